@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given, settings, strategies as st
 
-from linkwise.engine.index.lookup import choices
-from linkwise.engine.index.node_index import Index, Query
+from linkwise.engine.index.node_index import Index, Query, choices
 from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.settings import PlacingSettings, ShareSettings
 from linkwise.model.verdict import Offer

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.reserved_devices import reserved_entry
-from linkwise.engine.index.lookup import choices
+from linkwise.engine.index.node_index import choices
 from linkwise.engine.usage import node_of, usage_of
 from linkwise.model.verdict import Reject
 

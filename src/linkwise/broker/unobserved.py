@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.broker.effects import Wake
-from linkwise.engine.index.lookup import choices
+from linkwise.engine.index.node_index import choices
 from linkwise.engine.queue.scheduling_queue import MAX_UNOBSERVED
 from linkwise.model.views import FINISHED
 

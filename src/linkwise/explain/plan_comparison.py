@@ -7,8 +7,7 @@ from itertools import zip_longest
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
-from linkwise.topology.fabric import NEAR
-from linkwise.topology.residual import SIZES
+from linkwise.topology.fabric import NEAR, SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

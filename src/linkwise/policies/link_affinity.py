@@ -13,10 +13,10 @@ from linkwise.model.verdict import Offer, Reject
 from linkwise.policies.policy import ByDevice, first_of, offer_by_container
 from linkwise.speed.caches import cached_by_identity
 from linkwise.topology.canonical import MACHINES, canonical_of, class_links
+from linkwise.topology.fabric import SIZES
 from linkwise.topology.link_score import link_class, link_scores
 from linkwise.topology.loss import least_lost, loss
 from linkwise.topology.partition import Partition, best_partition
-from linkwise.topology.residual import SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

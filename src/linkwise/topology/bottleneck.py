@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, cast
 
 from linkwise.model.verdict import Reason
 from linkwise.topology.device_sets import Question, mask_of, positions, question, sets_with
-from linkwise.topology.fabric import NEAR, Fabric, fabric_of
+from linkwise.topology.fabric import NEAR, SIZES, Fabric, fabric_of
 from linkwise.topology.machine import LARGEST_EXACT
-from linkwise.topology.residual import SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -1,6 +1,9 @@
-"""Fabric: the cleaned bandwidths of one machine, with tables of the bottleneck of every set of devices.
+"""Fabric: the cleaned bandwidths of one machine, the bottleneck of every set of devices, and the good sets that are left.
 
-Bound: a table has one entry per set, built with one comparison each and cached by matrix.
+A set of 16, 8, 4 or 2 devices is good if its bottleneck is at least 95% of the best such set of the empty machine. A set's
+bottleneck is at least t exactly if the set is a clique in the graph of pairs of at least t, so the good sets that a choice
+leaves to other pods are counted by packing cliques. Bound: a table has one entry per set, built with one comparison each
+and cached by matrix.
 """
 
 from __future__ import annotations
@@ -15,25 +18,42 @@ from linkwise.speed.caches import CachedMachine, recall
 from linkwise.topology.device_sets import positions, sets_with
 from linkwise.topology.link_bandwidth import link_value
 from linkwise.topology.machine import LARGEST_EXACT, set_scores
-from linkwise.topology.residual import SIZES, Packing, neighbours
 from linkwise.topology.sample_cleaning import CleanSamples, clean_samples
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from linkwise.model.link import Link
     from linkwise.model.topology import Matrix
 
-__all__ = ["LARGEST_LOSS", "NEAR", "NO_LOSS", "Fabric", "fabric_of", "set_bottlenecks"]
+__all__ = [
+    "LARGEST_LOSS",
+    "NEAR",
+    "NO_LOSS",
+    "SIZES",
+    "Fabric",
+    "Packing",
+    "cliques",
+    "fabric_of",
+    "neighbours",
+    "set_bottlenecks",
+]
 
+
+Graph = tuple[int, ...]
+"""by device, the mask of its neighbours"""
 NEAR: Final = 0.95
 """values of at least this fraction of the best count as equal to it"""
+SIZES: Final = (16, 8, 4, 2)
+"""the sizes of sets that other pods may request, the largest first"""
 NO_LOSS: Final = (0,) * len(SIZES)
 LARGEST_LOSS: Final = (1 << 20) - 1
 """GB/s; more than all pairs of sixteen devices with the fastest links have together"""
 WHOLE: Final = 8
 """devices of the smallest set that is worth something without any link data, because it is often a whole machine"""
 _BOTTLENECK: Final = 8  # bytes of a float in an array
+_UNKNOWN: Final = 255
+_SMALL: Final = 8  # up to this number of devices a search is as fast as a split into components
 
 
 class Fabric(CachedMachine):
@@ -141,3 +161,98 @@ def set_bottlenecks(values: Matrix) -> array[float]:
             slowest_to_i += [min(slowest, value) for slowest in slowest_to_i]
         bottlenecks += [min(other, one) for one, other in zip(bottlenecks, slowest_to_i, strict=True)]
     return array("d", bottlenecks)
+
+
+class Packing:
+    """Counter of disjoint good sets of one size, cached by mask."""
+
+    __slots__ = ("_graph", "_known", "_size", "_twins")
+
+    def __init__(self, graph: Graph, size: int) -> None:
+        self._graph = graph
+        self._size = size
+        self._twins = _twins(graph)
+        self._known = bytearray([_UNKNOWN]) * (1 << len(graph))
+
+    def count(self, mask: int) -> int:
+        """The largest number of disjoint good sets of these devices."""
+        if mask.bit_count() < self._size:
+            return 0
+        for alike, firsts in self._twins:
+            mask = mask & ~alike | firsts[(mask & alike).bit_count()]
+        if self._known[mask] == _UNKNOWN:
+            core = self._core(mask)
+            parts = self._parts(core) if core.bit_count() > _SMALL else [core]
+            self._known[mask] = sum(map(self._count_part, parts))
+        return self._known[mask]
+
+    def _core(self, mask: int) -> int:
+        """The mask without devices that have too few neighbours to be in any good set."""
+        graph, fewest = self._graph, self._size - 1
+        while True:
+            poor = [1 << i for i in positions(mask) if (graph[i] & mask).bit_count() < fewest]
+            if not poor:
+                return mask
+            mask ^= sum(poor)
+
+    def _parts(self, mask: int) -> list[int]:
+        """The connected components of the mask, which are packed independently."""
+        parts = []
+        while mask:
+            part, reached = 0, mask & -mask
+            while reached != part:
+                part = reached
+                for bit, near in self._members(mask):
+                    if bit & part:
+                        reached |= near
+            parts.append(part)
+            mask &= ~part
+        return parts
+
+    def _count_part(self, mask: int) -> int:
+        most = mask.bit_count() // self._size
+        if not most:
+            return 0
+        low = mask & -mask
+        near = self._graph[low.bit_length() - 1] & mask
+        best = 0
+        for rest in cliques(self._graph, near, self._size - 1):
+            best = max(best, 1 + self.count(mask ^ low ^ rest))
+            if best == most:
+                return most
+        return max(best, self.count(mask ^ low))
+
+    def _members(self, mask: int) -> list[tuple[int, int]]:
+        """Every device of the mask with its neighbours in the mask."""
+        return [(1 << i, self._graph[i] & mask) for i in positions(mask)]
+
+
+def _twins(graph: Graph) -> list[tuple[int, tuple[int, ...]]]:
+    """Interchangeable devices, which have the same neighbours: their mask, and the first k of them by k."""
+    alike: dict[int, list[int]] = {}
+    for i, near in enumerate(graph):
+        alike.setdefault(near | 1 << i, []).append(1 << i)
+    return [
+        (sum(bits), tuple(sum(bits[:count]) for count in range(len(bits) + 1)))
+        for bits in alike.values()
+        if len(bits) > 1
+    ]
+
+
+def neighbours(values: Matrix, threshold: float) -> Graph:
+    """For every device, the mask of devices whose pair with it reaches the threshold."""
+    return tuple(
+        sum(1 << j for j, value in enumerate(row) if value >= threshold and j != i) for i, row in enumerate(values)
+    )
+
+
+def cliques(graph: Graph, candidates: int, size: int) -> Iterator[int]:
+    """All cliques of `size` candidates, in lexicographic order of positions."""
+    if size == 0:
+        yield 0
+        return
+    while candidates.bit_count() >= size:
+        low = candidates & -candidates
+        candidates ^= low
+        for rest in cliques(graph, candidates & graph[low.bit_length() - 1], size - 1):
+            yield low | rest

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given, settings, strategies as st
 
-from linkwise.engine.index.lookup import choices
-from linkwise.engine.index.node_index import MOST_LOGGED, TABLES, Index, Query
+from linkwise.engine.index.node_index import MOST_LOGGED, TABLES, Index, Query, choices
 from linkwise.model.device import Device
 from linkwise.model.node import Node, Use
 from linkwise.model.settings import PlacingSettings

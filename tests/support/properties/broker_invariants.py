@@ -14,7 +14,7 @@ from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.broker.wake_ups import may_go
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.dialects.linkwise.dialect import GRANT
-from linkwise.engine.index.lookup import choices
+from linkwise.engine.index.node_index import choices
 from linkwise.engine.queue.scheduling_queue import UNOBSERVED_TIME
 from linkwise.engine.usage import node_of, usage_of
 from linkwise.model.verdict import Offer, Reject

@@ -15,7 +15,7 @@ from linkwise.broker.groups.priority import trial_plan
 from linkwise.broker.groups.readiness import may_start_alone, pending_reason
 from linkwise.broker.groups.reservations import is_over
 from linkwise.broker.unobserved import is_unobserved_member
-from linkwise.engine.index.lookup import choices
+from linkwise.engine.index.node_index import choices
 from linkwise.engine.reasons.catalog import short_refusal
 from linkwise.model.verdict import Reason
 

@@ -28,7 +28,7 @@ from linkwise.broker.groups.stale_gangs import note_stale
 from linkwise.broker.reserved_devices import release, reserved_nodes
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.planning.make_plan import make_plan
-from linkwise.engine.planning.task import model_of
+from linkwise.engine.planning.plan import model_of
 from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:

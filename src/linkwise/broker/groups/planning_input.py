@@ -20,8 +20,7 @@ from linkwise.dialects.groups.network_topology import HOSTNAME, Ladder
 from linkwise.dialects.linkwise.dialect import any_model
 from linkwise.engine.index.shapes import shape_of
 from linkwise.engine.planning.node_capacity import NodeCapacity
-from linkwise.engine.planning.plan import Member
-from linkwise.engine.planning.task import BoundNode, Site, Task
+from linkwise.engine.planning.plan import BoundNode, Member, Site, Task
 from linkwise.engine.usage import resolved
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from linkwise.broker.preemption_records import ROOM
 from linkwise.engine.index.shapes import shape_of
 from linkwise.engine.planning.make_plan import Making, make_plan
 from linkwise.engine.planning.node_capacity import NodeCapacity
-from linkwise.engine.planning.task import Site, Task
+from linkwise.engine.planning.plan import Site, Task
 from linkwise.engine.usage import node_of, usage_of
 from linkwise.model.demand import Load
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from linkwise.engine.index.best_nodes import GUESSES, first_guess, named, pool_size
+from linkwise.engine.index.score_table import GUESSES, first_guess, named, pool_size
 from linkwise.engine.index.share_buckets import (
     Bucket,
     DeviceKind,

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Hashable, Mapping, Sequence
 
     from linkwise.engine.index.node_index import Query
-    from linkwise.engine.planning.plan import Member
+    from linkwise.engine.planning.plan import Member, Site
     from linkwise.engine.planning.problem import Counts
-    from linkwise.engine.planning.task import Site
 
 __all__ = ["Way", "alike", "assigned", "way_of", "with_others"]
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from linkwise.engine.planning.hosts import PickedHost
-from linkwise.engine.planning.spread_equal import equal_fewest, equal_spread
-from linkwise.engine.planning.spread_exact import exact_fewest, exact_spread
+from linkwise.engine.planning.spread import equal_fewest, equal_spread, exact_fewest, exact_spread
 from linkwise.engine.planning.spread_packed import Budget, fewest_bound, packed_fewest, packed_on, packed_spread
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from linkwise.engine.planning.hosts import Floors
     from linkwise.engine.planning.problem import GroupProblem, Region
-    from linkwise.engine.planning.spread_exact import Spread
+    from linkwise.engine.planning.spread import Spread
 
 __all__ = ["Branch", "Fewest"]
 

@@ -16,9 +16,8 @@ from linkwise.model.node import Use
 from linkwise.model.verdict import Offer
 from linkwise.topology.canonical import canonical
 from linkwise.topology.device_sets import mask_of, positions, sets_with
-from linkwise.topology.fabric import fabric_of
+from linkwise.topology.fabric import SIZES, fabric_of
 from linkwise.topology.machine import LARGEST_EXACT
-from linkwise.topology.residual import SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -10,10 +10,9 @@ from linkwise.engine.planning.assign_members import alike, assigned, way_of, wit
 from linkwise.engine.planning.hosts import CountedHost, PickedHost, UncertainHost, by_links, in_parts
 from linkwise.engine.planning.measured_levels import MEASURED, UsedNode, measured
 from linkwise.engine.planning.node_capacity import likeness, most, plain, together
-from linkwise.engine.planning.plan import Plan
+from linkwise.engine.planning.plan import Plan, model_of
 from linkwise.engine.planning.planner import fits, most_members, outline
 from linkwise.engine.planning.problem import BoundSpot, GroupProblem, MemberKind, Spot
-from linkwise.engine.planning.task import model_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Hashable, Sequence
@@ -21,10 +20,9 @@ if TYPE_CHECKING:
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.planning.assign_members import Way
     from linkwise.engine.planning.hosts import Host, Hosts
-    from linkwise.engine.planning.plan import Member, Placement
+    from linkwise.engine.planning.plan import Member, Placement, Site, Task
     from linkwise.engine.planning.planner import Outline
     from linkwise.engine.planning.problem import Counts
-    from linkwise.engine.planning.task import Site, Task
     from linkwise.model.node import Mode
 
 __all__ = ["Making", "make_plan"]

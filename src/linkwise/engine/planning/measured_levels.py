@@ -11,15 +11,14 @@ from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from linkwise.topology.device_sets import mask_of
-from linkwise.topology.fabric import fabric_of
+from linkwise.topology.fabric import SIZES, fabric_of
 from linkwise.topology.machine import LARGEST_EXACT
-from linkwise.topology.residual import SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Sequence
 
+    from linkwise.engine.planning.plan import Site
     from linkwise.engine.planning.planner import Level
-    from linkwise.engine.planning.task import Site
     from linkwise.model.node import Node
     from linkwise.topology.fabric import Fabric
 

@@ -1,19 +1,22 @@
-"""Plan of a group: node and devices of each member, and the plan's value at each level of the planner."""
+"""Plan of a group: the members and candidate nodes that it is made from, and the node and devices of each member."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 - snapshots are decoded by these annotations
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from linkwise.engine.planning.planner import Level  # noqa: TC001 - snapshots are decoded by these annotations
 from linkwise.model.verdict import Offer  # noqa: TC001 - snapshots are decoded by these annotations
 
 if TYPE_CHECKING:
     from linkwise.engine.index.node_index import Query
+    from linkwise.engine.index.shapes import Shape
+    from linkwise.engine.planning.node_capacity import NodeCapacity
     from linkwise.model.demand import Demand
+    from linkwise.model.node import Node
 
-__all__ = ["Member", "Placement", "Plan"]
+__all__ = ["BoundNode", "Member", "Placement", "Plan", "Site", "Task", "model_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,65 @@ class Member:
     def order(self) -> tuple[object, ...]:
         """Sort key among the members: by rank, then age, then name."""
         return (self.rank is None, self.rank or 0, self.created, self.name, self.pod)
+
+
+def model_of(node: Node) -> str:
+    """The model of a node's devices; a mix of models counts as a model of its own."""
+    models = {device.model for device in node.devices}
+    return models.pop() if len(models) == 1 else ", ".join(sorted(models))
+
+
+class Site(NamedTuple):
+    """A candidate node; a tuple, because one is created per node."""
+
+    node: Node
+    shape: Shape
+    ground: NodeCapacity
+    path: tuple[str, ...] = ()
+    held: frozenset[str] = frozenset()
+    """devices of members that are bound there"""
+    served: frozenset[str] | None = None
+    """the dialects of the members that the node serves; None if it serves all of them"""
+
+    def serves(self, query: Query) -> bool:
+        """Whether the node provides the requested resource in the requested sharing mode."""
+        provided = self.served is None or query.word in self.served
+        return provided and self.node.mode in {"any", query.ask.mode}
+
+    @property
+    def model(self) -> str:
+        """The model of its devices."""
+        return model_of(self.node)
+
+
+class BoundNode(NamedTuple):
+    """A node that bound members hold devices of; it is a candidate only if it also has room for others."""
+
+    name: str
+    path: tuple[str, ...] = ()
+    members: int = 1
+    site: Site | None = None
+    """None while its devices are unknown"""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """The members to plan and the settings to plan by."""
+
+    members: tuple[Member, ...]
+    levels: tuple[str, ...] = ()
+    """names of the network levels, the broadest first"""
+    required: int = 0
+    mixed: bool = False
+    seed_order: bool = False
+    floor: float = 0.0  # GB/s
+    """the least bandwidth between the devices of a member, for members placed by links"""
+    minimum: int = 0
+    """the least number of members to place; the others may be left out if not all fit"""
+    gang: bool = False
+    """whether as many members as possible are placed if not all fit; otherwise they are placed by rank"""
+    bound: tuple[BoundNode, ...] = ()
+    """the nodes of bound members, which count in every plan: their models, domains, devices and number"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,18 +13,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from linkwise.engine.planning.branch import Branch
 from linkwise.engine.planning.hosts import NOTHING_LOST, Floors
-from linkwise.engine.planning.network_regions import bound_domains, children, several, start_regions
-from linkwise.engine.planning.problem import MemberKind
-from linkwise.engine.planning.spread_equal import equal_most
-from linkwise.engine.planning.spread_exact import largest_counts
+from linkwise.engine.planning.problem import MemberKind, bound_domains, children, several, start_regions
+from linkwise.engine.planning.spread import equal_most, largest_counts
 from linkwise.topology.fabric import NEAR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
 
-    from linkwise.engine.planning.network_regions import Domain
-    from linkwise.engine.planning.problem import Cost, Counts, GroupProblem, Region
-    from linkwise.engine.planning.spread_exact import Spread
+    from linkwise.engine.planning.problem import Cost, Counts, Domain, GroupProblem, Region
+    from linkwise.engine.planning.spread import Spread
 
 __all__ = ["LEVELS", "TABLE", "Level", "Outline", "fits", "most_members", "outline"]
 

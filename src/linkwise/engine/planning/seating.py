@@ -15,9 +15,8 @@ from linkwise.engine.planning.hosts import arranged, by_links, in_parts, only_wi
 from linkwise.model.verdict import Offer, Part
 from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
 from linkwise.topology.device_sets import mask_of, positions, sets_with
-from linkwise.topology.fabric import NEAR, fabric_of
+from linkwise.topology.fabric import NEAR, SIZES, fabric_of
 from linkwise.topology.machine import LARGEST_EXACT
-from linkwise.topology.residual import SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

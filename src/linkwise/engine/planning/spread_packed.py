@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from linkwise.engine.planning.hosts import NOTHING_LOST
-from linkwise.engine.planning.spread_equal import fewest_with
-from linkwise.engine.planning.spread_exact import Spread, begun
+from linkwise.engine.planning.spread import Spread, begun, fewest_with
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Hashable, Iterator, Sequence
@@ -66,11 +66,11 @@ class Packed(NamedTuple):
     """whether a refusal is certain: the search ended before its step limit"""
 
 
+@dataclass(slots=True)
 class Budget:
     """Search steps left for one plan; beyond them only best fit is tried."""
 
-    def __init__(self, steps: int = SEARCH_STEPS) -> None:
-        self.steps = steps
+    steps: int = SEARCH_STEPS
 
 
 def packed_fewest(

@@ -8,7 +8,7 @@ from linkwise.dialects.linkwise.dialect import MODELS
 from linkwise.engine.reasons.catalog import devices_text
 from linkwise.engine.reasons.phrases import count_text
 from linkwise.explain.text.phrases import leaver_text, names_text, refusal_lines
-from linkwise.topology.residual import SIZES
+from linkwise.topology.fabric import SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

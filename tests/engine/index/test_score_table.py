@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from linkwise.engine.index.best_nodes import best_names
-from linkwise.engine.index.score_table import ClassTable
+from linkwise.engine.index.score_table import ClassTable, best_names
 from linkwise.model.verdict import Reason, Reject
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 
 from linkwise.topology.device_sets import mask_of
-from linkwise.topology.residual import Packing, neighbours
+from linkwise.topology.fabric import Packing, neighbours
 
 
 def most_disjoint(values: list[list[float]], size: int, mask: int) -> int:
