@@ -15,10 +15,9 @@ from linkwise.broker.snapshot import BrokerState
 from linkwise.broker.watch_events import ClusterObject, PodDeleted
 from linkwise.engine.queue.scheduling_queue import QueuedPod
 from linkwise.errors import InputError
-from linkwise.model.ledger_entry import Entry
 from linkwise.model.settings import PlacingSettings
 from linkwise.model.snapshot import Snapshot
-from linkwise.model.verdict import Grant, Offer
+from linkwise.model.verdict import Entry, Grant, Offer
 from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile
 from linkwise.wire.snapshot import decode_snapshot, encode_snapshot

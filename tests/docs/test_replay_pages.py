@@ -13,8 +13,8 @@ import yaml
 
 import linkwise.testing
 from linkwise.explain.reports.pod import ContainerDevices
-from linkwise.model.ledger_entry import Outcome, State
 from linkwise.model.snapshot import Snapshot
+from linkwise.model.verdict import Outcome, State
 from linkwise.sim.replay import Decision, Way
 from linkwise.testing.scenario import GIVEN, SCENARIO, load, run
 from linkwise.testing.scenario.expectations import EXPECTED

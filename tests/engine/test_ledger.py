@@ -14,7 +14,7 @@ from linkwise.model.verdict import Grant, Offer, Part
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from linkwise.model.ledger_entry import Outcome
+    from linkwise.model.verdict import Outcome
 
 STATES: list[State | None] = [None, *get_args(State)]
 TRANSITIONS: tuple[Transition, ...] = get_args(Transition)

@@ -9,8 +9,7 @@ from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
-from linkwise.model.ledger_entry import Entry
-from linkwise.model.verdict import Grant, Offer, Part
+from linkwise.model.verdict import Entry, Grant, Offer, Part
 from linkwise.model.views import ContainerView
 from linkwise.sim.replay import Runner
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place

@@ -6,12 +6,11 @@ import pytest
 
 from linkwise import Offer, Reason, Reject, Topology
 from linkwise.model.topology import numbered
-from linkwise.policies.link_affinity import LinkAffinity
+from linkwise.policies.link_affinity import LinkAffinity, link_class
 from linkwise.testing import nodes
 from linkwise.testing.machines import BRIDGED, DGX1
 from linkwise.testing.nodes import ask, node
 from linkwise.topology.canonical import inferred_links
-from linkwise.topology.link_score import link_class
 from linkwise.vendors.machines import profile
 from support.builders.seed_machines import M1, STORY_000
 

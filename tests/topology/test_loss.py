@@ -12,8 +12,7 @@ from linkwise.model.topology import MAX_VALUE, numbered
 from linkwise.policies.registry import POLICIES
 from linkwise.testing.machines import DGX1
 from linkwise.testing.nodes import ask, node, share_ask
-from linkwise.topology.fabric import LARGEST_LOSS, NO_LOSS, SIZES, fabric_of
-from linkwise.topology.loss import by_least_loss, least_lost, loss, losses
+from linkwise.topology.fabric import LARGEST_LOSS, NO_LOSS, SIZES, by_least_loss, fabric_of, least_lost, loss, losses
 from linkwise.vendors.machines import profile
 
 TAKEN = Use(whole=True)

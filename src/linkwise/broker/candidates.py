@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.reserved_devices import reserved_entry
 from linkwise.engine.index.node_index import choices
-from linkwise.engine.usage import node_of, usage_of
 from linkwise.model.verdict import Reject
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence, Set as AbstractSet
+    from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
@@ -22,25 +21,11 @@ if TYPE_CHECKING:
     from linkwise.model.node import Node
     from linkwise.model.verdict import Offer
 
-__all__ = ["Candidates", "node_without", "node_without_all"]
+__all__ = ["Candidates"]
 
 
 FEW: Final = 16
 """names in which duplicates are looked for; no scheduler sends any"""
-
-
-def node_without(state: State, name: str, uid: str) -> Node | None:
-    """Return a node as it would be without one of its pods; None if it is unknown."""
-    return node_without_all(state, name, {uid})
-
-
-def node_without_all(state: State, name: str, uids: Collection[str]) -> Node | None:
-    """Return a node as it would be without some of its pods; None if it is unknown."""
-    inventory = state.cluster.inventories.get(name)
-    if inventory is None:
-        return None
-    staying = [entry for entry in state.cluster.ledger.on(name) if entry.pod not in uids]
-    return node_of(inventory, usage_of(inventory, staying, {*uids, *state.cluster.ended_on(inventory)}))
 
 
 class Candidates:
@@ -51,7 +36,7 @@ class Candidates:
         self.query = query
         self._lookup = choices(self._index, query) if budget is None else choices(self._index, query, budget)
         entry = state.cluster.ledger.offered(uid) or (state.reservations.made and reserved_entry(state, uid))
-        self._own = node_without(state, entry.node, entry.pod) if entry else None
+        self._own = state.cluster.node_without(entry.node, {entry.pod}) if entry else None
         self._verdict = self._index.judge(query, self._own) if self._own else None
 
     @property

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.candidates import node_without
 from linkwise.broker.cluster.demand import demand_of
 from linkwise.broker.cluster.host_fit import misfit
-from linkwise.model.decision import Decision
 from linkwise.model.node import FREE
+from linkwise.model.verdict import Decision
 from linkwise.policies.memory_share import WHOLE_CORE
 from linkwise.speed.fast_dataclass import fast_constructor
 
@@ -24,9 +23,8 @@ if TYPE_CHECKING:
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.index.score_table import Code
-    from linkwise.model.ledger_entry import Entry
     from linkwise.model.node import Node
-    from linkwise.model.verdict import Offer
+    from linkwise.model.verdict import Entry, Offer
     from linkwise.model.views import PodView
 
 __all__ = ["decided_by_bind", "decided_by_filter", "settled"]
@@ -64,7 +62,7 @@ def decided_by_bind(state: State, pod: PodView, query: Query, offer: Offer, tent
         free, rooms = _available(state, query, node, offer)
         return Decision(free=free, rooms=rooms)
     if tentative and tentative.node == offer.node:
-        node = node_without(state, offer.node, pod.uid) or node
+        node = state.cluster.node_without(offer.node, {pod.uid}) or node
     free, rooms = _available(state, query, node)
     score = query.policy.score(query.ask, node, offer)
     return Decision(0, query.policy.terms, score, (), free, rooms, pod.nominated == offer.node)

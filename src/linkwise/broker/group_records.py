@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from linkwise.broker.group_members import Enrolled
     from linkwise.broker.group_stages import Event, Limits
     from linkwise.model.ask import Group
-    from linkwise.model.ledger_entry import Entry
+    from linkwise.model.verdict import Entry
     from linkwise.model.views import PodView
 
 __all__ = ["Answer", "GroupRecord", "Groups", "KeptPlaces"]

@@ -24,9 +24,8 @@ from linkwise.engine.drift import Drift
 from linkwise.engine.queue.reservation import Refused, Reservation
 from linkwise.engine.queue.scheduling_queue import QueuedPod
 from linkwise.errors import InputError
-from linkwise.model.ledger_entry import Entry
 from linkwise.model.snapshot import Snapshot
-from linkwise.model.verdict import Grant
+from linkwise.model.verdict import Entry, Grant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from linkwise.engine.drift import Drift
     from linkwise.engine.planning.plan import Plan
     from linkwise.model.inventory import NodeInventory
-    from linkwise.model.ledger_entry import Entry
     from linkwise.model.node import Node
     from linkwise.model.settings import PlacingSettings
-    from linkwise.model.verdict import Reason
+    from linkwise.model.verdict import Entry, Reason
     from linkwise.model.views import NodeView, PodView
 
 __all__ = ["BrokerView", "Counts"]

@@ -19,16 +19,20 @@ if TYPE_CHECKING:
 
     from linkwise.broker.state import State
 
-__all__ = ["flush", "may_go", "wake_pods"]
+__all__ = ["flush", "may_go", "note_gain", "wake_pods"]
 
 
 def flush(state: State) -> None:
     """Bring index and usage up to date in the middle of a verb; pods that this wakes go to the outbox."""
-    gained = state.cluster.settle()
-    if gained:
-        state.groups.gain(gained, state.cluster.index.changes)
-        if state.queue.waiting:
-            state.outbox.add(wake_pods(state, dict.fromkeys(gained), ()))
+    if gained := state.cluster.settle():
+        note_gain(state, gained)
+
+
+def note_gain(state: State, gained: Iterable[str]) -> None:
+    """Note that nodes gained capacity in the middle of a verb; pods that this wakes go to the outbox."""
+    state.groups.gain(gained, state.cluster.index.changes)
+    if state.queue.waiting:
+        state.outbox.add(wake_pods(state, dict.fromkeys(gained), ()))
 
 
 def wake_pods(state: State, gained: Iterable[str], again: Iterable[str]) -> list[Wake]:

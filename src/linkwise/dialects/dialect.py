@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from linkwise.model.ask import Ask
-    from linkwise.model.decision import Decision
     from linkwise.model.device import Device
     from linkwise.model.inventory import NodeFacts
-    from linkwise.model.verdict import Grant, Problem
+    from linkwise.model.verdict import Decision, Grant, Problem
     from linkwise.model.views import NodeView, PodView
 
 __all__ = ["Advertised", "DefaultPolicies", "Dialect", "Held", "SourcePriority", "Writing", "where_node", "where_pod"]

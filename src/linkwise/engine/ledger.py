@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.errors import LedgerError
-from linkwise.model.ledger_entry import Entry, Outcome, State
+from linkwise.model.verdict import Entry, Outcome, State
 from linkwise.speed.fast_dataclass import fast_constructor
 
 if TYPE_CHECKING:

@@ -27,7 +27,16 @@ if TYPE_CHECKING:
     from linkwise.model.inventory import NodeInventory
     from linkwise.model.node import Mode
 
-__all__ = ["Usage", "gained_capacity", "node_after", "node_of", "recorded_parts", "resolved", "usage_of"]
+__all__ = [
+    "Usage",
+    "gained_capacity",
+    "node_after",
+    "node_of",
+    "node_with_only",
+    "recorded_parts",
+    "resolved",
+    "usage_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +99,13 @@ def node_after(node: Node, offer: Offer, namespace: str, mode: Mode) -> Node:
     return replace(node, used=used, mode=mode if node.mode == "any" else node.mode)
 
 
+def node_with_only(node: Node, devices: Collection[str]) -> Node:
+    """The node with all other devices marked as used."""
+    used = {name: use for name, use in node.used.items() if name in devices}
+    others = {device.id: Use(whole=True) for device in node.devices if device.id not in devices}
+    return replace(node, used={**used, **others})
+
+
 def _add_use(use: Use, part: Part, namespace: str | None) -> Use:
     if use is FREE and namespace is not None:
         return _first_use(part.share, part.core, namespace)
@@ -109,6 +125,7 @@ class _UsageCounter:
     def __init__(self, inventory: NodeInventory) -> None:
         self._inventory = inventory
         self._ids = {device.id: device for device in inventory.devices}
+        self._by_claims = inventory.claims is not None
         self._used: dict[str, Use] = {}
         self._claims: dict[str, dict[str, bool]] = {}
         """by device the pods that claim it, and whether the agent reports each of them there"""
@@ -118,7 +135,7 @@ class _UsageCounter:
     def add(self, entry: Entry) -> None:
         """Count the devices of one pod."""
         reported = tuple(map(self.id, self._inventory.allocations.get(entry.pod, ())))
-        if self._inventory.by_claims:
+        if self._by_claims:
             self._add_by_claim(entry, reported)
             return
         # The agent's report goes before the record on the pod.
@@ -150,13 +167,13 @@ class _UsageCounter:
         for pod, reported in sorted(self._inventory.allocations.items()):
             devices = [device for device in map(self.id, reported) if device in self._ids]
             if pod not in known and pod not in ended and devices:
-                if not self._inventory.by_claims:
+                if not self._by_claims:
                     self._report("stranger", (pod,), devices)
                 self._take(Part("", tuple(devices)), pod, None, devices)
 
     def result(self, entries: Sequence[Entry]) -> Usage:
         """The usage of all claims added, with double claims and oversold devices reported as drift."""
-        for device, pods in self._claims.items() if not self._inventory.by_claims else ():
+        for device, pods in self._claims.items() if not self._by_claims else ():
             use = self._used[device]
             if use.whole and len(pods) > 1:
                 self._report("twice", pods, [device])

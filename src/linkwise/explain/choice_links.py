@@ -14,9 +14,8 @@ from linkwise.model.verdict import Reason
 from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
 from linkwise.topology.canonical import inferred_links
 from linkwise.topology.device_sets import Question, mask_of
-from linkwise.topology.fabric import NEAR, SIZES, fabric_of
+from linkwise.topology.fabric import NEAR, SIZES, by_least_loss, fabric_of, position_losses
 from linkwise.topology.link_score import link_scores
-from linkwise.topology.loss import by_least_loss, position_losses
 from linkwise.topology.machine import machine_of
 from linkwise.topology.partition import Partition, best_partition
 from linkwise.topology.runner_up import next_bottleneck, next_partition

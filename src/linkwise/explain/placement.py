@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from linkwise.broker.candidates import node_without
 from linkwise.broker.cluster.recorded_grants import allocated_parts
 from linkwise.dialects.linkwise.decision_record import recorded_decision
 from linkwise.dialects.linkwise.dialect import GRANT
@@ -32,10 +31,9 @@ if TYPE_CHECKING:
     from linkwise.engine.index.score_table import Code
     from linkwise.engine.ledger import Entry, State as LedgerState
     from linkwise.explain.reports.pod import Explanation, PodState
-    from linkwise.model.decision import Decision
     from linkwise.model.device import Device
     from linkwise.model.inventory import NodeInventory
-    from linkwise.model.verdict import Part
+    from linkwise.model.verdict import Decision, Part
     from linkwise.model.views import PodView
 
 __all__ = ["container_devices", "explain_placed", "other_node", "rank_of", "scored", "terms_of"]
@@ -122,7 +120,7 @@ def _node_then(query: Query, inventory: NodeInventory, decision: Decision) -> No
 
 
 def _compared(state: State, pod: PodView, query: Query, parts: tuple[Part, ...], report: Explanation) -> Explanation:
-    node = node_without(state, report.node, report.uid)
+    node = state.cluster.node_without(report.node, {report.uid})
     if node is None:
         return report
     others = survey(state, pod, query, but=report.node)

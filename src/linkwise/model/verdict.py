@@ -1,14 +1,25 @@
-"""Verdicts: a node's offer or refusal for an ask, with the reason as data; and problems in user input."""
+"""Verdicts and grants: a node's offer or refusal for an ask, with the reason as data; and the devices reserved for a pod.
+
+Also problems in user input.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final, Literal
 
+from linkwise.model.ask import Ask  # noqa: TC001 - snapshots are decoded by these annotations
 from linkwise.model.node import AskMode  # noqa: TC001 - snapshots are decoded by these annotations
 
-__all__ = ["Fact", "Grant", "Offer", "Part", "Problem", "Reason", "Reject"]
+__all__ = ["Decision", "Entry", "Fact", "Grant", "Offer", "Outcome", "Part", "Problem", "Reason", "Reject", "State"]
+
 
 Fact = int | float | str | tuple[int, ...] | tuple[str, ...] | tuple[tuple[int, int], ...] | None
+State = Literal["OFFERED", "RESERVED", "PLANNED", "ASSUMED", "ASSIGNED", "RELEASING"]
+"""drawn in `engine.ledger`"""
+Outcome = Literal["written", "refused", "unknown"]
+"""result of a bind; unknown if the API server may or may not have written it"""
+_TENTATIVE: Final[tuple[State, ...]] = ("OFFERED", "RESERVED", "PLANNED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +103,61 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.where}: {self.key}: {self.sentence}"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Why a pod has its node and its devices; what is not known is empty."""
+
+    considered: int = 0
+    """nodes that the scheduler asked about; 0 if the devices were chosen by a bind or by the plan of a group"""
+    terms: tuple[str, ...] = ()
+    """names of the policy's terms: a later version may have others"""
+    score: tuple[int, ...] = ()
+    """of the devices, one number per term"""
+    others: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """the next best nodes and their scores, the best first; a record has only the first that could take the pod"""
+    free: tuple[int, ...] = ()
+    """for whole devices: indices of the devices of the node that were free"""
+    rooms: tuple[tuple[int, int, int], ...] = ()
+    """for a part of one device: index, free memory and free compute of the devices that the pod might have shared"""
+    nominated: bool = False
+    """whether the node had been nominated for the pod, as preemption does where it made room"""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The devices reserved for one pod, and their state."""
+
+    grant: Grant
+    state: State
+    namespace: str = "default"
+    created: float = 0.0
+    """creation time of the pod: of two claims on one device the older pod's is named first"""
+    unrecorded_ask: Ask | None = None
+    """the ask of a bound pod that has no record of the devices it got"""
+    serial: int = 0
+    """number of the latest bind, so that a late result of an earlier one is recognised; 0 if the pod was only observed"""
+    open: tuple[int, ...] = ()
+    """binds that may still be written; the refusal of one does not end the others"""
+    outcome: Outcome | None = None
+    """result of the bind, None while it is in flight"""
+    expires: float | None = None
+    """deadline of an OFFERED, RESERVED or PLANNED entry, None for all others"""
+    decision: Decision | None = None
+    """why these devices, until the pod is observed as bound: then its record has it"""
+
+    @property
+    def tentative(self) -> bool:
+        """Whether the devices are only offered, reserved or planned: no bind has begun, and the entry ends at its deadline."""
+        return self.state in _TENTATIVE
+
+    @property
+    def pod(self) -> str:
+        """The pod's UID; with a suffix behind a slash if it is one of several entries for the pod."""
+        return self.grant.pod
+
+    @property
+    def node(self) -> str:
+        """The node of the devices."""
+        return self.grant.offer.node

@@ -14,8 +14,7 @@ from linkwise.policies.policy import ByDevice, first_of, offer_by_container
 from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
 from linkwise.topology.canonical import canonical_of
 from linkwise.topology.device_sets import mask_of
-from linkwise.topology.fabric import SIZES, fabric_of
-from linkwise.topology.loss import loss
+from linkwise.topology.fabric import SIZES, fabric_of, loss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,25 +7,28 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import combinations
+from math import log
 from typing import TYPE_CHECKING, Final
 
 from linkwise.model.verdict import Offer, Reject
 from linkwise.policies.policy import ByDevice, first_of, offer_by_container
 from linkwise.speed.caches import cached_by_identity
 from linkwise.topology.canonical import MACHINES, canonical_of, class_links
-from linkwise.topology.fabric import SIZES
-from linkwise.topology.link_score import link_class, link_scores
-from linkwise.topology.loss import least_lost, loss
+from linkwise.topology.fabric import SIZES, least_lost, loss
+from linkwise.topology.link_score import NVLINK_SCORE, link_scores
 from linkwise.topology.partition import Partition, best_partition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from linkwise.model.ask import Ask
     from linkwise.model.node import Node
     from linkwise.model.topology import Matrix
 
-__all__ = ["LinkAffinity"]
+__all__ = ["LinkAffinity", "link_class"]
+
+STEP: Final = 1.05
+"""ratio of two neighbouring classes of set scores"""
 
 
 class LinkAffinity(ByDevice):
@@ -57,6 +60,17 @@ class LinkAffinity(ByDevice):
         # rule 000.score, 000.story: the score of the set that the node would allocate.
         pairs = [int(scores[i][j]) for i, j in combinations([places[device] for device in offer.devices], 2)]
         return (1, link_class(pairs), *lost, -left, sum(pairs))
+
+
+def link_class(pairs: Iterable[int]) -> int:
+    """The class of a set with these pair scores, by which nodes are compared: equal for scores within about 5%.
+
+    The PCIe path behind NVLinks is left out, because traffic between the two devices does not take it; that alone would
+    make two thirds of the pairs of a DGX-1 different.
+    """
+    # rule 000.score: what others lose and packing decide between nodes whose sets are of one class.
+    points = sum([score - score % NVLINK_SCORE if score >= NVLINK_SCORE else score for score in pairs])
+    return round(STEP ** round(log(points, STEP))) if points else 0
 
 
 def _chosen(node: Node, count: int, available: Sequence[str], required: Sequence[str] = ()) -> list[str] | None:

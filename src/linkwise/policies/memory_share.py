@@ -14,8 +14,7 @@ from linkwise.model.node import FREE
 from linkwise.model.settings import ShareSettings
 from linkwise.model.verdict import Offer, Part, Reason, Reject
 from linkwise.policies.policy import Policy
-from linkwise.topology.fabric import NO_LOSS, SIZES
-from linkwise.topology.loss import losses
+from linkwise.topology.fabric import NO_LOSS, SIZES, losses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

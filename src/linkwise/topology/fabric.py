@@ -1,30 +1,33 @@
-"""Fabric: the cleaned bandwidths of one machine, the bottleneck of every set of devices, and the good sets that are left.
+"""Fabric: the cleaned bandwidths of one machine, the bottleneck of every set of devices, and the loss of good sets.
 
 A set of 16, 8, 4 or 2 devices is good if its bottleneck is at least 95% of the best such set of the empty machine. A set's
 bottleneck is at least t exactly if the set is a clique in the graph of pairs of at least t, so the good sets that a choice
-leaves to other pods are counted by packing cliques. Bound: a table has one entry per set, built with one comparison each
-and cached by matrix.
+leaves to other pods are counted by packing cliques; those that it takes from them are its loss. Bound: a table has one
+entry per set, built with one comparison each and cached by matrix.
 """
 
 from __future__ import annotations
 
 from array import array
+from functools import cache
 from itertools import combinations
 from math import inf
 from typing import TYPE_CHECKING, Final, cast
 
 from linkwise.model.topology import matrix_key, square, whole_matrix
-from linkwise.speed.caches import CachedMachine, recall
-from linkwise.topology.device_sets import positions, sets_with
+from linkwise.speed.caches import CachedMachine, cached_by_identity, recall
+from linkwise.topology.canonical import canonical_of
+from linkwise.topology.device_sets import mask_of, positions, sets_with
 from linkwise.topology.link_bandwidth import link_value
 from linkwise.topology.machine import LARGEST_EXACT, set_scores
 from linkwise.topology.sample_cleaning import CleanSamples, clean_samples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from linkwise.model.link import Link
-    from linkwise.model.topology import Matrix
+    from linkwise.model.node import Node
+    from linkwise.model.topology import Matrix, Topology
 
 __all__ = [
     "LARGEST_LOSS",
@@ -33,9 +36,14 @@ __all__ = [
     "SIZES",
     "Fabric",
     "Packing",
+    "by_least_loss",
     "cliques",
     "fabric_of",
+    "least_lost",
+    "loss",
+    "losses",
     "neighbours",
+    "position_losses",
     "set_bottlenecks",
 ]
 
@@ -51,6 +59,8 @@ LARGEST_LOSS: Final = (1 << 20) - 1
 """GB/s; more than all pairs of sixteen devices with the fastest links have together"""
 WHOLE: Final = 8
 """devices of the smallest set that is worth something without any link data, because it is often a whole machine"""
+TYPES: Final = 32
+"""types of machines that are found without hashing their matrix"""
 _BOTTLENECK: Final = 8  # bytes of a float in an array
 _UNKNOWN: Final = 255
 _SMALL: Final = 8  # up to this number of devices a search is as fast as a split into components
@@ -256,3 +266,64 @@ def cliques(graph: Graph, candidates: int, size: int) -> Iterator[int]:
         candidates ^= low
         for rest in cliques(graph, candidates & graph[low.bit_length() - 1], size - 1):
             yield low | rest
+
+
+def loss(node: Node, devices: Iterable[str]) -> tuple[int, ...]:
+    """The loss of other pods if some of the node's free devices are taken, per size, the largest first.
+
+    In GB/s of good sets. A set is worth the sum of its pairs, by link kind or by class of measured bandwidths, so losses
+    compare between machines: a device of a PCIe machine costs other pods less than one of an NVLink machine, a device
+    without a good partner less than half a pair, and a device of a machine in use less than the first one of an empty
+    machine. Without link data small sets are worth nothing, because any others serve as well; sets of 8 and 16 are worth
+    next to nothing, but they count, because they are often a whole machine. A machine with too many devices for an exact
+    search has nothing measurable to lose.
+    """
+    values, places = _links_of(node)
+    free = mask_of(places[device.id] for device in node.free() if device.id in places)
+    return _fabric_of(values).lost(free, mask_of(places[device] for device in devices if device in places))
+
+
+def losses(node: Node) -> dict[str, tuple[int, ...]]:
+    """The loss of other pods for each of the node's free devices."""
+    values, places = _links_of(node)
+    free = {places[device.id]: device.id for device in node.free() if device.id in places}
+    return {free[place]: lost for place, lost in _fabric_of(values).losses(mask_of(free)).items()}
+
+
+def least_lost(topology: Topology, scores: Matrix, free: Collection[int]) -> int:
+    """The free device that a request for one takes."""
+    # rule 000.one, 002.pack: the least loss of good sets, then the smallest sum of link scores to the other free devices.
+    lost = position_losses(topology, free)
+    least = min(lost.values())
+    equals = [one for one in sorted(free) if lost[one] == least]
+    if len(equals) == 1:
+        return equals[0]
+    return min(equals, key=lambda one: sum([scores[one][other] for other in free if other != one]))
+
+
+def by_least_loss(topology: Topology, scores: Matrix, free: Collection[int]) -> list[int]:
+    """The free devices in the order in which `least_lost` prefers them."""
+    lost = position_losses(topology, free)
+    links = {one: sum([scores[one][other] for other in free if other != one]) for one in free}
+    return sorted(free, key=lambda one: (lost[one], links[one], one))
+
+
+def position_losses(topology: Topology, free: Collection[int]) -> Mapping[int, tuple[int, ...]]:
+    """The loss of other pods for each of the free positions of a machine."""
+    return _fabric_of(canonical_of(topology)).losses(mask_of(free))
+
+
+def _links_of(node: Node) -> tuple[Matrix, dict[str, int]]:
+    """The values of all pairs, and the position of every device that they tell of."""
+    values = canonical_of(node.topology) if node.topology is not None else ()
+    if values:
+        return values, node.positions()
+    return _unknown(len(node.devices)), {device.id: place for place, device in enumerate(node.devices)}
+
+
+_fabric_of: Final = cached_by_identity(fabric_of, TYPES)
+
+
+@cache
+def _unknown(count: int) -> Matrix:
+    return ((0.0,) * count,) * count

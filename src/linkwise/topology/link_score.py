@@ -5,18 +5,17 @@ Source: seed 000, "How to pick the best effort GPUs in one node"; the table is g
 
 from __future__ import annotations
 
-from math import log
 from typing import TYPE_CHECKING, Final
 
 from linkwise.model.link import Pcie
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from linkwise.model.link import Link
     from linkwise.model.topology import Matrix, Topology
 
-__all__ = ["MAX_PAIR", "PCIE_SCORE", "display_score", "link_class", "link_scores", "pair_score", "score_matrix"]
+__all__ = ["MAX_PAIR", "NVLINK_SCORE", "PCIE_SCORE", "display_score", "link_scores", "pair_score", "score_matrix"]
 
 # rule 000.scores: the scores of the PCIe path and of the NVLinks of a pair add up.
 PCIE_SCORE: Final = {
@@ -30,8 +29,6 @@ PCIE_SCORE: Final = {
 }
 NVLINK_SCORE: Final = 100
 MAX_NVLINKS: Final = 18
-STEP: Final = 1.05
-"""ratio of two neighbouring classes of set scores"""
 MAX_PAIR: Final = NVLINK_SCORE * MAX_NVLINKS + PCIE_SCORE[Pcie.BOARD]  # 1860
 
 
@@ -51,17 +48,6 @@ def link_scores(links: Sequence[Sequence[Link]], points: Callable[[Link], int] =
     """`score_matrix` for a matrix of links."""
     rows = tuple(tuple(map(points, row)) for row in links)
     return tuple(tuple(map(min, row, column)) for row, column in zip(rows, zip(*rows, strict=True), strict=True))
-
-
-def link_class(pairs: Iterable[int]) -> int:
-    """The class of a set with these pair scores, by which nodes are compared: equal for scores within about 5%.
-
-    The PCIe path behind NVLinks is left out, because traffic between the two devices does not take it; that alone would
-    make two thirds of the pairs of a DGX-1 different.
-    """
-    # rule 000.score: what others lose and packing decide between nodes whose sets are of one class.
-    points = sum([score - score % NVLINK_SCORE if score >= NVLINK_SCORE else score for score in pairs])
-    return round(STEP ** round(log(points, STEP))) if points else 0
 
 
 def display_score(score: float, size: int) -> float:

@@ -8,8 +8,7 @@ import pytest
 
 from linkwise.dialects.linkwise.decision_record import recorded_decision
 from linkwise.dialects.linkwise.dialect import GRANT, Linkwise, grant_text
-from linkwise.model.decision import Decision
-from linkwise.model.verdict import Grant, Offer, Part
+from linkwise.model.verdict import Decision, Grant, Offer, Part
 from linkwise.model.views import PodView
 
 WHOLE = Decision(5000, ("known", "sets of 2", "packing"), (1, -2, -6), (("gpu-2", (1, 0, -7)),), (0, 3, 7))

@@ -13,7 +13,7 @@ from linkwise.net.http.client import Http, Origin
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from linkwise.net.http.client_connection import Exchange
+    from linkwise.net.http.client import Exchange
 
 NODES = 5000
 LONGEST = 0.05  # seconds of work between two turns

@@ -16,7 +16,7 @@ from linkwise.explain.group import explain_group
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explain_pod
-from linkwise.model.ledger_entry import Outcome
+from linkwise.model.verdict import Outcome
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.vendors.machines import profile
 

@@ -27,12 +27,13 @@ from linkwise.model.inventory import NodeInventory
 from linkwise.model.verdict import Grant, Offer, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from linkwise.broker.cluster.cluster_objects import Parse
     from linkwise.broker.cluster.node_objects import MissingInventory
     from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.model.demand import Load
+    from linkwise.model.node import Node
     from linkwise.model.settings import PlacingSettings
     from linkwise.model.snapshot import Snapshot
     from linkwise.model.views import NodeView, PodView
@@ -255,9 +256,17 @@ class Cluster:
             return False
         return {device.id for device in inventory.devices}.issuperset(entry.grant.offer.devices)
 
+    def node_without(self, name: str, uids: Collection[str]) -> Node | None:
+        """Return a node as it would be without some of its pods; None if it is unknown."""
+        inventory = self.inventories.get(name)
+        if inventory is None:
+            return None
+        staying = [entry for entry in self.ledger.on(name) if entry.pod not in uids]
+        return node_of(inventory, usage_of(inventory, staying, {*uids, *self.ended_on(inventory)}))
+
     def ended_on(self, inventory: NodeInventory) -> list[str]:
         """Return finished pods that the node's agent still lists; devices of a claim are in use until it gives them up."""
-        if inventory.by_claims:
+        if not inventory.allocations or inventory.by_claims:
             return []
         return [uid for uid in inventory.allocations if self.known.ended(uid)]
 

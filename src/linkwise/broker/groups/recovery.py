@@ -21,7 +21,6 @@ from linkwise.broker.groups.reservations import overcommits, reserve
 from linkwise.broker.wake_ups import flush
 from linkwise.dialects.linkwise.group_plan import GROUP_PLAN, recorded_plans
 from linkwise.engine.planning.plan import Placement, Plan
-from linkwise.engine.planning.seating import takes
 from linkwise.engine.usage import node_after
 from linkwise.model.verdict import Offer, Part
 
@@ -182,7 +181,7 @@ def _placement(state: State, pod: PodView, member: PlannedMember, nodes: dict[st
         ),
     )
     node = nodes.get(member.node, node)
-    if state.cluster.index.unserved(query, member.node) or not _serves(query, offer) or not takes(node, query, offer):
+    if state.cluster.index.unserved(query, member.node) or not _serves(query, offer) or not query.takes(node, offer):
         return None
     nodes[member.node] = node_after(node, offer, pod.namespace, query.ask.mode)
     return Placement(member.node, offer)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.group_records import KeptPlaces
 from linkwise.broker.group_stages import Reserved
 from linkwise.engine.ledger import Entry
-from linkwise.engine.planning.seating import takes
 from linkwise.model.verdict import Grant
 
 if TYPE_CHECKING:
@@ -167,7 +166,7 @@ def still_free(state: State, uid: str, plan: Plan) -> bool:
         return False
     pod = state.pod(uid)
     query = state.query(pod) if pod else None
-    return placement.offer is None or (query is not None and takes(node, query, placement.offer))
+    return placement.offer is None or (query is not None and query.takes(node, placement.offer))
 
 
 def accepts_pods(state: State, name: str) -> bool:

@@ -13,7 +13,6 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.candidates import node_without_all
 from linkwise.broker.groups.bundles import alternatives
 from linkwise.broker.groups.what_if import Assumption, WhatIf
 from linkwise.broker.victims import Preemptor, with_gangs
@@ -153,7 +152,7 @@ def _fewest(most: int, enough: Callable[[int], bool]) -> int | None:
 
 def _take_all(state: State, name: str, queries: Sequence[Query], leaving: frozenset[str], gone: frozenset[str]) -> bool:
     """Return whether a node can take these requests one after the other without some pods."""
-    node = node_without_all(state, name, gone | leaving)
+    node = state.cluster.node_without(name, gone | leaving)
     for query in queries:
         offer = query.policy.pick(query.ask, node) if node else None
         if node is None or not isinstance(offer, Offer):
@@ -190,7 +189,7 @@ def room_for_pod(state: State, pod: PodView) -> Option | None:
         return None
     _, name, victims = min(options, key=lambda option: (option[0], option[1]))
     gone = candidates.leaving.union(each.uid for each in with_gangs(state, victims))
-    node = node_without_all(state, name, gone | {pod.uid})
+    node = state.cluster.node_without(name, gone | {pod.uid})
     offer = query.policy.pick(query.ask, node) if node else None
     if not isinstance(offer, Offer):
         return None

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkwise.broker.answers import BindAnswer
-from linkwise.broker.candidates import node_without
 from linkwise.broker.decisions import decided_by_bind
 from linkwise.broker.effects import Bind, Event
 from linkwise.broker.group_stages import Idle, Planning, Reserved, Unschedulable
@@ -18,10 +17,9 @@ from linkwise.broker.reserved_devices import release, reserved_entry
 from linkwise.broker.scheduling.siblings import visibility_events, visible_to
 from linkwise.broker.state import pod_name
 from linkwise.broker.unobserved import is_unobserved_member
-from linkwise.broker.wake_ups import flush
+from linkwise.broker.wake_ups import note_gain
 from linkwise.dialects.dialect import Writing
 from linkwise.engine.ledger import Entry
-from linkwise.engine.planning.seating import takes
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.model.verdict import Grant, Offer, Reject
 
@@ -53,7 +51,8 @@ def bind(state: State, uid: str, node: str, now: float) -> BindAnswer:
         answer = _repeat(state, pod, entry, node, now)
     else:
         answer = _bind_pending(state, pod, entry, node, now)
-    flush(state)
+    if gained := state.cluster.settle():
+        note_gain(state, gained)
     return BindAnswer(answer.error, (*effects, *answer.effects, *state.outbox.drain()))
 
 
@@ -121,19 +120,19 @@ def _devices_for(state: State, query: Query, offered: Entry | None, node: str) -
 
     What is reserved for the pod is as free to it as what it was offered.
     """
-    there = node_without(state, node, offered.pod) if offered and offered.node == node else None
+    there = state.cluster.node_without(node, {offered.pod}) if offered and offered.node == node else None
     if offered is None or there is None:
         return pick_on(state, query, node)
     queued = state.queue.get(offered.pod) if offered.state == "OFFERED" else None
     same_request = queued is not None and queued.query == query
-    if same_request and takes(there, query, offered.grant.offer):
+    if same_request and query.takes(there, offered.grant.offer):
         return offered.grant.offer
     return state.cluster.index.unserved(query, node) or query.policy.pick(query.ask, there)
 
 
 def _without_names(state: State, pod: PodView, ask: Ask, entry: Entry) -> Entry:
     """Return the entry with the number of devices alone if a ResourceClaim allocates them: no record may name others."""
-    if not state.cluster.inventories[entry.node].by_claims and ask.resource not in pod.hosted_by_claims:
+    if state.cluster.inventories[entry.node].claims is None and ask.resource not in pod.hosted_by_claims:
         return entry
     return replace(entry, grant=replace(entry.grant, offer=Offer(entry.node, ())), unrecorded_ask=ask)
 
@@ -218,7 +217,9 @@ def _assume(state: State, pod: PodView, dialect: str, entry: Entry, now: float) 
     """Assume the devices once all annotations are computed, so that a failure leaves no entry."""
     devices = {device.id: device for device in state.cluster.index.nodes[entry.node].devices}
     # rule 004.record, 001.record: node and all keys are written in one request.
-    writing = Writing(pod, entry.grant, devices, 0, visible_to(state, pod.uid, entry.node), entry.decision)
+    grouped = pod.uid in state.groups.key_by_pod
+    visible = visible_to(state, pod.uid, entry.node) if grouped else ()
+    writing = Writing(pod, entry.grant, devices, 0, visible, entry.decision)
     keys = state.writer.annotations(writing, dialect, now) if entry.unrecorded_ask is None else {}
     if entry.grant.plan:
         keys |= plan_annotation(state, pod, keys, now)

@@ -18,7 +18,7 @@ from linkwise.broker.groups.priority import preempt_plans_for_pod
 from linkwise.broker.preemption.evictions import take_room
 from linkwise.broker.reconcile import reconcile, reconcile_later
 from linkwise.broker.reserved_devices import release, reserved_reason, yield_reservation
-from linkwise.broker.wake_ups import flush
+from linkwise.broker.wake_ups import note_gain
 from linkwise.engine.ledger import Entry
 from linkwise.engine.reasons.catalog import short_refusal
 from linkwise.model.verdict import Grant, Offer, Reason
@@ -57,7 +57,8 @@ def filter_nodes(state: State, pod: PodView, names: Sequence[str], now: float, *
     if offered and (now_offered is None or now_offered.grant != offered.grant):
         effects = (*effects, *reconcile(state, now))  # others may want the devices of the earlier offer
     else:
-        flush(state)
+        if gained := state.cluster.settle():
+            note_gain(state, gained)
         if state.cluster.changes.answers:
             wake_members(state)
     effects = (*effects, *answer.effects, *state.outbox.drain())

@@ -24,10 +24,9 @@ from linkwise.explain.choice_links import (
 from linkwise.model.verdict import Reason
 from linkwise.topology.bottleneck import best_bottleneck
 from linkwise.topology.device_sets import Question, mask_of, positions, question
-from linkwise.topology.fabric import fabric_of
+from linkwise.topology.fabric import by_least_loss, fabric_of
 from linkwise.topology.link_bandwidth import LinkGeneration, weight
 from linkwise.topology.link_score import display_score, pair_score, score_matrix
-from linkwise.topology.loss import by_least_loss
 from linkwise.topology.machine import machine_of
 from linkwise.topology.partition import best_partition
 from linkwise.topology.runner_up import next_bottleneck, next_partition

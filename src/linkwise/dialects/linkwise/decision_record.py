@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.dialects.dialect import where_pod
 from linkwise.dialects.json_fields import Fields, Report, json_value
 from linkwise.errors import InputError
-from linkwise.model.decision import Decision
+from linkwise.model.verdict import Decision
 
 if TYPE_CHECKING:
     from linkwise.model.views import PodView

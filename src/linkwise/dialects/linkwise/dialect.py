@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 
     from linkwise.dialects.dialect import Writing
     from linkwise.model.ask import Ask
-    from linkwise.model.decision import Decision
     from linkwise.model.device import Device
     from linkwise.model.inventory import NodeFacts
     from linkwise.model.node import AskMode
-    from linkwise.model.verdict import Problem
+    from linkwise.model.verdict import Decision, Problem
     from linkwise.model.views import NodeView, PodView
 
 __all__ = [

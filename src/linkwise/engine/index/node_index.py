@@ -14,6 +14,7 @@ from linkwise.engine.index.score_table import ClassTable, best_names
 from linkwise.engine.index.shapes import Shapes
 from linkwise.engine.index.share_index import ShareIndex
 from linkwise.engine.reasons.catalog import short_refusal
+from linkwise.engine.usage import node_with_only
 from linkwise.model.verdict import Offer, Reason, Reject
 
 if TYPE_CHECKING:
@@ -58,6 +59,14 @@ class Query(NamedTuple):
         # Bytes are rounded up per container: equal sums may need different shares.
         share = tuple(container.share for container in ask.containers) if ask.in_bytes else ask.share
         return (*key, share, ask.core, "" if any_namespace else ask.namespace, ask.in_bytes)
+
+    def takes(self, node: Node, offer: Offer) -> bool:
+        """Whether the node can still allocate exactly these devices."""
+        if node.mode not in {"any", self.ask.mode}:
+            return False  # rule 004.mode: the sharing mode may have changed since
+        if self.ask.devices:
+            return {device.id for device in node.free()} >= set(offer.devices)
+        return isinstance(self.policy.pick(self.ask, node_with_only(node, offer.devices)), Offer)
 
 
 class Index:

@@ -6,13 +6,11 @@ values instead of samples, so thousands of nodes have few shapes, and all result
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from linkwise.engine.usage import node_after
-from linkwise.model.node import Use
+from linkwise.engine.usage import node_after, node_with_only
 from linkwise.model.verdict import Offer
 from linkwise.topology.canonical import canonical
 from linkwise.topology.device_sets import mask_of, positions, sets_with
@@ -41,7 +39,6 @@ __all__ = [
     "arranged",
     "by_links",
     "in_parts",
-    "only_with",
     "open_devices",
     "picked",
 ]
@@ -234,13 +231,6 @@ def in_parts(query: Query) -> bool:
     return not query.ask.devices
 
 
-def only_with(node: Node, devices: Collection[str]) -> Node:
-    """The node with all other devices marked as used."""
-    used = {name: use for name, use in node.used.items() if name in devices}
-    others = {device.id: Use(whole=True) for device in node.devices if device.id not in devices}
-    return replace(node, used={**used, **others})
-
-
 def open_devices(node: Node, asked: Iterable[Query], held: Collection[str]) -> list[str]:
     """The devices that fit a share of each of these members and are not held by the group."""
     kinds = {query.table_key(): query for query in asked}
@@ -253,7 +243,7 @@ def open_devices(node: Node, asked: Iterable[Query], held: Collection[str]) -> l
 
 def picked(query: Query, node: Node, devices: Collection[str]) -> tuple[str, ...]:
     """What the policy picks of these devices; empty if it refuses."""
-    offer = query.policy.pick(query.ask, only_with(node, devices))
+    offer = query.policy.pick(query.ask, node_with_only(node, devices))
     return offer.devices if isinstance(offer, Offer) else ()
 
 

@@ -11,7 +11,8 @@ from math import inf, isfinite
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from linkwise.engine.planning.hosts import arranged, by_links, in_parts, only_with, open_devices, picked
+from linkwise.engine.planning.hosts import arranged, by_links, in_parts, open_devices, picked
+from linkwise.engine.usage import node_with_only
 from linkwise.model.verdict import Offer, Part
 from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
 from linkwise.topology.device_sets import mask_of, positions, sets_with
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from linkwise.topology.fabric import Fabric
 
 
-__all__ = ["Room", "Share", "seated", "share_out", "slowest_pair", "takes"]
+__all__ = ["Room", "Share", "seated", "share_out", "slowest_pair"]
 
 
 def seated(node: Node, held: Collection[str], members: Sequence[Member], floor: float = 0.0) -> list[Offer | None]:
@@ -47,15 +48,6 @@ def seated(node: Node, held: Collection[str], members: Sequence[Member], floor: 
             return [None for _ in members]
         return [_offer(node, member, own) for member, own in zip(members, devices, strict=True)]
     return _picked(node, members)
-
-
-def takes(node: Node, query: Query, offer: Offer) -> bool:
-    """Whether the node can still allocate exactly these devices."""
-    if node.mode not in {"any", query.ask.mode}:
-        return False  # rule 004.mode: the sharing mode may have changed since
-    if query.ask.devices:
-        return {device.id for device in node.free()} >= set(offer.devices)
-    return isinstance(query.policy.pick(query.ask, only_with(node, offer.devices)), Offer)
 
 
 def _preferred(node: Node, asked: Sequence[Query], held: Collection[str]) -> list[str]:
@@ -94,7 +86,7 @@ def _offer(node: Node, member: Member, devices: Collection[str]) -> Offer | None
     asking = [container for container in member.wanted.ask.containers if container.devices]
     if len(asking) == 1:
         return Offer(node.name, (Part(asking[0].container, tuple(devices)),))
-    alone = only_with(node, devices)
+    alone = node_with_only(node, devices)
     if member.wanted.ask.devices:  # unattributed usage was subtracted when the node was chosen
         alone = replace(alone, unattributed=0, unattributed_share=0, unattributed_core=0)
     offer = member.wanted.policy.pick(member.wanted.ask, alone)

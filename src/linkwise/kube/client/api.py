@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
     from linkwise.kube.client.kubeconfig import ClusterConfig
-    from linkwise.net.http.client_connection import Exchange
+    from linkwise.net.http.client import Exchange
 
 __all__ = ["Answer", "Connection", "connect"]
 

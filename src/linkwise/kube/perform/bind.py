@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.effects import Bind
     from linkwise.kube.client.api import Connection
-    from linkwise.model.ledger_entry import Outcome
+    from linkwise.model.verdict import Outcome
     from linkwise.model.views import PodView
     from linkwise.net.http.client import Answer
 
@@ -132,7 +132,7 @@ class Binder:
         query = f"timeout={self.settings.bind_seconds}s&fieldValidation=Ignore"
         path = f"{pod_path(effect.namespace, effect.name)}/binding?{query}"
         retry_until = min(deadline, self.timing.clock() + self.settings.busy_retry)
-        backoff = Backoff(self.timing, most=1.0)
+        backoff: Backoff | None = None
         while True:
             try:
                 answer = await self.connection.call("POST", path, body, wait=self._timeout(deadline))
@@ -141,7 +141,10 @@ class Binder:
             except ClusterError as error:
                 self._note_unanswered(effect, error)
                 return BindResult("unknown", str(error))
-            pause = max(retry_after(answer), backoff.next())
+            pause = 0.0
+            if answer.status == 429:
+                backoff = backoff or Backoff(self.timing, most=1.0)
+                pause = max(retry_after(answer), backoff.next())
             if answer.status != 429 or self.timing.clock() + pause > retry_until:
                 return await self._judge(effect, answer, deadline, repeated=repeated)
             await self.timing.sleep(pause)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from linkwise.kube.client.api import Connection
     from linkwise.kube.watch.event_reader import NamedEvent
     from linkwise.kube.watch.kinds import WatchedKind
-    from linkwise.net.http.client_connection import Exchange
+    from linkwise.net.http.client import Exchange
 
 __all__ = ["Reflector"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import unquote
 
@@ -23,26 +23,24 @@ class HangUpError(Exception):
     """Raised by an application to close the connection without a response, or in the middle of one."""
 
 
+@dataclass(eq=False, slots=True)
 class Request:
     """A request; its body is complete when the application gets it."""
 
-    __slots__ = ("body", "client", "gone", "headers", "keep_alive", "method", "started", "target", "version")
-
-    def __init__(self, target: bytes, headers: dict[bytes, bytes], client: str, gone: asyncio.Event) -> None:
-        self.method = ""
-        self.target: Final = target
-        """path and query, as sent"""
-        self.version = "1.1"
-        self.headers: Final = headers
-        """by lower-case name; the last of several"""
-        self.client: Final = client
-        """IP address of the peer"""
-        self.gone: Final = gone
-        """set once the connection is closed"""
-        self.body = b""
-        self.keep_alive = False
-        """whether another request may follow on the connection"""
-        self.started: Final = time.perf_counter()
+    target: bytes
+    """path and query, as sent"""
+    headers: dict[bytes, bytes]
+    """by lower-case name; the last of several"""
+    client: str
+    """IP address of the peer"""
+    gone: asyncio.Event
+    """set once the connection is closed"""
+    method: str = ""
+    version: str = "1.1"
+    body: bytes = b""
+    keep_alive: bool = False
+    """whether another request may follow on the connection"""
+    started: float = field(default_factory=time.perf_counter)
 
     @property
     def path(self) -> str:

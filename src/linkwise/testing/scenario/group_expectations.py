@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from linkwise.broker.effects import Effect
-    from linkwise.model.ledger_entry import Entry
+    from linkwise.model.verdict import Entry
     from linkwise.model.views import PodView
     from linkwise.sim.replay import Decision, Runner
 
