@@ -14,9 +14,9 @@ from rich.table import Table
 
 from clusters import node_names, noisy
 from linkwise.broker.broker import Broker
-from linkwise.broker.group_members import GroupView
-from linkwise.broker.group_stages import Run
 from linkwise.broker.groups.planning import planning
+from linkwise.broker.records.members import GroupView
+from linkwise.broker.records.stages import Run
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.dialects.linkwise.dialect import GRANT, grant_text
 from linkwise.model.ask import Group

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.effects import Wake
-from linkwise.broker.group_stages import Idle, Unschedulable
 from linkwise.broker.groups.bundles import alternatives, bundle
 from linkwise.broker.groups.planning import begin
 from linkwise.broker.groups.readiness import pending_reason
 from linkwise.broker.groups.reservations import accepts_pods, is_over
 from linkwise.broker.groups.what_if import Assumption, WhatIf
+from linkwise.broker.records.stages import Idle, Unschedulable
 from linkwise.broker.reserved_devices import (
     drain_text,
     end_reservation,

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from linkwise.broker.cluster.node_objects import MissingInventory
 from linkwise.broker.cluster.pod_request import group_said
 from linkwise.broker.effects import Effect
-from linkwise.broker.group_records import GroupRecord
-from linkwise.broker.preemption_records import Preemption
 from linkwise.broker.reconcile import observe, reconcile
+from linkwise.broker.records.groups import GroupRecord
+from linkwise.broker.records.preemptions import Preemption
 from linkwise.broker.watch_events import ClusterObject, NodeObject
 from linkwise.engine.drift import Drift
 from linkwise.engine.queue.reservation import Refused, Reservation

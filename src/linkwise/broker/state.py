@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from linkwise.broker.cluster.cluster import Cluster
 from linkwise.broker.grant_writer import GrantWriter
-from linkwise.broker.group_records import Groups
-from linkwise.broker.preemption_records import Preemptions
+from linkwise.broker.records.groups import Groups
+from linkwise.broker.records.preemptions import Preemptions
 from linkwise.dialects.dra.objects import by_claim
 from linkwise.dialects.registry import BY_NAME
 from linkwise.engine.index.node_index import Query

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.host_fit import misfit, needed_by
 from linkwise.broker.cluster.pod_request import asks_for_devices
-from linkwise.broker.group_stages import Planning, Unschedulable
+from linkwise.broker.records.stages import Planning, Unschedulable
 from linkwise.broker.reserved_devices import reserved_entry
 from linkwise.broker.state import State, pod_name
 

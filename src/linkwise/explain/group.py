@@ -11,13 +11,13 @@ from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.recorded_grants import allocated_parts
-from linkwise.broker.group_stages import BackingOff, Planning, Reserved, Unschedulable
 from linkwise.broker.groups.bundles import alternatives, bundle, bundle_keys, joined, unlinked
 from linkwise.broker.groups.notices import unlinked_text
 from linkwise.broker.groups.readiness import pending_reason
 from linkwise.broker.groups.stale_gangs import stale_text
 from linkwise.broker.groups.what_if import Assumption, WhatIf
 from linkwise.broker.preemption import notices as preemption
+from linkwise.broker.records.stages import BackingOff, Planning, Reserved, Unschedulable
 from linkwise.broker.reserved_devices import drained_for
 from linkwise.broker.state import pod_name
 from linkwise.engine.planning.seating import slowest_pair
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from linkwise.broker.broker import Broker
-    from linkwise.broker.group_members import GroupView
+    from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Plan
     from linkwise.engine.planning.planner import Level

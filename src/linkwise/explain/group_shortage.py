@@ -24,8 +24,8 @@ from linkwise.explain.survey import against_all, survey
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from linkwise.broker.group_members import GroupView
     from linkwise.broker.groups.what_if import WhatIf
+    from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.ledger import Entry
     from linkwise.engine.planning.plan import Member, Plan

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.group_members import GroupView
-from linkwise.broker.group_stages import Run
 from linkwise.broker.groups.planning import planning
 from linkwise.broker.groups.planning_input import network_of, read_network
+from linkwise.broker.records.members import GroupView
+from linkwise.broker.records.stages import Run
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.model.ask import Group
 from linkwise.model.views import ContainerView, NodeView, PodTerm, PodView, Taint

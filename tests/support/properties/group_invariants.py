@@ -6,11 +6,11 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.group_stages import BackingOff, Planning, Reserved, Unschedulable, Waiting, deadline_of
 from linkwise.broker.groups.bundles import bundle, joined
 from linkwise.broker.groups.readiness import pending_reason
 from linkwise.broker.groups.stale_gangs import has_begun
 from linkwise.broker.groups.what_if import WhatIf
+from linkwise.broker.records.stages import BackingOff, Planning, Reserved, Unschedulable, Waiting, deadline_of
 from linkwise.dialects.linkwise.group_plan import recorded_plans
 from linkwise.explain.group import explain_group
 from linkwise.explain.pod import explain_pod
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.answers import BindAnswer, FilterAnswer
     from linkwise.broker.effects import Evict
-    from linkwise.broker.group_members import GroupView
+    from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
     from linkwise.model.views import PodView
     from support.properties.broker_world import World

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from linkwise.broker.group_members import GroupView
-    from linkwise.broker.group_records import Groups
+    from linkwise.broker.records.groups import Groups
+    from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
     from linkwise.model.ask import Group
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.answers import FilterAnswer
-from linkwise.broker.group_records import Answer
-from linkwise.broker.group_stages import BackingOff, Idle, Reserved, Unschedulable, Waiting
 from linkwise.broker.groups.bundles import bundle
 from linkwise.broker.groups.lifecycle import answer_now, back_off, resume
 from linkwise.broker.groups.planning import begin, plan_now, requested_of
 from linkwise.broker.groups.priority import trial_plan
 from linkwise.broker.groups.readiness import may_start_alone, pending_reason
 from linkwise.broker.groups.reservations import is_over
+from linkwise.broker.records.groups import Answer
+from linkwise.broker.records.stages import BackingOff, Idle, Reserved, Unschedulable, Waiting
 from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.engine.index.node_index import choices
 from linkwise.engine.reasons.catalog import short_refusal
@@ -22,8 +22,8 @@ from linkwise.model.verdict import Reason
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from linkwise.broker.group_members import GroupView
-    from linkwise.broker.group_stages import Limits
+    from linkwise.broker.records.members import GroupView
+    from linkwise.broker.records.stages import Limits
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Plan
     from linkwise.model.views import PodView

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from linkwise.broker.effects import Event, Wake
-from linkwise.broker.group_records import Answer
-from linkwise.broker.group_stages import STAGES, BackingOff, Idle, Planning, Reserved, Unschedulable, Waiting
 from linkwise.broker.groups.bundles import bundle, bundle_keys
 from linkwise.broker.groups.notices import group_warnings
 from linkwise.broker.groups.planning import begin, capacity_gained, requested_of
@@ -29,6 +27,8 @@ from linkwise.broker.groups.reservations import (
     shares_are_reserved,
 )
 from linkwise.broker.groups.stale_gangs import evictions, note_stale_gangs, stale_gang
+from linkwise.broker.records.groups import Answer
+from linkwise.broker.records.stages import STAGES, BackingOff, Idle, Planning, Reserved, Unschedulable, Waiting
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.reasons.phrases import count_text, is_or_are
 from linkwise.model.verdict import Reason
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from linkwise.broker.effects import Bind
-    from linkwise.broker.group_members import GroupView
-    from linkwise.broker.group_records import GroupRecord
+    from linkwise.broker.records.groups import GroupRecord
+    from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.ledger import Entry
     from linkwise.model.views import NodeView, PodView

@@ -10,10 +10,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.effects import Event
-from linkwise.broker.group_records import Answer
-from linkwise.broker.group_stages import Planning, Unschedulable, Waiting
 from linkwise.broker.groups.bundles import unlinked
 from linkwise.broker.groups.readiness import missing_pod_group, schedulers_of
+from linkwise.broker.records.groups import Answer
+from linkwise.broker.records.stages import Planning, Unschedulable, Waiting
 from linkwise.dialects.groups.membership import group_of
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.engine.reasons.phrases import count_text
@@ -22,7 +22,7 @@ from linkwise.model.ask import Group
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from linkwise.broker.group_members import GroupView
+    from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
     from linkwise.model.verdict import Reason
     from linkwise.model.views import PodView

@@ -23,7 +23,7 @@ from linkwise.dialects.linkwise.group_plan import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from linkwise.broker.group_stages import Reserved
+    from linkwise.broker.records.stages import Reserved
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Placement
     from linkwise.model.views import PodView

@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.group_stages import NO_LIMITS, Idle, Planning, Reserved, Run, Unschedulable, Waiting
 from linkwise.broker.groups.bundles import alternatives, bundle, joined
 from linkwise.broker.groups.notices import bundle_warnings, unfit_events
 from linkwise.broker.groups.planning_input import minimum_of, planning_input, read_network, takes_any_model
@@ -25,6 +24,7 @@ from linkwise.broker.groups.reservations import (
     still_free,
 )
 from linkwise.broker.groups.stale_gangs import note_stale
+from linkwise.broker.records.stages import NO_LIMITS, Idle, Planning, Reserved, Run, Unschedulable, Waiting
 from linkwise.broker.reserved_devices import release, reserved_nodes
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.planning.make_plan import make_plan
@@ -34,8 +34,8 @@ from linkwise.model.verdict import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
-    from linkwise.broker.group_members import GroupView
-    from linkwise.broker.group_stages import Limits, Requested
+    from linkwise.broker.records.members import GroupView
+    from linkwise.broker.records.stages import Limits, Requested
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.planning.plan import Plan

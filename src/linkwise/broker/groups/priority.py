@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from linkwise.broker.effects import Event
-from linkwise.broker.group_stages import BackingOff
 from linkwise.broker.groups.bundles import alternatives
 from linkwise.broker.groups.reservations import drop_plan
 from linkwise.broker.groups.what_if import Assumption, WhatIf
+from linkwise.broker.records.stages import BackingOff
 from linkwise.broker.reserved_devices import give_up, outranked
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.preemption import eviction_frees_enough
@@ -22,7 +22,7 @@ from linkwise.model.verdict import Reason
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from linkwise.broker.group_members import GroupView
+    from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.planning.plan import Placement, Plan

@@ -14,7 +14,7 @@ from linkwise.policies.job_shape import Task, job_refused
 from linkwise.policies.ring_profiles import known_profile
 
 if TYPE_CHECKING:
-    from linkwise.broker.group_members import GroupView
+    from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
     from linkwise.model.views import PodView
 

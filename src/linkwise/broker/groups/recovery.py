@@ -13,11 +13,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.group_stages import Planning, Reserved
 from linkwise.broker.groups.bundles import bundle
 from linkwise.broker.groups.planning import begin, plan_now
 from linkwise.broker.groups.readiness import pending_reason
 from linkwise.broker.groups.reservations import overcommits, reserve
+from linkwise.broker.records.stages import Planning, Reserved
 from linkwise.broker.wake_ups import flush
 from linkwise.dialects.linkwise.group_plan import GROUP_PLAN, recorded_plans
 from linkwise.engine.planning.plan import Placement, Plan
@@ -27,7 +27,7 @@ from linkwise.model.verdict import Offer, Part
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from linkwise.broker.group_members import GroupView
+    from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
     from linkwise.dialects.linkwise.group_plan import PlannedMember, RecordedPlans
     from linkwise.engine.index.node_index import Query

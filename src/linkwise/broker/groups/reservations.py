@@ -11,16 +11,16 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.group_records import KeptPlaces
-from linkwise.broker.group_stages import Reserved
+from linkwise.broker.records.groups import KeptPlaces
+from linkwise.broker.records.stages import Reserved
 from linkwise.engine.ledger import Entry
 from linkwise.model.verdict import Grant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from linkwise.broker.group_members import GroupView
-    from linkwise.broker.group_stages import Event, Stage
+    from linkwise.broker.records.members import GroupView
+    from linkwise.broker.records.stages import Event, Stage
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Placement, Plan
     from linkwise.model.ask import Group

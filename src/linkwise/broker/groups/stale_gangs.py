@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkwise.broker.effects import Event, Evict
-from linkwise.broker.group_stages import Reserved
 from linkwise.broker.groups.reservations import hold_time
+from linkwise.broker.records.stages import Reserved
 from linkwise.engine.reasons.phrases import count_text
 
 if TYPE_CHECKING:
     from linkwise.broker.effects import Effect
-    from linkwise.broker.group_members import GroupView
+    from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
     from linkwise.model.views import PodView
 

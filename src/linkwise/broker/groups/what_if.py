@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.cluster.pods import holds_devices
 from linkwise.broker.groups.planning_input import Network, planning_input, read_network
-from linkwise.broker.preemption_records import ROOM
+from linkwise.broker.records.preemptions import ROOM
 from linkwise.engine.index.shapes import shape_of
 from linkwise.engine.planning.make_plan import Making, make_plan
 from linkwise.engine.planning.node_capacity import NodeCapacity
@@ -22,7 +22,7 @@ from linkwise.model.demand import Load
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable
 
-    from linkwise.broker.group_members import GroupView
+    from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.feasibility import Neighbour
     from linkwise.engine.planning.plan import Member, Plan

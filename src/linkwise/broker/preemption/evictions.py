@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.broker.cluster.pods import holds_devices
 from linkwise.broker.effects import Event, Evict, Wake
-from linkwise.broker.group_records import Answer
-from linkwise.broker.group_stages import Idle, Planning, Unschedulable
 from linkwise.broker.groups.bundles import bundle, bundle_keys
 from linkwise.broker.groups.lifecycle import resume
 from linkwise.broker.groups.planning import adopt
 from linkwise.broker.groups.reservations import is_over
 from linkwise.broker.preemption.search import room_for_group, room_for_pod
-from linkwise.broker.preemption_records import ROOM, Preemption
+from linkwise.broker.records.groups import Answer
+from linkwise.broker.records.preemptions import ROOM, Preemption
+from linkwise.broker.records.stages import Idle, Planning, Unschedulable
 from linkwise.broker.state import pod_name
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.ledger import Entry

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.groups.bundles import alternatives
 from linkwise.broker.groups.what_if import Assumption, WhatIf
-from linkwise.broker.victims import Preemptor, with_gangs
+from linkwise.broker.preemption.victims import Preemptor, with_gangs
 from linkwise.engine.planning.plan import Placement, Plan
 from linkwise.engine.preemption import EXACT, Search, covers, harm_of
 from linkwise.engine.usage import node_after
@@ -24,7 +24,7 @@ from linkwise.model.verdict import Offer
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from linkwise.broker.group_members import GroupView
+    from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.preemption import Harm

@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkwise.broker.answers import BindAnswer
-from linkwise.broker.decisions import decided_by_bind
 from linkwise.broker.effects import Bind, Event
-from linkwise.broker.group_stages import Idle, Planning, Reserved, Unschedulable
 from linkwise.broker.groups.lifecycle import bind_refused, bound_by_plan
 from linkwise.broker.groups.plan_annotations import plan_annotation
 from linkwise.broker.groups.readiness import may_start_alone, pending_reason
 from linkwise.broker.reconcile import reconcile
+from linkwise.broker.records.stages import Idle, Planning, Reserved, Unschedulable
 from linkwise.broker.reserved_devices import release, reserved_entry
+from linkwise.broker.scheduling.decisions import decided_by_bind
 from linkwise.broker.scheduling.siblings import visibility_events, visible_to
 from linkwise.broker.state import pod_name
 from linkwise.broker.unobserved import is_unobserved_member
@@ -26,7 +26,7 @@ from linkwise.model.verdict import Grant, Offer, Reject
 if TYPE_CHECKING:
     from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.broker.effects import Effect
-    from linkwise.broker.group_members import GroupView
+    from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.ledger import Outcome

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.answers import FilterAnswer
 from linkwise.broker.candidates import Candidates
-from linkwise.broker.decisions import decided_by_filter
 from linkwise.broker.groups.filter import filter_member
 from linkwise.broker.groups.lifecycle import wake_members
 from linkwise.broker.groups.priority import preempt_plans_for_pod
 from linkwise.broker.preemption.evictions import take_room
 from linkwise.broker.reconcile import reconcile, reconcile_later
 from linkwise.broker.reserved_devices import release, reserved_reason, yield_reservation
+from linkwise.broker.scheduling.decisions import decided_by_filter
 from linkwise.broker.wake_ups import note_gain
 from linkwise.engine.ledger import Entry
 from linkwise.engine.reasons.catalog import short_refusal

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.groups.what_if import Assumption, WhatIf
 from linkwise.broker.preemption.evictions import plan_group_of
+from linkwise.broker.preemption.victims import Preemptor, harm_in, leaving_on, lower_on
 from linkwise.broker.reserved_devices import outranked
 from linkwise.broker.unobserved import is_unobserved_member
-from linkwise.broker.victims import Preemptor, harm_in, leaving_on, lower_on
 from linkwise.engine.preemption import Search, violations
 from linkwise.engine.queue.reservation import RESERVED
 

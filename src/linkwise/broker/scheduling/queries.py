@@ -12,8 +12,8 @@ from linkwise.broker.answers import Admission, DryRun
 from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.host_fit import misfit, needed_by
 from linkwise.broker.cluster.pod_request import group_said, policy_for_devices
-from linkwise.broker.group_members import GroupView
 from linkwise.broker.groups.priority import trial_plan
+from linkwise.broker.records.members import GroupView
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.model.ask import Ask, ContainerAsk, Group
 from linkwise.model.node import Use

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.group_members import GroupView, Members
-from linkwise.broker.group_stages import (
+from linkwise.broker.records.members import GroupView, Members
+from linkwise.broker.records.stages import (
     NO_LIMITS,
     STAGES,
     TABLE,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from linkwise.broker.cluster.changes import Changes
-    from linkwise.broker.group_members import Enrolled
-    from linkwise.broker.group_stages import Event, Limits
+    from linkwise.broker.records.members import Enrolled
+    from linkwise.broker.records.stages import Event, Limits
     from linkwise.model.ask import Group
     from linkwise.model.verdict import Entry
     from linkwise.model.views import PodView

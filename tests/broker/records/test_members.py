@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from linkwise.broker.group_members import Members
+from linkwise.broker.records.members import Members
 from linkwise.model.ask import Group
 from linkwise.model.views import PodView
 
