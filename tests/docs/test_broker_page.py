@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import pytest
 
 from linkwise.broker import answers, effects, watch_events
-from linkwise.broker.broker import Broker
-from linkwise.broker.view import BrokerView, Counts
+from linkwise.broker.broker import Broker, BrokerView, Counts
 from linkwise.engine.drift import Drift, DriftKind, drift_text
 from linkwise.explain import inspect as inspection
 from linkwise.explain.group import explain_group

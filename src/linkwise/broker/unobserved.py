@@ -41,7 +41,9 @@ __all__ = [
 def is_unobserved_member(state: State, pod: PodView) -> bool:
     """Return whether a pod declares a group but is not observed; only the watch makes a pod a member."""
     known = state.cluster.known
-    return bool(pod.uid and pod.uid not in known.views and not known.settled(pod.uid) and state.request(pod).group)
+    return bool(
+        pod.uid and pod.uid not in known.views and not state.cluster.is_settled(pod.uid) and state.request(pod).group
+    )
 
 
 def forget_unobserved(state: State, now: float, most: int = MAX_UNOBSERVED) -> None:

@@ -16,7 +16,8 @@ from linkwise.speed.caches import cached_by_identity
 from linkwise.topology.canonical import MACHINES, canonical_of, class_links
 from linkwise.topology.fabric import SIZES, least_lost, loss
 from linkwise.topology.link_score import NVLINK_SCORE, link_scores
-from linkwise.topology.partition import Partition, best_partition
+from linkwise.topology.machine import machine_with
+from linkwise.topology.partition import Partition, partition_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -81,7 +82,7 @@ def _chosen(node: Node, count: int, available: Sequence[str], required: Sequence
         return None
     if count == 1 and known and not required and node.topology is not None:
         return [known[least_lost(node.topology, scores, known)]]
-    best = best_partition(scores, count, known, [places[device] for device in required])
+    best = partition_on(machine_with(scores), count, known, [places[device] for device in required])
     return [known[position] for position in best.devices] if isinstance(best, Partition) else None
 
 

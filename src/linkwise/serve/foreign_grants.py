@@ -11,7 +11,7 @@ from linkwise.model.views import PodView
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from linkwise.broker.view import BrokerView
+    from linkwise.broker.broker import BrokerView
     from linkwise.broker.watch_events import WatchEvent
 
 __all__ = ["ForeignGrants"]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.topology import Matrix
 
-__all__ = ["LARGEST_EXACT", "Machine", "PartitionTable", "machine_of", "pair_scores", "set_scores"]
+__all__ = ["LARGEST_EXACT", "Machine", "PartitionTable", "machine_of", "machine_with", "pair_scores", "set_scores"]
 
 
 LARGEST_EXACT: Final = 16
@@ -62,6 +62,11 @@ class Machine(CachedMachine):
 def machine_of(rows: Sequence[Sequence[object]], what: str = "scores") -> Machine:
     """The machine with these pair scores; TopologyError, naming row and column, if one is invalid."""
     return recall(Machine, matrix_key(rows, what), lambda: Machine(_slower_direction(_plain(whole_matrix(rows, what)))))
+
+
+def machine_with(pairs: Matrix) -> Machine:
+    """`machine_of` for a matrix that is known to be valid, which is not checked again: scores that we computed."""
+    return recall(Machine, pairs, lambda: Machine(_slower_direction(_plain(pairs))))
 
 
 def _plain(matrix: Matrix) -> Matrix:

@@ -34,6 +34,7 @@ __all__ = [
     "greedy_partition",
     "one_full_set",
     "partition_of",
+    "partition_on",
 ]
 
 Objective = Literal["partition", "best-set"]
@@ -74,7 +75,18 @@ def best_partition(
     Raises:
         InputError: the matrix is not square or has an invalid value, or a position is not a device.
     """
-    machine = machine_of(scores)
+    return partition_on(machine_of(scores), size, available, required, objective=objective)
+
+
+def partition_on(
+    machine: Machine,
+    size: int,
+    available: Iterable[int] | None = None,
+    required: Iterable[int] = (),
+    *,
+    objective: Objective = "partition",
+) -> Partition | Reason:
+    """`best_partition` for a machine."""
     asked = question(len(machine.pairs), size, available, required)
     if isinstance(asked, Reason):
         return asked

@@ -230,9 +230,8 @@ class Checks:
         must(all(now < (entry.expires or now) <= longest for entry in offers), "an offer is open for too long")
         must({entry.pod for entry in offers} == set(ledger.offers), "the ledger has other offers")
         must(all(entry.pod in state.queue for entry in offers), "a pod that is not in the queue is offered a node")
-        must(
-            not any(known.settled(queued.uid) for queued in state.queue), "a pod that is bound or gone is in the queue"
-        )
+        settled = [queued.uid for queued in state.queue if state.cluster.is_settled(queued.uid)]
+        must(not settled, "a pod that is bound or gone is in the queue")
         waiting = [queued.uid for queued in state.queue.unschedulable()]
         must(not any(uid in known.gone or ledger.get(uid) for uid in waiting), "who has all waits for it")
 

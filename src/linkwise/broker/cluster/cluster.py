@@ -136,6 +136,11 @@ class Cluster:
         """Return the pods observed on a node."""
         return self.known.on(node)
 
+    def is_settled(self, uid: str) -> bool:
+        """Return whether the pod is observed as bound or deleted, so that a call for it is outdated."""
+        known = self.pods.get(uid)
+        return uid in self.known.gone or (known is not None and bool(known.node))
+
     def load(self, node: str) -> Load:
         """Return what the pods of a node use apart from devices, including pods being bound to it."""
         return self.known.load(node, [entry.pod for entry in self.ledger.on(node)])

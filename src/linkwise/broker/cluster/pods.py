@@ -95,11 +95,6 @@ class Pods:
         known = self.views.get(uid)
         return self.gone.get(uid, False) if known is None else _over(known)
 
-    def settled(self, uid: str) -> bool:
-        """Return whether the pod is bound or deleted, so that a call for it is outdated."""
-        known = self.views.get(uid)
-        return uid in self.gone or (known is not None and bool(known.node))
-
     def on(self, node: str) -> list[PodView]:
         """Return the pods observed on a node."""
         return list(self._on.get(node, {}).values())

@@ -198,7 +198,7 @@ def _review_plan(state: State, key: str, stage: Reserved, nodes: set[str] | None
         move(state, key, "change", stage)
     available = shares_are_reserved(state, key)
     waiting = {pod.uid for pod in view.waiting} & stage.plan.placements.keys()
-    if not any(uid in waiting or not state.cluster.known.settled(uid) for uid in stage.plan.placements):
+    if not any(uid in waiting or not state.cluster.is_settled(uid) for uid in stage.plan.placements):
         _finish_plan(state, view, now)
     elif not waiting:
         if stage.expires <= now:

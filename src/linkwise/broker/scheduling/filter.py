@@ -91,7 +91,7 @@ def _answer_single(  # noqa: PLR0913 - same
     if refused:
         return FilterAnswer([], {}, dict.fromkeys(names, short_refusal(refused)))
     # A call for a pod that is bound or deleted by now is answered and not remembered.
-    keep = keep and bool(pod.uid) and not state.cluster.known.settled(pod.uid)
+    keep = keep and bool(pod.uid) and not state.cluster.is_settled(pod.uid)
     retried = keep and pod.uid in state.queue
     if retried and len(names) > 1:  # with a single name, kube-scheduler tries the nominated node first
         state.queue.retry(pod.uid)

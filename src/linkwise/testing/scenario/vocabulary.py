@@ -22,7 +22,7 @@ from linkwise.wire.kubernetes.objects import node_view, pod_view
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from linkwise.broker.view import BrokerView
+    from linkwise.broker.broker import BrokerView
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.model.device import Device
     from linkwise.model.views import PodView
