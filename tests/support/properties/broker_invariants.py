@@ -8,7 +8,10 @@ from itertools import repeat
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
+from linkwise.broker import reservations
 from linkwise.broker.cluster.inventory import merge_inventory
+from linkwise.broker.cluster.pod_request import read_request
+from linkwise.broker.preemption import evictions
 from linkwise.broker.scheduling.bind import pick_on
 from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.broker.wake_ups import may_go
@@ -87,6 +90,8 @@ class Checks:
         self._tables_agree()
         self._nobody_is_kept_in_mind_for_too_long()
         self._nobody_waits_unseen()
+        self._no_deadline_is_missed()
+        self._requests_are_those_of_the_pods()
         self._who_fits_was_woken()
         if not self._world.api.owed:
             self._nothing_is_forgotten()
@@ -234,6 +239,28 @@ class Checks:
         must(not settled, "a pod that is bound or gone is in the queue")
         waiting = [queued.uid for queued in state.queue.unschedulable()]
         must(not any(uid in known.gone or ledger.get(uid) for uid in waiting), "who has all waits for it")
+
+    def _no_deadline_is_missed(self) -> None:
+        """The next deadline is that of every part, also of those that the broker does not ask after a verb."""
+        state = state_of(self._world.broker)
+        deadline, cluster = self._world.broker.next_deadline(), state.cluster
+        parts = {
+            "offers": cluster.ledger.next_expiry(),
+            "inventories": cluster.objects.next_deadline(),
+            "groups": state.groups.next_deadline(),
+            "unobserved pods": state.queue.next_deadline(),
+            "reservations": reservations.next_deadline(state),
+            "evictions": evictions.next_deadline(state),
+        }
+        for part, due in parts.items():
+            must(due is None or (deadline is not None and deadline <= due), f"the deadline of {part} would be missed")
+
+    def _requests_are_those_of_the_pods(self) -> None:
+        state = state_of(self._world.broker)
+        settings = state.settings
+        for pod in state.cluster.pods.values():
+            read = read_request(pod, settings.policies, by_owner=settings.group.by_owner)
+            must(state.request(pod) == read, f"another request of {pod.name} is cached")
 
     def _nobody_waits_unseen(self) -> None:
         """Who was not seen stands in no line and is forgotten in time, and a member that is seen late is woken."""
