@@ -290,7 +290,9 @@ def test_every_annotation_of_ours_has_a_section_and_every_label_a_row() -> None:
     ours = {key for source in sources for key in OUR_KEY.findall(source)}
     assert ours
     headings = re.findall(r"^## `([^`]+)`$", page("docs/reference/annotations.md"), re.MULTILINE)
-    labels = section("docs/reference/annotations.md", "## Labels") + section("docs/reference/annotations.md", "## Taint")
+    labels = section("docs/reference/annotations.md", "## Labels") + section(
+        "docs/reference/annotations.md", "## Taint"
+    )
     assert {*headings, *re.findall(r"`(linkwise\.dev/[a-z-]+)", labels)} == ours
 
 

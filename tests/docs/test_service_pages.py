@@ -1,25 +1,42 @@
-"""Every metric and every route of the service is documented."""
+"""Every metric and every route of the service and of the node agent is documented."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from linkwise.agent.metrics import AgentMetrics
+from linkwise.agent.node_agent import NodeAgent
+from linkwise.config.settings import AgentSettings
+from linkwise.drivers.simulated import SimulatedDriver
+from linkwise.net.timing import Timing
 from linkwise.serve.app import application
 from linkwise.testing.cluster import FakeNode, broker_of
+from support.fakes.agent_cluster import NodeApi
 from support.fakes.http_service import Served
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs/reference"
 
 
+def families() -> list[Metric]:
+    """Metrics of the service and of the agent."""
+    with Served(broker_of(FakeNode("a"))) as served:
+        found = list(served.service.counting.registry.collect())
+    api = NodeApi()
+    agent = NodeAgent(AgentSettings(), "n", SimulatedDriver("dgx1-v100", "n"), api, api, Timing(), float)
+    return [*found, *AgentMetrics(agent, dict).registry.collect()]
+
+
 def test_every_metric_is_in_the_table_with_its_labels() -> None:
     text = (REFERENCE / "metrics.md").read_text()
-    with Served(broker_of(FakeNode("a"))) as served:
-        families = list(served.service.counting.registry.collect())
-    assert len(families) > 10
-    for family in families:
+    assert len(families()) > 20
+    for family in families():
         name = f"{family.name}_total" if family.type == "counter" else family.name
         row = next((line for line in text.splitlines() if line.startswith(f"| `{name}` |")), "")
         assert f"| {family.type} |" in row, name
@@ -29,9 +46,7 @@ def test_every_metric_is_in_the_table_with_its_labels() -> None:
 
 def test_no_metric_is_documented_that_does_not_exist() -> None:
     listed = set(re.findall(r"^\| `(linkwise_\w+)`", (REFERENCE / "metrics.md").read_text(), re.MULTILINE))
-    with Served(broker_of(FakeNode("a"))) as served:
-        families = served.service.counting.registry.collect()
-        assert listed == {f"{found.name}_total" if found.type == "counter" else found.name for found in families}
+    assert listed == {f"{found.name}_total" if found.type == "counter" else found.name for found in families()}
 
 
 @pytest.mark.parametrize("prefix", ["", "/gpushare-scheduler"])

@@ -25,6 +25,7 @@ _FRAMING_BYTES: Final = 2 + 4  # tag and length of the id, and of the device
 
 def share_ids(device: Device) -> list[str]:
     """An id per unit of the device's memory."""
+    # rule 004.report: the node's total is the number of ids, from the memory that the hardware reports.
     return [f"{device.id}{SEPARATOR}{number}" for number in range(device.memory)]
 
 

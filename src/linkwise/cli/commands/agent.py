@@ -13,7 +13,7 @@ from linkwise.errors import InputError
 _EPILOG: Final = """\b
 Examples:
   linkwise agent --kubeconfig ~/.kube/config      # on a node, as root
-  linkwise agent --driver simulated --source dgx1-v100 --kubelet /tmp/kubelet
+  linkwise agent --driver simulated --source dgx1-v100 --plugin never
   linkwise agent --plugin never                   # publish devices, allocate nothing
   linkwise manifests rbac --agent | kubectl apply -f -
 
