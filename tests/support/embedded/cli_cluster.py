@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,12 @@ class AskedCluster:
         """Names of the objects of a kind."""
         objects: Iterable[Any] = self._thread.do(lambda server: server.store.list(kind).items)
         return sorted(each.name for each in objects)
+
+    def annotations(self, kind: str, name: str) -> dict[str, str]:
+        """Annotations of an object."""
+        objects: Iterable[Any] = self._thread.do(lambda server: server.store.list(kind).items)
+        (found,) = (each for each in objects if each.name == name)
+        return dict(json.loads(found.data)["metadata"].get("annotations") or {})
 
     def fail(self, *faults: Fault) -> None:
         """Inject faults."""
