@@ -62,6 +62,10 @@ def test_a_node_without_link_data_gives_its_lowest_devices(policy: str) -> None:
     )
 
 
+def test_the_only_device_of_a_node_needs_no_link_data() -> None:
+    assert why("link-affinity", ask(1), node(1)).because == "the only device of its node"
+
+
 def test_a_single_device_costs_the_others_least() -> None:
     found = why("link-affinity", ask(1), node(topology=DGX1, free=(0, 1, 5)))
     assert (found.devices, found.other) == ((0,), (5,))

@@ -181,3 +181,18 @@ def test_of_many_bad_samples_the_rest_is_counted() -> None:
     told = explanation_lines(replace(found, suspects=found.suspects[:1] * 9))
     assert "1 more pair has a bad sample; measure the node again" in told
     assert sum("GB/s in one direction" in line for line in told) == 8
+
+
+@pytest.mark.parametrize(("devices", "expected"), [(4, True), (1, False)])
+def test_a_node_without_link_data_reports_both_ways_to_publish_it(devices: int, expected: bool) -> None:  # noqa: FBT001
+    runner = Runner(Broker())
+    runner.show(NodeView("a", capacity={GPU: str(devices)}, allocatable={GPU: str(devices)}))
+    line = (
+        "no link data for its devices, so nodes with link data go first; "
+        "run the node agent (`linkwise agent`) or `linkwise topo --annotate node/a`"
+    )
+    assert (line in lines(runner)) == expected
+
+
+def test_a_node_whose_profile_has_its_links_needs_no_others() -> None:
+    assert not any("link data" in line for line in lines(one_node("atlas-800")))

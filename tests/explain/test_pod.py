@@ -10,7 +10,7 @@ from linkwise.broker.watch_events import PodDeleted
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.verdict import Entry, Grant, Offer, Part
-from linkwise.model.views import ContainerView
+from linkwise.model.views import ContainerView, NodeView
 from linkwise.sim.replay import Runner
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place
 from linkwise.vendors.machines import profile
@@ -49,6 +49,14 @@ def test_a_pod_that_ended_holds_nothing() -> None:
     assert view is not None
     runner.show(replace(view, phase="Succeeded", version=9))
     assert lines(runner, "train") == ["pod team/train has finished and holds no devices"]
+
+
+def test_a_pod_on_a_node_without_link_data_reads_both_ways_to_publish_it() -> None:
+    runner = Runner(Broker())
+    runner.show(NodeView("a", capacity={GPU: "4", "cpu": "8"}, allocatable={GPU: "4", "cpu": "8"}))
+    shown = lines(placed(runner, pod("train", GPU, 2)), "train")
+    assert "chosen: no link data for these devices; the lowest free devices are taken" in shown
+    assert shown[-1] == "for link data, run the node agent (`linkwise agent`) or `linkwise topo --annotate node/NAME`"
 
 
 def test_a_bind_of_unknown_outcome_says_so() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import devices_text
 from linkwise.explain.reports.choice import Choice, indices_of
+from linkwise.model.link_data import NO_LINK_DATA
 from linkwise.model.verdict import Reason
 from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
 from linkwise.topology.canonical import inferred_links
@@ -43,7 +44,8 @@ MOST_SETS: Final = 500
 """that are compared to name the second best: all of a machine of eight devices, few of one of sixteen"""
 _TOO_MANY: Final = "too many other sets to determine the second best"
 _SET_NAMES: Final = {size: "pair" if size == 2 else f"set of {size}" for size in SIZES}
-_UNKNOWN: Final = "no link data for these devices; the lowest free devices are taken"
+_UNKNOWN: Final = f"{NO_LINK_DATA} for these devices; the lowest free devices are taken"
+_ALONE: Final = "the only device of its node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def by_links(node: Node, devices: Sequence[str]) -> Choice:
     """Explain a set by link kinds: the partition it belongs to, and the runner-up."""
     known = _Places.of(node, devices)
     if known is None:
-        return Choice(indices_of(node, devices), because=_UNKNOWN)
+        return _unknown(node, devices)
     scores = link_scores(known.links)
     places = sorted(known.at[device] for device in devices)
     return _single(known, scores, places[0]) if len(places) == 1 else _set(known, scores, places)
@@ -93,7 +95,7 @@ def by_bandwidth(node: Node, devices: Sequence[str]) -> Choice:
     """Explain a set by its slowest pair: what it leaves for other pods, and the runner-up."""
     known = _Places.of(node, devices)
     if known is None:
-        return Choice(indices_of(node, devices), because=_UNKNOWN)
+        return _unknown(node, devices)
     fabric = fabric_of(known.topology.bandwidth, known.topology.links)
     places, free = sorted(known.at[device] for device in devices), known.free()
     best = best_bottleneck(fabric.values, len(places), free)
@@ -112,6 +114,10 @@ def by_bandwidth(node: Node, devices: Sequence[str]) -> Choice:
     if other is None:
         return chosen
     return replace(chosen, other=known.indices(other.devices), lost=bottleneck_lost(fabric, asked.free, best, other))
+
+
+def _unknown(node: Node, devices: Sequence[str]) -> Choice:
+    return Choice(indices_of(node, devices), because=_UNKNOWN if len(node.devices) > 1 else _ALONE)
 
 
 def _single(known: _Places, scores: Matrix, place: int) -> Choice:

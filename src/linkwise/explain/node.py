@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
     from linkwise.broker.state import State
     from linkwise.explain.reports.choice import Choice
+    from linkwise.model.inventory import NodeInventory
     from linkwise.model.node import AskMode, Node
 
 __all__ = ["explain_node"]
@@ -52,6 +53,7 @@ def explain_node(broker: Broker, name: str, now: float) -> NodeExplanation | Non
         state.settings.share.within == "any",
         all_unfit(SMALL_POD, view, capacity_of(view), cluster.load(name)),
         tuple(_suspects(node)),
+        _is_linked(inventory),
         tuple(drift_text(drift, state.name_of) for drift in cluster.drift.get(name, ())),
         tuple(f"{problem.key}: {problem.sentence}" for problem in inventory.problems),
     )
@@ -81,6 +83,13 @@ def _suspects(node: Node) -> Iterator[Suspect]:
     for one, other in fabric.suspects:
         if one in at and other in at:
             yield Suspect((at[one], at[other]), samples[one][other], samples[other][one], fabric.values[one][other])
+
+
+def _is_linked(inventory: NodeInventory) -> bool:
+    """Return whether the links of the devices are known; a profile has them, and a single device or claims need none."""
+    topology = inventory.topology
+    known = topology is not None and bool(topology.links or topology.bandwidth)
+    return known or bool(inventory.profile) or inventory.by_claims or len(inventory.devices) < 2
 
 
 def _offer(state: State, node: Node, size: int) -> Offer | None:

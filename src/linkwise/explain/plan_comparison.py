@@ -7,6 +7,7 @@ from itertools import zip_longest
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
+from linkwise.model.link_data import NO_LINK_DATA
 from linkwise.topology.fabric import NEAR, SIZES
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _network(here: tuple[float, ...], there: tuple[float, ...], network: Sequenc
 
 def _speed(whose: str, here: float, there: float) -> str:
     if not there:
-        return "no link data"
+        return NO_LINK_DATA
     if not isfinite(there):
         return "no pair of devices would be a bottleneck"
     return f"{whose} has {there:g} GB/s" + (

@@ -50,7 +50,7 @@ def test_a_topology_of_other_devices_than_these_is_dropped_and_said() -> None:
     told = inventory(listed(0), rows=["GPU-0", "GPU-1"], links=[["X", "NV1"], ["NV1", "X"]])
     found = stock(node({}), DeviceInventory=told)
     assert (found.topology, keys(found)) == (None, ["DeviceInventory"])
-    assert "link data covers 2 devices, but the node has 1" in found.problems[0].sentence
+    assert "link data covers 2 devices, but the node has 1; it is ignored, run " in found.problems[0].sentence
     fewer = stock(node({NVIDIA: "3"}, annotations={TOPOLOGY: matrix(3)}), Device=cards(card(0), card(1)))
     assert (fewer.topology, keys(fewer)) == (None, [TOPOLOGY])
 

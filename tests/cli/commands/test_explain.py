@@ -108,7 +108,7 @@ def test_topo_shows_the_links_of_a_node(cluster: AskedCluster) -> None:
     assert (shown.returncode, told["links"][0][3], len(told["facts"])) == (0, "NV2+PHB", 8)
     unknown = cluster.ask("topo", "node/x")
     assert unknown.returncode == 3
-    assert "missing   no link data for node x" in unknown.stdout
+    assert "missing   no link data for node x; run the node agent (`linkwise agent`)" in unknown.stdout
 
 
 def test_a_forbidden_list_is_reported_with_verb_and_resource(tmp_path: Path) -> None:

@@ -256,6 +256,9 @@ def test_a_broken_matrix_is_a_problem_and_links_are_not_known(matrix: object, te
     found = facts("2", matrix)
     assert (found.topology, len(found.devices), keys(found)) == (None, 2, [TOPOLOGY])
     assert text in found.problems[0].sentence
+    assert "; it is ignored, correct it: run the node agent (`linkwise agent`) or `linkwise topo --annotate node/" in (
+        found.problems[0].sentence
+    )
 
 
 @given(square_of(st.sampled_from(KINDS).map(Link)))

@@ -67,7 +67,7 @@ def merge_inventory(
     devices, unit = _devices(sources, words, mode)
     # A matrix without devices may belong to any vendor.
     linked = [facts for name, facts in facts_by_source.items() if name in vendor or not facts.devices]
-    topology = topology_of(linked, devices, where_node(view), problems)
+    topology = topology_of(linked, devices, view, problems)
     if KIND not in missing:
         _compare(view, facts_by_source.get(SOURCE, NodeFacts(SOURCE)).devices, problems)
     claimed = _claimed_besides(view, published, words, devices, problems)

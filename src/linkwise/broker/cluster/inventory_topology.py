@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from linkwise.dialects.dialect import where_node
 from linkwise.dialects.linkwise.inventory import KIND
 from linkwise.dialects.nvidia.dialect import TOPOLOGY
+from linkwise.model.link_data import link_data_help
 from linkwise.model.topology import Topology
 from linkwise.model.verdict import Problem
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.device import Device
     from linkwise.model.inventory import NodeFacts
+    from linkwise.model.views import NodeView
 
 __all__ = ["topology_of"]
 
@@ -25,13 +28,13 @@ KEYS: Final = {"linkwise": KIND, "koordinator": "Device spec.topologies", "nvidi
 
 
 def topology_of(
-    sources: Iterable[NodeFacts], devices: Sequence[Device], where: str, problems: list[Problem]
+    sources: Iterable[NodeFacts], devices: Sequence[Device], view: NodeView, problems: list[Problem]
 ) -> Topology | None:
     """Return the first topology of these devices; links and bandwidth of two sources if none has both."""
     topologies = [
         _named(facts.topology, devices)
         for facts in sources
-        if facts.topology is not None and _as_many(facts, devices, where, problems)
+        if facts.topology is not None and _as_many(facts, devices, view, problems)
     ]
     links = next((topology for topology in topologies if topology.links), None)
     bandwidth = next((topology for topology in topologies if topology.bandwidth), None)
@@ -40,11 +43,12 @@ def topology_of(
     return both or next(iter(with_data or topologies), None)
 
 
-def _as_many(facts: NodeFacts, devices: Sequence[Device], where: str, problems: list[Problem]) -> bool:
+def _as_many(facts: NodeFacts, devices: Sequence[Device], view: NodeView, problems: list[Problem]) -> bool:
     rows = len(facts.topology.devices) if facts.topology else 0
     if rows != len(devices):
-        sentence = f"link data covers {rows} devices, but the node has {len(devices)}; it is ignored"
-        problems.append(Problem(where, KEYS.get(facts.source, facts.source), f"{sentence}; measure them again"))
+        covered = f"link data covers {rows} devices, but the node has {len(devices)}"
+        sentence = f"{covered}; it is ignored, {link_data_help(view.name)}"
+        problems.append(Problem(where_node(view), KEYS.get(facts.source, facts.source), sentence))
     return rows == len(devices)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from linkwise.assembly.cluster_reader import read_cluster
 from linkwise.cli.inputs.topology import Source
 from linkwise.errors import NotFoundError
+from linkwise.model.link_data import NO_LINK_DATA, link_data_help
 from linkwise.model.topology import Topology
 from linkwise.vendors.reader import DeviceFacts
 
@@ -29,7 +30,8 @@ def node_source(name: str, kubeconfig: Path | None, context: str | None) -> Sour
     if inventory.topology is not None:
         return Source(inventory.topology, facts)
     devices = tuple(device.id for device in inventory.devices)
-    return Source(Topology(devices, problems=(f"no link data for node {name}",)), facts)
+    problem = f"{NO_LINK_DATA} for node {name}; {link_data_help(name)}"
+    return Source(Topology(devices, problems=(problem,)), facts)
 
 
 def _facts(inventory: NodeInventory, device: Device) -> DeviceFacts:

@@ -20,6 +20,7 @@ from linkwise.explain.inspect import Holder, inspect_nodes
 from linkwise.explain.reports.group import GroupExplanation
 from linkwise.explain.reports.node import NodeExplanation
 from linkwise.explain.text.pod import explanation_lines
+from linkwise.model.link_data import NO_LINK_DATA, link_data_help
 from linkwise.topology.fabric import fabric_of
 from linkwise.topology.link_score import score_matrix
 from linkwise.topology.rings import idle_by_ring
@@ -77,7 +78,8 @@ def _node(console: Console, reader: ClusterReader, explanation: NodeExplanation)
     console.print()
     print_table(console, _devices(node))
     idle = {device.index for device in node.devices if device.healthy and not device.pods}
-    _links(console, reader, explanation.name, (), idle)
+    if explanation.linked:
+        _links(console, reader, explanation.name, (), idle)
     rings = rings_of(reader.broker.inventories[explanation.name])
     if len(rings) > 1:
         counts = idle_by_ring(rings, idle)
@@ -97,7 +99,8 @@ def _pod(console: Console, reader: ClusterReader, explanation: Explanation) -> N
     own = {index for part in explanation.devices for index in part.indices}
     (node,) = inspect_nodes(reader.broker, explanation.node, reader.now)
     idle = {device.index for device in node.devices if device.healthy and not device.pods}
-    _links(console, reader, explanation.node, own, own | idle)
+    if not any(NO_LINK_DATA in line for line in lines):
+        _links(console, reader, explanation.node, own, own | idle)
     if node.mode in {"share", "percent"}:
         console.print()
         print_table(console, _devices(node, own))
@@ -142,7 +145,7 @@ def _links(
     topology = inventory.topology
     console.print()
     if topology is None or not (topology.links or topology.bandwidth):
-        console.print(f"links: {links_text(inventory) or f'no link data for node {name}'}")
+        console.print(f"links: {links_text(inventory) or f'{NO_LINK_DATA} for node {name}; {link_data_help(name)}'}")
         return
     positions = reader.broker.usage[name].positions()
     at = {device.index: positions[device.id] for device in inventory.devices if device.id in positions}

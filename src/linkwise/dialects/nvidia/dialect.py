@@ -15,6 +15,7 @@ from linkwise.dialects.pod_resources import resources_of
 from linkwise.errors import TopologyError
 from linkwise.model.device import Device
 from linkwise.model.inventory import NodeFacts
+from linkwise.model.link_data import link_data_help
 from linkwise.model.verdict import Problem
 from linkwise.model.views import NodeView
 
@@ -165,7 +166,7 @@ def _topology(view: NodeView, capacity: int, problems: list[Problem]) -> Topolog
     try:
         topology = read_matrix(view.annotations[TOPOLOGY], capacity)
     except TopologyError as error:
-        sentence = f"{error}; links are not known on this node until it is removed or mended"
+        sentence = f"{error}; it is ignored, correct it: {link_data_help(view.name)}"
         problems.append(Problem(where_node(view), TOPOLOGY, sentence))
         return None
     problems += [Problem(where_node(view), TOPOLOGY, text) for text in (topology.warnings if topology else ())]

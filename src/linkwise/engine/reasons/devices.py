@@ -16,6 +16,7 @@ from linkwise.engine.reasons.phrases import (
     size_text,
     with_unit,
 )
+from linkwise.model.link_data import NO_LINK_DATA, link_data_help
 
 if TYPE_CHECKING:
     from linkwise.model.verdict import Fact, Reason
@@ -101,8 +102,10 @@ DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
         lambda r: f"the slowest link of the best free set has {r.found:g} GB/s, below the floor of {r.asked:g} GB/s",
     ),
     ("001.best-effort", "unknown"): RefusalText(
-        "node(s) had no link data for enough free devices",
-        lambda r: f"a floor of {r.asked:g} GB/s is set, but there is no link data for enough free devices",
+        f"node(s) had {NO_LINK_DATA} for enough free devices; {link_data_help()}",
+        lambda r: (
+            f"a floor of {r.asked:g} GB/s is set, but there is {NO_LINK_DATA} for enough free devices; {link_data_help()}"
+        ),
     ),
     ("001.percent", ""): RefusalText(
         "node(s) can't allocate more compute than a device has",

@@ -44,5 +44,7 @@ class NodeExplanation:
     stops: tuple[Reason, ...] = ()
     """why even a small pod would not fit, apart from devices"""
     suspects: tuple[Suspect, ...] = ()
+    linked: bool = True
+    """False if its devices need link data and have none"""
     drift: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.engine.reasons.catalog import choice_text, devices_text, refusal
 from linkwise.engine.reasons.phrases import count_text
 from linkwise.explain.text.phrases import part_text, share_text
+from linkwise.model.link_data import NO_LINK_DATA, link_data_help
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +45,7 @@ def node_lines(report: NodeExplanation) -> list[str]:
         *_unattributed(report),
         *_could_take(report),
         *_suspects(report),
+        *_links(report),
         *report.drift,
         *report.problems,
     ]
@@ -132,6 +134,11 @@ def _suspects(report: NodeExplanation) -> Iterator[str]:
     more = len(report.suspects) - _SUSPECTS
     if more > 0:
         yield f"{count_text(more, 'more pair')} {'has' if more == 1 else 'have'} a bad sample; measure the node again"
+
+
+def _links(report: NodeExplanation) -> Iterator[str]:
+    if not report.linked:
+        yield f"{NO_LINK_DATA} for its devices, so nodes with link data go first; {link_data_help(report.name)}"
 
 
 def _sizes(report: NodeExplanation) -> Iterator[str]:

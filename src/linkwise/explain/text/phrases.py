@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import counted_nodes, has_details, refusal, shortage, size_text
 from linkwise.engine.reasons.phrases import count_text
+from linkwise.model.link_data import NO_LINK_DATA
 from linkwise.policies.ring_affinity import LETTERS
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def difference_text(name: str, there: int, here: int) -> str:
 
 def _term(name: str, value: int) -> str:
     if name == "known":
-        return "links known" if value else "no link data"
+        return "links known" if value else NO_LINK_DATA
     if _of_sets(name):
         # Without link data a set counts, but is worth next to nothing.
         return f"other pods lose {name}" + (f" worth {_number(name, value)}" if value < -1 else "")

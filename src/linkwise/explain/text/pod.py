@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import devices_text
 from linkwise.engine.reasons.phrases import count_text
-from linkwise.explain.reports.group import GroupExplanation
+from linkwise.explain.reports.node import NodeExplanation
 from linkwise.explain.reports.pod import Explanation
 from linkwise.explain.text.group import group_lines
 from linkwise.explain.text.node import node_lines
@@ -21,12 +21,13 @@ from linkwise.explain.text.phrases import (
     remedy_line,
     terms_text,
 )
+from linkwise.model.link_data import NO_LINK_DATA, link_data_help
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from linkwise.explain.reports.choice import Choice
-    from linkwise.explain.reports.node import NodeExplanation
+    from linkwise.explain.reports.group import GroupExplanation
     from linkwise.explain.reports.pod import ContainerDevices, Offered, OtherNode, PlacedBecause, PodState
 
 __all__ = ["explanation_lines"]
@@ -42,9 +43,11 @@ AGAIN: Final = "if placed again now"
 
 def explanation_lines(report: Explanation | NodeExplanation | GroupExplanation) -> list[str]:
     """Return one sentence per line, the most important first."""
-    if isinstance(report, Explanation):
-        return list(_pod_lines(report))
-    return group_lines(report) if isinstance(report, GroupExplanation) else node_lines(report)
+    if isinstance(report, NodeExplanation):
+        return node_lines(report)
+    lines = list(_pod_lines(report)) if isinstance(report, Explanation) else group_lines(report)
+    unlinked = any(NO_LINK_DATA in line for line in lines)
+    return [*lines, f"for link data, {link_data_help()}"] if unlinked else lines
 
 
 def _pod_lines(report: Explanation) -> Iterator[str]:
