@@ -136,6 +136,15 @@ def test_a_pod_on_its_recorded_devices_needs_no_correction() -> None:
     assert allocations.in_use() == {"uid-a": ("GPU-0", "GPU-1")}
 
 
+def test_devices_are_in_index_order_whatever_order_the_kubelet_lists_them_in() -> None:
+    allocations = whole(pod("a", 2, main=(0, 1)))
+    answer = allocations.allocate(["GPU-1", "GPU-0"], 0.0)
+    assert isinstance(answer, Allocated)
+    assert answer.devices == ("GPU-0", "GPU-1")
+    allocations.settle([listed("a", "GPU-1", "GPU-0")], 1.0)
+    assert allocations.in_use() == {"uid-a": ("GPU-0", "GPU-1")}
+
+
 def test_whole_devices_of_an_unknown_pod_are_adopted() -> None:
     answer = whole().allocate(["GPU-0"], 0.0)
     assert isinstance(answer, Allocated)

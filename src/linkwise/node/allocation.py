@@ -208,6 +208,7 @@ class Allocations:
 
     def allocate(self, ids: Sequence[str], now: float) -> Allocated | Refused:
         """Answer one call of Allocate by the table of docs/reference/agent.md; a refusal changes nothing."""
+        ids = self._ordered(ids)
         devices = tuple(dict.fromkeys(map(device_of, ids)))
         if refused := self._broken_rule(ids, devices):
             self.results["refused"] += 1
@@ -221,8 +222,8 @@ class Allocations:
             )
         if claim is not None:
             claim.move("answered")
-            claim.ids, claim.answered_at = tuple(ids), now
-        answer = Allocated(tuple(ids), devices, claim, _how(claim, devices))
+            claim.ids, claim.answered_at = ids, now
+        answer = Allocated(ids, devices, claim, _how(claim, devices))
         self.results[answer.how] += 1
         return answer
 
@@ -233,7 +234,7 @@ class Allocations:
             ids = found.get((claim.pod.namespace, claim.pod.name, claim.container))
             if ids:
                 claim.move("listed")
-                claim.ids = ids
+                claim.ids = self._ordered(ids)
             elif not claim.init and claim.answered_at + SETTLE_SECONDS < began:
                 claim.move("missing")
         return tuple(self._corrections())
@@ -298,6 +299,10 @@ class Allocations:
             # rule 004.one-card
             return f"{len(ids)} {self.resource} must be on one device, but the kubelet chose {', '.join(devices)}"
         return ""
+
+    def _ordered(self, ids: Iterable[str]) -> tuple[str, ...]:
+        """Ids by the index of their device: the kubelet lists them in another order each time."""
+        return tuple(sorted(ids, key=lambda each: (self._index(device_of(each)), len(each), each)))
 
     def _claim_for(self, devices: tuple[str, ...], size: int) -> Claim | None:
         waiting = list(self._waiting(size))
