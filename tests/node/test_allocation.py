@@ -157,6 +157,16 @@ def test_a_share_without_a_record_is_refused() -> None:
     assert "must be scheduled by Linkwise" in answer.sentence
 
 
+def test_a_pod_without_a_record_gets_no_share_and_does_not_stand_in_the_way_of_the_next() -> None:
+    allocations = shared(pod("stranger", 2, resource=MEMORY), pod("b", 2, resource=MEMORY, main=(1,)))
+    refused = allocations.allocate(allocations.preferred(UNITS, [], 2), 0.0)
+    assert isinstance(refused, Refused)
+    assert "must be scheduled by Linkwise" in refused.sentence
+    answer = allocations.allocate(allocations.preferred(UNITS, [], 2), 0.0)
+    assert isinstance(answer, Allocated)
+    assert (answer.devices, answer.how) == (("GPU-1",), "recorded")
+
+
 def test_shares_of_two_devices_are_refused() -> None:
     answer = shared(pod("a", 2, resource=MEMORY, main=(0,))).allocate(["GPU-0-_-0", "GPU-1-_-0"], 0.0)
     assert isinstance(answer, Refused)
@@ -180,6 +190,15 @@ def test_an_answer_that_the_kubelet_never_lists_is_taken_back() -> None:
     assert allocations.expects(1)
 
 
+def test_an_answer_that_was_for_another_pod_is_taken_back_at_once() -> None:
+    allocations = whole(pod("a", 1, main=(0,)), pod("b", 1, main=(1,)))
+    allocations.allocate(["GPU-0"], 0.0)
+    (correction,) = allocations.settle([listed("b", "GPU-0")], 1.0)
+    assert (correction.pod.name, correction.swapped) == ("b", True)
+    assert allocations.in_use() == {"uid-b": ("GPU-0",)}
+    assert allocations.expects(1)
+
+
 def test_a_kubelet_that_lost_its_checkpoint_gives_a_pod_the_same_devices_again() -> None:
     allocations = whole(pod("a", 1, main=(2,)))
     allocations.settle([listed("a", "GPU-2")], 1.0)
@@ -200,6 +219,14 @@ def test_an_init_container_uses_the_devices_of_the_containers_after_it() -> None
     containers = (ContainerView("init", limits={GPU: "1"}, init=True), ContainerView("main", limits={GPU: "2"}))
     allocations = whole(PodView("default", "a", "u", containers, annotations=grant("u", main=(2, 3)), node="n"))
     assert allocations.preferred([*DEVICES], [], 1) == ("GPU-2",)
+
+
+def test_an_init_container_keeps_its_devices_while_the_next_container_is_served() -> None:
+    containers = (ContainerView("init", limits={GPU: "1"}, init=True), ContainerView("main", limits={GPU: "2"}))
+    allocations = whole(PodView("default", "a", "u", containers, annotations=grant("u", main=(2, 3)), node="n"))
+    allocations.allocate(["GPU-2"], 0.0)
+    assert allocations.preferred([*DEVICES], ["GPU-2"], 2) == ("GPU-2", "GPU-3")
+    assert not allocations.expects(1)
 
 
 def test_finished_pods_have_no_claims() -> None:

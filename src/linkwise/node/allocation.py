@@ -8,6 +8,7 @@ A container's life, as (state, event) -> state::
 
     WAITING    -- answered --> ANSWERED     Allocate was answered for it
     WAITING    -- listed ----> ALLOCATED    the kubelet has devices for it: the agent restarted, or calls were swapped
+    WAITING    -- refused ---> REFUSED      its pod has no record; the kubelet rejects the pod and does not call again
     ANSWERED   -- listed ----> ALLOCATED
     ANSWERED   -- missing ---> WAITING      the answer was lost, or was for another pod
     ALLOCATED  -- listed ----> ALLOCATED
@@ -27,7 +28,7 @@ from linkwise.dialects.pod_resources import amount
 from linkwise.dialects.registry import held_by
 from linkwise.errors import InputError, LedgerError
 from linkwise.model.views import FINISHED
-from linkwise.node.device_ids import by_device, device_of
+from linkwise.node.device_ids import by_device, device_of, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -38,19 +39,22 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLE", "Allocated", "Allocations", "Claim", "Correction", "Listed", "Refused", "State"]
 
-State = Literal["WAITING", "ANSWERED", "ALLOCATED"]
-Transition = Literal["answered", "listed", "missing"]
+State = Literal["WAITING", "ANSWERED", "ALLOCATED", "REFUSED"]
+Transition = Literal["answered", "listed", "missing", "refused"]
 
 TABLE: Final[Mapping[tuple[State, Transition], State]] = {
     ("WAITING", "answered"): "ANSWERED",
     ("WAITING", "listed"): "ALLOCATED",
     ("WAITING", "missing"): "WAITING",
+    ("WAITING", "refused"): "REFUSED",
     ("ANSWERED", "answered"): "ANSWERED",  # the kubelet repeats a call
     ("ANSWERED", "listed"): "ALLOCATED",
     ("ANSWERED", "missing"): "WAITING",
     ("ALLOCATED", "answered"): "ANSWERED",  # the kubelet forgot the devices and asks again
     ("ALLOCATED", "listed"): "ALLOCATED",
     ("ALLOCATED", "missing"): "WAITING",
+    ("REFUSED", "listed"): "ALLOCATED",  # the call was for another pod
+    ("REFUSED", "missing"): "REFUSED",
 }
 
 SETTLE_SECONDS: Final = 5.0
@@ -195,8 +199,9 @@ class Allocations:
 
     def preferred(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
         """Return that many available ids: the recorded ones, else those that the scheduler would pick; never fails."""
+        free = set(available).difference(required)  # required ones are those of the pod's init containers
         for claim in self._claims.values():
-            if claim.ids and set(claim.ids) <= set(available):
+            if claim.ids and free.issuperset(claim.ids):
                 claim.move("missing")  # the kubelet could allocate them again, so no container has them
         # rule 000.agree, 004.allocate: where the scheduler has chosen, the kubelet is steered to that choice.
         for claim in self._waiting(size):
@@ -207,15 +212,17 @@ class Allocations:
         return self._unrecorded(available, required, size)
 
     def allocate(self, ids: Sequence[str], now: float) -> Allocated | Refused:
-        """Answer one call of Allocate by the table of docs/reference/agent.md; a refusal changes nothing."""
+        """Answer one call of Allocate by the table of docs/reference/agent.md; a refusal allocates nothing."""
         ids = self._ordered(ids)
         devices = tuple(dict.fromkeys(map(device_of, ids)))
         if refused := self._broken_rule(ids, devices):
             self.results["refused"] += 1
             return Refused(refused)
         claim = self._claim_for(devices, len(ids))
-        if claim is None and self.shared:
+        if self.shared and (claim is None or not claim.picks):
             self.results["refused"] += 1
+            if claim is not None and claim.state == "WAITING":
+                claim.move("refused")
             return Refused(
                 f"no pod on this node has {len(ids)} {self.resource} on record: pods that share a device must be "
                 "scheduled by Linkwise; check the schedulerName of the pod"
@@ -230,13 +237,16 @@ class Allocations:
     def settle(self, listed: Iterable[Listed], began: float) -> tuple[Correction, ...]:
         """Record what the kubelet has allocated, listed at `began`, and return the records that differ from it."""
         found = {(one.namespace, one.pod, one.container): one.ids for one in listed}
+        taken = {identifier for ids in found.values() for identifier in ids}
         for claim in self._claims.values():
             ids = found.get((claim.pod.namespace, claim.pod.name, claim.container))
             if ids:
                 claim.move("listed")
                 claim.ids = self._ordered(ids)
-            elif not claim.init and claim.answered_at + SETTLE_SECONDS < began:
-                claim.move("missing")
+            elif not claim.init and claim.answered_at < began:
+                overdue = claim.answered_at + SETTLE_SECONDS < began
+                if overdue or not taken.isdisjoint(claim.ids):  # another container has what it was answered
+                    claim.move("missing")
         return tuple(self._corrections())
 
     def complete(self) -> tuple[PodView, ...]:
@@ -262,8 +272,8 @@ class Allocations:
         """Ids of the picked devices; empty if they are not all available."""
         if not self.shared:
             return tuple(picks) if set(required) <= set(picks) <= set(available) else ()
-        own = by_device(available).get(picks[0], [])
-        rest = [identifier for identifier in own if identifier not in set(required)]
+        own, kept = units_of(picks[0], available), set(required)
+        rest = [identifier for identifier in own if identifier not in kept]
         fits = {device_of(identifier) for identifier in required} <= {picks[0]} and len(own) >= size
         return (*required, *rest[: size - len(required)]) if fits else ()
 
@@ -273,7 +283,8 @@ class Allocations:
             ids = self._shares(candidates, required, size) if self.shared else self.pick(candidates, required, size)
             if len(ids) == size:
                 return ids
-        rest = [identifier for identifier in available if identifier not in set(required)]
+        kept = set(required)
+        rest = [identifier for identifier in available if identifier not in kept]
         return (*required, *rest)[:size]
 
     def _shares(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.device import Device
 
-__all__ = ["LONGEST_ID", "by_device", "device_of", "id_problem", "list_bytes", "share_ids"]
+__all__ = ["LONGEST_ID", "by_device", "device_of", "id_problem", "list_bytes", "share_ids", "units_of"]
 
 SEPARATOR: Final = "-_-"
 LONGEST_ID: Final = 63  # characters of an id that the kubelet accepts
@@ -35,13 +35,17 @@ def device_of(identifier: str) -> str:
 
 
 def by_device(ids: Iterable[str]) -> dict[str, list[str]]:
-    """Ids of each device, in the order of their numbers."""
+    """Ids of each device."""
     found: dict[str, list[str]] = {}
     for identifier in ids:
         found.setdefault(device_of(identifier), []).append(identifier)
-    for own in found.values():
-        own.sort(key=_number)
     return found
+
+
+def units_of(device: str, ids: Iterable[str]) -> list[str]:
+    """Ids of one device's units, in the order of their numbers."""
+    start = f"{device}{SEPARATOR}"
+    return sorted((identifier for identifier in ids if identifier.startswith(start)), key=_number)
 
 
 def list_bytes(ids: Iterable[str]) -> int:
