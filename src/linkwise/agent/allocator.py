@@ -11,7 +11,7 @@ from linkwise.errors import InputError
 from linkwise.node.allocation import Refused
 from linkwise.node.container import needs_of
 from linkwise.node.device_ids import share_ids
-from linkwise.node.visibility import visible_devices
+from linkwise.node.visibility import siblings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,10 +65,9 @@ class Allocator:
         if isinstance(answer, Refused):
             log.warning("allocate resource=%s refused: %s", self.allocations.resource, answer.sentence)
             raise AllocationError(answer.sentence)
+        devices, shared = self.allocations.devices, self.allocations.shared
         try:
-            needs = needs_of(
-                answer, self.allocations.devices, self._siblings(answer), self.host, shared=self.allocations.shared
-            )
+            needs = needs_of(answer, devices, siblings_of(answer, devices, self.visibility), self.host, shared=shared)
         except InputError as error:
             raise AllocationError(str(error)) from error
         self._log(answer)
@@ -81,13 +80,6 @@ class Allocator:
             return
         for pod in (await self.reader.pods()).pods:
             self.allocations.observe(pod)
-
-    def _siblings(self, answer: Allocated) -> list[Device]:
-        if answer.claim is None:
-            return []
-        devices = self.allocations.devices
-        seen = visible_devices(answer.claim.pod, answer.devices, devices.values(), self.visibility)
-        return [devices[device] for device in seen if device not in answer.devices]
 
     def _log(self, answer: Allocated) -> None:
         claim = answer.claim

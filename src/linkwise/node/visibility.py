@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from linkwise.model.device import Device
     from linkwise.model.settings import Visibility
     from linkwise.model.views import PodView
+    from linkwise.node.allocation import Allocated
 
-__all__ = ["visible_devices"]
+__all__ = ["siblings_of", "visible_devices"]
 
 
 def visible_devices(
@@ -47,6 +48,14 @@ def visible_devices(
     # A container does not start if a device that it should see has failed, so those of others must be healthy.
     ids = tuple(device.id for device in seen if device.healthy or device.id in own)
     return ids if set(own) <= set(ids) else tuple(own)  # kubelet allocated others than recorded
+
+
+def siblings_of(answer: Allocated, devices: Mapping[str, Device], visibility: Visibility) -> list[Device]:
+    """Return the devices that the container of a call sees beside its own; `devices` are all of the node, by id."""
+    if answer.claim is None:
+        return []
+    seen = visible_devices(answer.claim.pod, answer.devices, devices.values(), visibility)
+    return [devices[device] for device in seen if device not in answer.devices]
 
 
 def _lists_whole_devices(pod: PodView, by_index: Mapping[int, Device]) -> bool:
