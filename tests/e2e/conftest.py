@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from support.e2e.agent import Agent, agent_role
 from support.e2e.external_cluster import GivenCluster
 from support.e2e.lossy_proxy import Line
 from support.e2e.own_cluster import OwnCluster
@@ -106,6 +107,23 @@ def real_node(own_cluster: OwnCluster, machine: Machine, root: Path) -> Iterator
     """
     with running_node(own_cluster, machine, built(root, "containerd")) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def agents_role(kubernetes: Cluster) -> Iterator[None]:
+    """The role that is shipped for the agent, bound to its user; clearing the cluster leaves it."""
+    role = agent_role(kubernetes)
+    yield
+    kubernetes.kubectl("delete", "--ignore-not-found", "--filename", "-", stdin=role)
+
+
+@pytest.fixture
+def agent(request: pytest.FixtureRequest, real_node: RealNode, tmp_path: Path) -> Iterator[Agent]:
+    """The agent of the real node, to be started: `agent.start(dgx1_v100())`; tests end with `agent.agree()`."""
+    request.getfixturevalue("agents_role")
+    made = Agent(real_node, tmp_path)
+    yield made
+    made.stop()
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
+    "AGENT",
     "NODE",
     "OWN_USERS",
     "RESOURCES",
@@ -62,7 +63,13 @@ USERS: Final[Mapping[str, User]] = {
 
 NODE: Final = "real-node"
 """the node that has a kubelet"""
-OWN_USERS: Final[Mapping[str, User]] = {**USERS, "node": _user(f"system:node:{NODE}", "system:nodes")}
+AGENT: Final = "linkwise-agent"
+"""the user of its agent"""
+OWN_USERS: Final[Mapping[str, User]] = {
+    **USERS,
+    "node": _user(f"system:node:{NODE}", "system:nodes"),
+    "agent": _user(AGENT),
+}
 """users of a cluster of our own; nobody may speak for a node in an external one"""
 
 
