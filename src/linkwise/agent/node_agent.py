@@ -399,10 +399,12 @@ class NodeAgent:
         )
 
     def _tainted(self, in_use: Mapping[str, tuple[str, ...]]) -> bool | None:
-        """Whether the node should have the taint for idle devices; None if that is not known, or not set up."""
+        """Whether the node should have the taint for idle devices; None until the node is known."""
         stranded = self.settings.stranded
-        if not stranded.taint or self._view is None:
+        if self._view is None:
             return None
+        if not stranded.taint:
+            return False  # it may be left from a time when the setting was on
         used = {device for devices in in_use.values() for device in devices}
         idle = sum(device.healthy and device.id not in used for device in self.found.devices)
         reserve = Reserve(int(1000 * stranded.cpu), int(stranded.memory * 2**30))

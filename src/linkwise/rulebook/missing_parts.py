@@ -9,17 +9,13 @@ __all__ = ["WAITING", "parts_by_rule"]
 
 WAITING: Final = {
     "node agent": (
-        "000.publish",
         "000.agree",
-        "001.report",
         "001.environment",
-        "002.inventory",
         "002.detect",
         "002.nodes",
         "002.libraries",
         "002.flags",
         "002.usage",
-        "004.count",
         "004.report",
         "004.allocate",
         "004.environment",
@@ -33,7 +29,6 @@ WAITING: Final = {
         "003.config",
     ),
     "access control": ("002.access",),
-    "taint for stranded devices": ("002.stranded",),
     "NUMA alignment": ("002.affinity",),
     "version matching": ("002.versions",),
     "vendor-agnostic requests": ("002.agnostic",),
