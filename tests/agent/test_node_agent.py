@@ -6,6 +6,7 @@ import asyncio
 import functools
 import inspect
 import json
+import socket
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -381,6 +382,19 @@ def test_the_agent_may_start_before_the_kubelet() -> None:
             await kubelet.start()
             await kubelet.capacity(GPU, 4)
             await bench.until(lambda: bench.agent.not_ready() == {})
+
+    with TemporaryDirectory(prefix="lw") as short:
+        asyncio.run(story(Path(short)))
+
+
+def test_a_socket_that_a_killed_agent_left_is_replaced() -> None:
+    async def story(folder: Path) -> None:
+        kubelet = FakeKubelet(folder / "kubelet")
+        await kubelet.start()
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(str(folder / "kubelet/device-plugins/linkwise.sock"))
+        async with running(folder, kubelet=kubelet):
+            await kubelet.capacity(GPU, 4)
 
     with TemporaryDirectory(prefix="lw") as short:
         asyncio.run(story(Path(short)))

@@ -118,6 +118,8 @@ class NodeAgent:
     _cdi_problem: str = ""
     _mode_problem: str = ""
     _kubelet_problem: str = ""
+    _mode_known: bool = False
+    """whether it is decided what to serve; nothing, if there are no devices"""
     _look_again: asyncio.Event = field(default_factory=asyncio.Event)
     """set when the mode, the devices or the registration may have changed"""
     _settle_soon: asyncio.Event = field(default_factory=asyncio.Event)
@@ -169,6 +171,8 @@ class NodeAgent:
         """What the agent waits for, by part."""
         if not self.discoverer.rounds:
             return {"driver": self.discoverer.problem or "discovering devices"}
+        if not self._mode_known:
+            return {"mode": "reading the sharing mode of the node"}
         if self._plugin is not None and self.registrar.status.state in {"waiting", "refused"}:
             return {"kubelet": self.registrar.status.sentence}
         return {}
@@ -221,12 +225,14 @@ class NodeAgent:
         try:
             while True:
                 self._look_again.clear()
+                known = bool(self.discoverer.rounds)
                 wanted = await self._wanted()
                 if wanted != self.served or (serving and serving.done()):
                     await _cancelled(serving)
                     self._begin(wanted)
                     serving = asyncio.create_task(self._run_plugin(wanted)) if self._plugin and wanted else None
                     self._publish()
+                self._mode_known = known
                 await self._look_again.wait()
         finally:
             await _cancelled(serving)

@@ -77,6 +77,11 @@ class DevicePlugin:
         self._connection_changed = asyncio.Event()
 
     @property
+    def serving(self) -> bool:
+        """Whether the kubelet can reach the plugin: a socket alone may be that of a killed process."""
+        return self._server is not None and self.socket.exists()
+
+    @property
     def connected(self) -> bool:
         """Whether the kubelet follows the list of devices."""
         return self._streams > 0

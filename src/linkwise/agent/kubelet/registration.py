@@ -118,7 +118,7 @@ class Registrar:
 
     async def _register(self, plugin: DevicePlugin) -> bool:
         try:
-            if not plugin.socket.exists():  # a kubelet that starts removes the sockets of all plugins
+            if not plugin.serving:  # a kubelet that starts removes the sockets of all plugins
                 await plugin.stop()
                 await plugin.start()
             await self._send(plugin)
