@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.e2e.agent import Agent, agent_role
+from support.e2e.agent import GPU, MEMORY, Agent, agent_role
 from support.e2e.external_cluster import GivenCluster
 from support.e2e.lossy_proxy import Line
 from support.e2e.own_cluster import OwnCluster
@@ -19,6 +19,7 @@ from support.e2e.real_node.machine import UnsupportedError, running_machine
 from support.e2e.real_node.node import RealNode, running_node
 from support.e2e.scheduler import Serve
 from support.e2e.service import Placing, printed, running_service
+from support.nvml_stub.machine import dgx1_v100, two_pcie
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -124,6 +125,25 @@ def agent(request: pytest.FixtureRequest, real_node: RealNode, tmp_path: Path) -
     made = Agent(real_node, tmp_path)
     yield made
     made.stop()
+
+
+@pytest.fixture
+def whole_agent(agent: Agent, placing: Placing) -> Agent:
+    """The agent serves eight whole GPUs, and the scheduler knows."""
+    agent.start(dgx1_v100())
+    agent.node.wait_allocatable(GPU, 8)
+    agent.wait_seen(placing)
+    return agent
+
+
+@pytest.fixture
+def share_agent(agent: Agent, placing: Placing) -> Agent:
+    """The agent serves the memory of two GPUs, fifteen units each, and the scheduler knows."""
+    agent.cluster.kubectl("label", "node", agent.node.name, "gpushare=true")
+    agent.start(two_pcie())
+    agent.node.wait_allocatable(MEMORY, 2 * 15)
+    agent.wait_seen(placing)
+    return agent
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ import yaml
 from support.e2e.agent import CONTROL, GPU, MEMORY
 from support.e2e.processes import wait_for
 from support.e2e.real_node.images import IMAGE
-from support.e2e.real_node.node import container_pod
+from support.e2e.real_node.node import scheduled_pod
 from support.e2e.service import grant
 from support.nvml_stub.machine import dgx1_v100, two_pcie
 
@@ -31,28 +30,6 @@ SEEN_BY_THE_GROUP = "topology.scheduling.koordinator.sh/gpu"
 BINPACK = {"name": "binpack-1", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
 """container of the sample of GPU share: one unit of memory"""
 
-scheduled = partial(container_pod, nodeName=None)
-"""a pod that the scheduler finds a node for"""
-
-
-@pytest.fixture
-def whole(agent: Agent, placing: Placing, real_node: RealNode) -> Agent:
-    """The agent serves eight whole GPUs, and the scheduler knows."""
-    agent.start(dgx1_v100())
-    real_node.wait_allocatable(GPU, 8)
-    agent.wait_seen(placing)
-    return agent
-
-
-@pytest.fixture
-def shared(agent: Agent, placing: Placing, real_node: RealNode) -> Agent:
-    """The agent serves the memory of two GPUs, and the scheduler knows."""
-    real_node.cluster.kubectl("label", "node", real_node.name, "gpushare=true")
-    agent.start(two_pcie())
-    real_node.wait_allocatable(MEMORY, 2 * 15)
-    agent.wait_seen(placing)
-    return agent
-
 
 def group(name: str, replicas: int) -> dict[str, str]:
     """Labels of a group as Koordinator's proposal has them."""
@@ -64,44 +41,44 @@ def ids(names: str) -> list[str]:
 
 
 @pytest.mark.rule("000.agree", "002.nodes")
-def test_a_container_has_the_devices_on_record(whole: Agent, real_node: RealNode, namespace: str) -> None:
-    pod = scheduled(namespace, "train", {GPU: 2})
+def test_a_container_has_the_devices_on_record(whole_agent: Agent, real_node: RealNode, namespace: str) -> None:
+    pod = scheduled_pod(namespace, "train", {GPU: 2})
     held = grant(real_node.run(pod))
     environment = real_node.environment(pod)
     assert ids(environment["NVIDIA_VISIBLE_DEVICES"]) == ids(environment["CUDA_VISIBLE_DEVICES"]) == list(held.devices)
     minors = held.positions(gpu.uuid or "" for gpu in dgx1_v100().gpus)
     assert real_node.devices(pod) == {f"/dev/nvidia{minor}": (195, minor) for minor in minors} | CONTROL
-    whole.agree(1)
+    whole_agent.agree(1)
 
 
 @pytest.mark.rule("000.agree")
-def test_gpus_of_a_pod_that_ends_are_given_to_the_next(whole: Agent, real_node: RealNode, namespace: str) -> None:
+def test_gpus_of_a_pod_that_ends_are_given_to_the_next(whole_agent: Agent, real_node: RealNode, namespace: str) -> None:
     for name in ("first", "second"):
-        pod = scheduled(namespace, name, {GPU: 8})
+        pod = scheduled_pod(namespace, name, {GPU: 8})
         real_node.run(pod)
-        whole.agree(1)
+        whole_agent.agree(1)
         real_node.remove(pod)
-    whole.agree(0)
+    whole_agent.agree(0)
 
 
 @pytest.mark.rule("002.nodes", "002.inventory")
 def test_the_pod_of_the_first_proposal_runs_under_todays_name(
-    whole: Agent, real_node: RealNode, namespace: str
+    whole_agent: Agent, real_node: RealNode, namespace: str
 ) -> None:
-    pod = scheduled(namespace, "one", {GPU: 1})
+    pod = scheduled_pod(namespace, "one", {GPU: 1})
     real_node.run(pod)
     (card,) = real_node.devices(pod).keys() - CONTROL.keys()
     assert re.fullmatch(r"/dev/nvidia\d", card)
-    whole.agree(1)
+    whole_agent.agree(1)
 
 
 @pytest.mark.rule("001.environment")
 def test_members_of_a_group_see_each_others_devices_and_use_their_own(
-    whole: Agent, real_node: RealNode, namespace: str
+    whole_agent: Agent, real_node: RealNode, namespace: str
 ) -> None:
-    alone = scheduled(namespace, "alone", {GPU: 1})
+    alone = scheduled_pod(namespace, "alone", {GPU: 1})
     real_node.run(alone)
-    members = [scheduled(namespace, f"member-{number}", {GPU: 2}, labels=group("job", 2)) for number in range(2)]
+    members = [scheduled_pod(namespace, f"member-{number}", {GPU: 2}, labels=group("job", 2)) for number in range(2)]
     for member in members:
         real_node.cluster.api.create(member)
     held = [grant(real_node.wait_phase(member, "Running")).devices for member in members]
@@ -111,19 +88,19 @@ def test_members_of_a_group_see_each_others_devices_and_use_their_own(
         assert set(ids(environment["NVIDIA_VISIBLE_DEVICES"])) == both
         assert set(ids(environment["CUDA_VISIBLE_DEVICES"])) == set(own)
     assert both.isdisjoint(ids(real_node.environment(alone)["NVIDIA_VISIBLE_DEVICES"]))
-    whole.agree(3)
+    whole_agent.agree(3)
 
 
 @pytest.mark.rule("001.environment", "000.agree")
-def test_each_container_of_a_pod_has_its_own_devices(whole: Agent, real_node: RealNode, namespace: str) -> None:
-    pod = scheduled(namespace, "two", {GPU: 1})
+def test_each_container_of_a_pod_has_its_own_devices(whole_agent: Agent, real_node: RealNode, namespace: str) -> None:
+    pod = scheduled_pod(namespace, "two", {GPU: 1})
     second = {**pod["spec"]["containers"][0], "name": "second", "resources": {"limits": {GPU: "2"}}}
     pod["spec"]["containers"].append(second)
     held = grant(real_node.run(pod)).containers
     assert [len(held[name]["devices"]) for name in ("main", "second")] == [1, 2]
     for name, part in held.items():
         assert ids(real_node.environment(pod, name)["CUDA_VISIBLE_DEVICES"]) == part["devices"]
-    whole.agree(1)
+    whole_agent.agree(1)
 
 
 # files of the driver
@@ -140,7 +117,7 @@ def test_driver_files_reach_the_container(
     (driver / "dev").symlink_to("/dev")
     agent.start(two_pcie(), driver_root="/run/driver", cdi=cdi)
     agent.wait_seen(placing)
-    pod = scheduled(namespace, "train", {GPU: 1})
+    pod = scheduled_pod(namespace, "train", {GPU: 1})
     real_node.run(pod)
     assert real_node.execute(pod, "cat", "/usr/local/nvidia/lib64/libcuda.so.1") == "the driver's"
     agent.agree(1)
@@ -150,8 +127,8 @@ def test_driver_files_reach_the_container(
 
 
 @pytest.mark.rule("004.allocate", "004.environment")
-def test_a_share_has_its_device_and_variables(shared: Agent, real_node: RealNode, namespace: str) -> None:
-    pod = scheduled(namespace, "share", {MEMORY: 3})
+def test_a_share_has_its_device_and_variables(share_agent: Agent, real_node: RealNode, namespace: str) -> None:
+    pod = scheduled_pod(namespace, "share", {MEMORY: 3})
     second = {**pod["spec"]["containers"][0], "name": "second", "resources": {"limits": {MEMORY: "2"}}}
     pod["spec"]["containers"].append(second)
     held = grant(real_node.run(pod))
@@ -161,24 +138,24 @@ def test_a_share_has_its_device_and_variables(shared: Agent, real_node: RealNode
         found = {name: environment[f"ALIYUN_COM_GPU_MEM_{name}"] for name in (*expected, "CONTAINER")}
         assert found == expected | {"CONTAINER": amount}
         assert ids(environment["NVIDIA_VISIBLE_DEVICES"]) == list(held.devices)
-    shared.agree(1)
+    share_agent.agree(1)
 
 
 @pytest.mark.rule("004.allocate")
-def test_a_share_is_marked_as_assigned_once_it_runs(shared: Agent, real_node: RealNode, namespace: str) -> None:
-    pod = scheduled(namespace, "share", {MEMORY: 4})
+def test_a_share_is_marked_as_assigned_once_it_runs(share_agent: Agent, real_node: RealNode, namespace: str) -> None:
+    pod = scheduled_pod(namespace, "share", {MEMORY: 4})
     real_node.run(pod)
     wait_for(lambda: annotations_of(real_node, pod)["ALIYUN_COM_GPU_MEM_ASSIGNED"] == "true", 10, "it is assigned")
-    shared.agree(1)
+    share_agent.agree(1)
 
 
 @pytest.mark.rule("004.allocate", "004.environment")
 def test_the_sample_of_gpu_share_keeps_its_own_variable_and_has_one_device(
-    shared: Agent, real_node: RealNode, namespace: str
+    share_agent: Agent, real_node: RealNode, namespace: str
 ) -> None:
     """Kubernetes prefers the manifest's variable to the plugin's; device nodes can't be overridden by a manifest."""
     real_node.cluster.api.create(sample(namespace))
-    pod = wait_for(lambda: next(iter(shared.pods()), None), 20, "the pod of the deployment has a node")
+    pod = wait_for(lambda: next(iter(share_agent.pods()), None), 20, "the pod of the deployment has a node")
     held = grant(real_node.wait_phase(pod, "Running"))
     environment = real_node.environment(pod, "binpack-1")
     assert environment["NVIDIA_VISIBLE_DEVICES"] == "all"

@@ -16,6 +16,7 @@ from linkwise.agent.kubelet.messages import POD_RESOURCES, messages_of
 from support.e2e.api_client import Api
 from support.e2e.config_files import AGENT
 from support.e2e.processes import free_ports, wait_for
+from support.e2e.real_node.node import scheduled_pod
 from support.e2e.service import grant, printed
 from support.nvml_stub.stub import Stub
 
@@ -31,13 +32,14 @@ if TYPE_CHECKING:
     from support.e2e.service import Placing
     from support.nvml_stub.machine import StubMachine
 
-__all__ = ["GPU", "MEMORY", "Agent", "Use", "agent_role", "kubelet_devices"]
+__all__ = ["GPU", "MEMORY", "Agent", "Use", "agent_role", "kubelet_devices", "replicas"]
 
 GPU: Final = "nvidia.com/gpu"
 MEMORY: Final = "aliyun.com/gpu-mem"
 INVENTORIES: Final = "/apis/linkwise.dev/v1alpha1/deviceinventories"
 READY: Final = 30.0  # seconds
 AGREED: Final = 20.0  # seconds
+RUNNING: Final = 60.0  # seconds; a pod that was refused is created again later and later
 INTERVAL: Final = "1"  # seconds
 """between discoveries; shorter than the default, so that tests need not wait"""
 CONTROL: Final = {"/dev/nvidiactl": (195, 255), "/dev/nvidia-uvm": (511, 0)}
@@ -79,13 +81,14 @@ class Agent:
         }
         self.process = node.machine.process("agent", [sys.executable, "-m", "linkwise", "agent"])
 
-    def start(self, machine: StubMachine, *, ready: bool = True, **settings: str) -> None:
+    def start(self, machine: StubMachine, *, ready: bool = True, log_level: str = "info", **settings: str) -> None:
         """Start it on this machine, with settings of the section `agent`, and wait until it is ready."""
         self.has(machine)
         self.add_nodes(len(machine.gpus))
         settings = {"interval": INTERVAL, **settings}
         self.process.environment = {
             **self._own,
+            "LINKWISE_LOG_LEVEL": log_level,
             **{f"LINKWISE_AGENT_{name.upper()}": value for name, value in settings.items()},
         }
         self.process.start()
@@ -198,6 +201,17 @@ class Agent:
             if pod["status"]["phase"] not in ended and "deletionTimestamp" not in pod["metadata"]
         ]
 
+    def wait_running(self, number: int) -> None:
+        """Wait until at least this many pods of the node run."""
+
+        def reached() -> bool:
+            phases = [(pod["metadata"]["name"], pod["status"]["phase"]) for pod in self.pods()]
+            if sum(phase == "Running" for _, phase in phases) < number:
+                raise AssertionError(f"{phases}\n{self.process.tail()}")
+            return True
+
+        wait_for(reached, RUNNING, f"{number} pods run")
+
     def uses(self, pod: Raw) -> dict[str, Use]:
         """The devices of each running container of a pod that has some, by the name of the container."""
         found = self.cluster.pod(pod["metadata"]["namespace"], pod["metadata"]["name"])
@@ -279,6 +293,18 @@ def kubelet_devices(node: RealNode) -> dict[tuple[str, str, str], frozenset[str]
         for pod in answer.pod_resources
         for container in pod.containers
         if (ids := _devices(container.devices))
+    }
+
+
+def replicas(namespace: str, number: int) -> Raw:
+    """A ReplicaSet of pods with one GPU each: pods that the kubelet refuses are replaced."""
+    labels = {"app": "replicas"}
+    template = {"metadata": {"labels": labels}, "spec": scheduled_pod(namespace, "any", {GPU: 1})["spec"]}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": "replicas", "namespace": namespace},
+        "spec": {"replicas": number, "selector": {"matchLabels": labels}, "template": template},
     }
 
 

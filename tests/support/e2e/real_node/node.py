@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from support.e2e.own_cluster import OwnCluster
     from support.e2e.real_node.machine import Machine
 
-__all__ = ["RealNode", "container_pod", "running_node"]
+__all__ = ["RealNode", "container_pod", "running_node", "scheduled_pod"]
 
 SECONDS: Final = 30.0
 STANDARD: Final = frozenset({"null", "zero", "full", "random", "urandom", "tty", "ptmx", "console", "pts"})
@@ -191,10 +191,7 @@ def container_pod(
     environment: Mapping[str, str] | None = None,
     **spec: Any,  # noqa: ANN401 - as `pod` has them
 ) -> Raw:
-    """A pod on the real node that runs a command, or waits until it is terminated; further words are those of `pod`.
-
-    `nodeName=None` leaves the choice of the node to a scheduler.
-    """
+    """A pod on the real node that runs a command, or waits until it is terminated; further words are those of `pod`."""
     made = pod(namespace, name, limits, **{"nodeName": NODE, "terminationGracePeriodSeconds": 5, **spec})
     for container in (*made["spec"].get("initContainers", ()), *made["spec"]["containers"]):
         container |= {"image": IMAGE, "imagePullPolicy": "Never"}
@@ -202,6 +199,11 @@ def container_pod(
     main["env"] = [{"name": key, "value": value} for key, value in (environment or {}).items()] or main.get("env", [])
     main["command"] = list(command) or main.get("command", [])
     return made
+
+
+def scheduled_pod(namespace: str, name: str, limits: Mapping[str, int | str] | None = None, **more: Any) -> Raw:  # noqa: ANN401 - as `container_pod` has them
+    """The same, and the scheduler chooses its node."""
+    return container_pod(namespace, name, limits, **{"nodeName": None, **more})
 
 
 @contextmanager
