@@ -221,6 +221,17 @@ def test_an_init_container_uses_the_devices_of_the_containers_after_it() -> None
     assert allocations.preferred([*DEVICES], [], 1) == ("GPU-2",)
 
 
+def test_an_init_container_uses_the_devices_of_the_sidecar_that_starts_next() -> None:
+    containers = (
+        ContainerView("init", limits={GPU: "1"}, init=True),
+        ContainerView("sidecar", limits={GPU: "1"}, init=True, sidecar=True),
+        ContainerView("main", limits={GPU: "2"}),
+    )
+    record = grant("u", sidecar=(1,), main=(2, 3))
+    allocations = whole(PodView("default", "a", "u", containers, annotations=record, node="n"))
+    assert allocations.preferred([*DEVICES], [], 1) == ("GPU-1",)
+
+
 def test_an_init_container_keeps_its_devices_while_the_next_container_is_served() -> None:
     containers = (ContainerView("init", limits={GPU: "1"}, init=True), ContainerView("main", limits={GPU: "2"}))
     allocations = whole(PodView("default", "a", "u", containers, annotations=grant("u", main=(2, 3)), node="n"))

@@ -364,9 +364,11 @@ def _recorded(pod: PodView, devices: Mapping[str, Device]) -> dict[str, tuple[st
 def _picks_of(
     pod: PodView, container: ContainerView, picks: Mapping[str, tuple[str, ...]], wanted: int, *, shared: bool
 ) -> tuple[str, ...]:
-    """Recorded devices of one container; an init container uses those of the containers that run after it."""
+    """Recorded devices of one container; an ordinary init container uses those of the containers that start after it."""
     own = picks.get(container.name, ())
     if container.init and not container.sidecar:
-        later = [device for each in pod.containers if not each.init for device in picks.get(each.name, ())]
+        after = pod.containers[pod.containers.index(container) + 1 :]
+        kept = [each for each in after if each.sidecar or not each.init]
+        later = [device for each in kept for device in picks.get(each.name, ())]
         own = tuple(dict.fromkeys((*later, *own)))
     return own[: 1 if shared else wanted]
