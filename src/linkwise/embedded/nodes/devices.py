@@ -1,142 +1,223 @@
-"""Device manager: which pod uses which devices, and which devices are unhealthy, as node agents and device plugins report it."""
+"""Device manager: allocates the devices of simulated nodes to pods, and publishes who uses them.
+
+Devices and units of memory are allocated by the node agent's own code, which also corrects records. Resources that no agent
+serves, such as percents of a device, are allocated as the pod's record says.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
 
-from linkwise.dialects.aliyun import ASSIGNED, COUNT
-from linkwise.dialects.registry import held_by
-from linkwise.errors import InputError
-from linkwise.wire.kubernetes.objects import pod_view
+from linkwise.broker.broker import Broker
+from linkwise.broker.grant_writer import GrantWriter
+from linkwise.dialects.aliyun import MEMORY
+from linkwise.dialects.pod_resources import resources_of
+from linkwise.dialects.registry import counts_whole_devices, held_by, owners
+from linkwise.embedded.event_recorder import EventRecorder
+from linkwise.embedded.nodes.allocator import NodeAllocator
+from linkwise.embedded.nodes.device_reports import INVENTORIES
+from linkwise.node.allocation import Allocations
+from linkwise.node.container import HostOptions
+from linkwise.node.corrections import assigned_annotations, corrected_annotations, correction_event
+from linkwise.vendors.container_needs import needs_rules
+from linkwise.wire.kubernetes.objects import decode_pod
 
 if TYPE_CHECKING:
-    from linkwise.embedded.storage.collection import Raw
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from linkwise.embedded.nodes.device_reports import DeviceReports, NodeReport
     from linkwise.embedded.store import Store
+    from linkwise.model.device import Device
+    from linkwise.model.views import PodView
+    from linkwise.node.allocation import Correction
 
 __all__ = ["DeviceManager"]
 
-INVENTORIES: Final = "deviceinventories.linkwise.dev"
-KOORDINATOR: Final = "devices.scheduling.koordinator.sh"
+
+@dataclass(slots=True)
+class _Node:
+    """The devices of one node, while pods use them or wait for them."""
+
+    devices: dict[str, Device] = field(default_factory=dict)
+    """by id"""
+    allocators: dict[str, NodeAllocator] = field(default_factory=dict)
+    """by resource"""
+    recorded: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """devices that no allocator counts, by pod UID"""
+    admitted: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """namespace and name of the pods that use devices, by UID"""
+
+    def in_use(self) -> dict[str, tuple[str, ...]]:
+        """Devices by pod UID."""
+        found = dict(self.recorded)
+        for allocator in self.allocators.values():
+            found |= allocator.allocations.in_use()
+        return {uid: found.get(uid, ()) for uid in self.admitted}
+
+    def unhealthy(self, devices: Iterable[str]) -> list[str]:
+        """Those of the devices that are unhealthy."""
+        return [device for device in devices if device in self.devices and not self.devices[device].healthy]
+
+    def update(self, report: NodeReport) -> None:
+        """Take over the devices of a report."""
+        self.devices = {device.id: device for device in report.devices}
+        for resource, allocator in self.allocators.items():
+            allocator.allocations.devices = self.devices
+            allocator.host = _host(report, resource)
 
 
 class DeviceManager:
     """The devices of all nodes in a store."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._allocations: dict[str, dict[str, Raw]] = {}
-        """by node and pod UID, the allocation as the inventory lists it"""
+    def __init__(self, store: Store, reports: DeviceReports) -> None:
+        self._store, self._reports = store, reports
+        self._nodes: dict[str, _Node] = {}
+        """of which pods use devices or wait for them"""
+        self._grants = GrantWriter()
+        self._recorder = EventRecorder(store, "linkwise-agent")
 
-    def of(self, pod: Raw) -> tuple[str, ...]:
-        """The device ids allocated to a pod; empty if none were chosen."""
-        holding = held_by(pod_view(pod))
-        return holding.grant.offer.devices if holding.grant else ()
+    def expect(self, pod: PodView) -> None:
+        """Observe a pod that is bound to its node and not admitted yet."""
+        counted = [name for name in resources_of(pod) if name == MEMORY or counts_whole_devices(name)]
+        node = self._nodes.get(pod.node, _Node())
+        report = self._reports.read(pod.node) if counted and not node.allocators.keys() >= set(counted) else None
+        if report is not None:
+            self._add_allocators(node, report, counted)
+        for name in counted:
+            if name in node.allocators:
+                node.allocators[name].allocations.observe(pod)
 
-    def unhealthy_of(self, pod: Raw) -> list[str]:
-        """The pod's devices that are unhealthy."""
-        inventory = self._store.find(INVENTORIES, pod["spec"]["nodeName"])
-        if inventory is None:
-            return []
-        unhealthy = {device["uuid"] for device in inventory.read()["spec"]["devices"] if not device["healthy"]}
-        return [allocated for allocated in self.of(pod) if allocated in unhealthy]
+    def admit(self, pod: PodView) -> str:
+        """Allocate devices to a pod whose containers are about to start; returns why it is rejected, or an empty text."""
+        if self.serves(pod.node, pod.uid):
+            return ""  # containers that are restarted keep their devices
+        self._refresh(pod)
+        self.expect(pod)
+        allocators = self._nodes[pod.node].allocators.values() if pod.node in self._nodes else ()
+        if sentence := next(filter(None, (each.admit(pod.uid, self._now()) for each in allocators)), ""):
+            self.release(pod.node, pod.uid)
+            return sentence
+        if any(each.serves(pod.uid) for each in allocators):
+            self._nodes[pod.node].admitted[pod.uid] = pod.namespace, pod.name
+        elif sentence := self._admit_by_record(pod):
+            return sentence
+        if self.serves(pod.node, pod.uid):
+            self._publish(pod.node)
+        return ""
 
-    def allocate(self, pod: Raw) -> None:
-        """Record the devices of a pod whose containers are about to start."""
-        meta, node = pod["metadata"], pod["spec"]["nodeName"]
-        if (meta.get("annotations") or {}).get(ASSIGNED) == "false":
-            change = {"metadata": {"annotations": {ASSIGNED: "true"}}}
-            self._store.patch("pods", meta["name"], change, meta["namespace"])
-        devices = self.of(pod)
-        if devices:
-            allocation = {"podUID": meta["uid"], "namespace": meta["namespace"], "name": meta["name"]}
-            self._allocations.setdefault(node, {})[meta["uid"]] = {**allocation, "devices": list(devices)}
-            self._write_allocations(node)
+    def serves(self, node: str, uid: str) -> bool:
+        """Whether a pod has devices."""
+        return node in self._nodes and uid in self._nodes[node].admitted
 
-    def release(self, node: str, uid: str) -> None:
+    def observe(self, pod: PodView) -> None:
+        """Compare the record of an admitted pod, which may have been changed, with its devices."""
+        for allocator in self._nodes[pod.node].allocators.values():
+            if allocator.observe(pod):
+                self._publish(pod.node)
+
+    def release(self, name: str, uid: str) -> None:
         """Release the devices of a pod whose containers have stopped."""
-        allocations = self._allocations.get(node, {})
-        if allocations.pop(uid, None) is not None:
-            self._write_allocations(node)
-        if not allocations:
-            self._allocations.pop(node, None)
+        node = self._nodes.get(name)
+        if node is None:
+            return
+        for allocator in node.allocators.values():
+            allocator.release(uid)
+        node.recorded.pop(uid, None)
+        if node.admitted.pop(uid, None) is not None:
+            self._publish(name)
+        if not node.admitted and not any(each.allocations.claims() for each in node.allocators.values()):
+            del self._nodes[name]
 
-    def users(self, node: str, index: int) -> list[str]:
+    def users(self, name: str, index: int) -> list[str]:
         """UIDs of the pods that use a device."""
-        ids = {f"#{index}"}  # the id of a device without one
-        for kind, (index_key, _), id_key in _SOURCES:
-            source = self._store.find(kind, node)
-            devices = source.read()["spec"]["devices"] if source else ()
-            ids |= {device[id_key] for device in devices if device[index_key] == index}
-        return [uid for uid, allocation in self._allocations.get(node, {}).items() if ids & set(allocation["devices"])]
+        node = self._nodes.get(name, _Node())
+        ids = {f"#{index}", *(device.id for device in node.devices.values() if device.index == index)}
+        return [uid for uid, devices in node.in_use().items() if not ids.isdisjoint(devices)]
 
-    def positions(self, node: str) -> list[int]:
-        """The device indexes of a node."""
-        for kind, (index_key, _), _ in _SOURCES:
-            if source := self._store.find(kind, node):
-                return [device[index_key] for device in source.read()["spec"]["devices"]]
-        return list(range(int(self._store.get("nodes", node).read()["status"]["capacity"].get(COUNT, 0))))
+    def unhealthy_of(self, pod: PodView) -> list[str]:
+        """The devices of an admitted pod that are unhealthy."""
+        self._refresh(pod)
+        node = self._nodes.get(pod.node, _Node())
+        return node.unhealthy(node.in_use().get(pod.uid, ()))
 
-    def set_health(self, node: str, index: int, *, healthy: bool) -> None:
-        """Set the health of a device in every object that reports it."""
-        updated = [self._set_health_in(kind, node, index, keys, healthy=healthy) for kind, keys, _ in _SOURCES]
-        if not any(updated):
-            updated = [self._set_share_health(node, index, healthy=healthy)]
-        if not any(updated):
-            raise InputError(f"node {node}: no object reports device {index}")
+    def environment(self, uid: str, container: str) -> dict[str, str]:
+        """The variables that a container was given with its devices."""
+        allocators = (allocator for node in self._nodes.values() for allocator in node.allocators.values())
+        return next((each.environment(uid, container) for each in allocators if each.serves(uid)), {})
 
-    def _set_health_in(self, kind: str, node: str, index: int, keys: tuple[str, str], *, healthy: bool) -> bool:
-        source = self._store.find(kind, node)
-        if source is None:
-            return False
-        index_key, health_key = keys
-        spec = source.read()["spec"]
-        devices = [
-            {**device, health_key: healthy} if device[index_key] == index else device for device in spec["devices"]
+    def _now(self) -> float:
+        return self._store.database.clock()
+
+    def _add_allocators(self, node: _Node, report: NodeReport, resources: Iterable[str]) -> None:
+        """Serve the resources that the node has."""
+        name = report.node.name
+        for resource in resources:
+            if resource not in node.allocators and report.node.capacity.get(resource, "0") != "0":
+                allocations = Allocations(resource, shared=resource == MEMORY, pick=partial(self._pick, name))
+                node.allocators[resource] = NodeAllocator(allocations)
+        if node.allocators:
+            self._nodes[name] = node
+            node.update(report)
+
+    def _refresh(self, pod: PodView) -> None:
+        """Read the devices of the pod's node again, some of which may have failed."""
+        node = self._nodes.get(pod.node)
+        report = self._reports.read(pod.node) if node is not None else None
+        if node is not None and report is not None:
+            node.update(report)
+
+    def _admit_by_record(self, pod: PodView) -> str:
+        grant, report = held_by(pod).grant, self._reports.read(pod.node)
+        if grant is None or report is None:
+            return ""
+        node, devices = self._nodes.get(pod.node, _Node()), grant.offer.devices
+        node.update(report)
+        if unhealthy := node.unhealthy(devices):
+            return f"device {', '.join(unhealthy)} not healthy"
+        self._nodes[pod.node] = node
+        node.recorded[pod.uid], node.admitted[pod.uid] = devices, (pod.namespace, pod.name)
+        return ""
+
+    def _publish(self, name: str) -> None:
+        """Correct the records of pods that have other devices, and write which devices are in use."""
+        node = self._nodes[name]
+        for allocator in node.allocators.values():
+            for correction in allocator.settle(self._now()):
+                self._correct(name, allocator.allocations, correction)
+            for pod in allocator.allocations.complete():
+                self._annotate(allocator.allocations, pod, assigned_annotations(pod))
+        allocations = [
+            {"podUID": uid, "namespace": node.admitted[uid][0], "name": node.admitted[uid][1], "devices": list(devices)}
+            for uid, devices in node.in_use().items()
         ]
-        if not any(device[index_key] == index for device in devices):
-            known = ", ".join(str(device[index_key]) for device in devices)
-            raise InputError(f"node {node} has no device {index}; its devices are {known}")
-        healthy_count = sum(device[health_key] for device in devices)
-        count_field = {"healthyCount": healthy_count} if kind == INVENTORIES else {}
-        self._store.patch(kind, node, {"spec": {"devices": devices, **count_field}})
-        if spec.get("mode") != "share":
-            self._update_allocatable(node, healthy_count, len(devices))
-        return True
+        if self._store.find(INVENTORIES, name) is not None:
+            self._store.patch(INVENTORIES, name, {"status": {"allocations": allocations}}, subresource="status")
 
-    def _update_allocatable(self, node: str, healthy: int, total: int) -> None:
-        """Kubelet reports only healthy devices as allocatable."""
-        status = self._store.get("nodes", node).read()["status"]
-        allocatable = {
-            name: str(int(amount) // total * healthy)
-            for name, amount in status["capacity"].items()
-            if "/" in name and amount.isdecimal() and int(amount) % total == 0
-        }
-        self._store.patch("nodes", node, {"status": {"allocatable": allocatable}}, subresource="status")
+    def _pick(self, name: str, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
+        """The scheduler's choice, for a pod without a record."""
+        broker, report = Broker(), self._reports.read(name)
+        broker.see(report.watch_events() if report else ())
+        return broker.preferred(name, available, required, size, self._now())
 
-    def _set_share_health(self, node: str, index: int, *, healthy: bool) -> bool:
-        """The ConfigMap of the gpushare device plugin."""
-        if "gpushare" not in self._store.get("nodes", node).labels:
-            return False
-        name = f"unhealthy-gpu-{node}"
-        config_map = self._store.find("configmaps", name, "kube-system")
-        text = config_map.read().get("data", {}).get("gpus", "") if config_map else ""
-        unhealthy = {int(number) for number in text.split(",") if number} - {index} | (set() if healthy else {index})
-        data = {"data": {"gpus": ",".join(map(str, sorted(unhealthy)))}}
-        if config_map is None:
-            self._store.create("configmaps", {"metadata": {"name": name}, **data}, "kube-system")
-        else:
-            self._store.patch("configmaps", name, data, "kube-system")
-        return True
+    def _correct(self, node: str, allocations: Allocations, correction: Correction) -> None:
+        keys = corrected_annotations(correction, allocations.devices, self._grants, self._now())
+        self._annotate(allocations, correction.pod, keys)
+        event = correction_event(correction, node)
+        involved = {"kind": "Pod", "metadata": {"namespace": event.namespace, "name": event.name, "uid": event.uid}}
+        self._recorder.record(involved, event.kind, event.reason, event.sentence)
 
-    def _write_allocations(self, node: str) -> None:
-        if self._store.find(INVENTORIES, node) is None:
-            return  # no agent reports allocations on this node
-        change: dict[str, Any] = {"status": {"allocations": list(self._allocations.get(node, {}).values())}}
-        self._store.patch(INVENTORIES, node, change, subresource="status")
+    def _annotate(self, allocations: Allocations, pod: PodView, keys: Mapping[str, str]) -> None:
+        known = self._store.find("pods", pod.name, pod.namespace)
+        if keys and known is not None and known.uid == pod.uid:
+            stored = self._store.patch("pods", pod.name, {"metadata": {"annotations": dict(keys)}}, pod.namespace)
+            allocations.observe(decode_pod(stored.data))
 
 
-_SOURCES: Final = (
-    (INVENTORIES, ("index", "healthy"), "uuid"),
-    (KOORDINATOR, ("minor", "health"), "id"),
-)
-"""objects that report devices, with their keys for index, health and id"""
+def _host(report: NodeReport, resource: str) -> HostOptions | None:
+    """What the node has for containers; None if another device plugin serves it."""
+    vendor = owners(resource)[0].vendor
+    if not report.has_agent or vendor not in needs_rules():
+        return None
+    return HostOptions(vendor, lambda _: True, isolated=report.node.labels.get("cgpu.disable.isolation") != "true")

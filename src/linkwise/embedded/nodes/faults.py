@@ -76,7 +76,7 @@ class FaultAnnotations:
 
     def _set_dead_devices(self, node: str, dead: frozenset[int]) -> None:
         before = self._dead.get(node, frozenset())
-        known = self._nodes.devices.positions(node)
+        known = self._nodes.reports.positions(node)
         if missing := sorted(dead - before - set(known)):  # checked first: all positions are applied, or none
             raise InputError(f"node {node} has no device {missing[0]}; its devices are {', '.join(map(str, known))}")
         for index in sorted(before - dead):

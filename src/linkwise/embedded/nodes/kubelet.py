@@ -1,7 +1,8 @@
 """Simulated kubelets: start, run, restart and terminate the pods of every node in the store.
 
 They write what a kubelet and the agents on its node write, in the same order: devices are allocated before containers start
-and released after they have stopped; only then is a deleted pod removed.
+and released after they have stopped; only then is a deleted pod removed. Pods are admitted in the order in which they were
+seen, by which the node agent tells them apart.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.event_recorder import EventRecorder
-from linkwise.embedded.nodes.devices import INVENTORIES, DeviceManager
+from linkwise.embedded.nodes.device_reports import INVENTORIES, DeviceReports
+from linkwise.embedded.nodes.devices import DeviceManager
 from linkwise.embedded.nodes.health import NodeHealth
 from linkwise.embedded.nodes.machines import fleet_objects
 from linkwise.embedded.nodes.pod_phases import (
@@ -27,6 +29,7 @@ from linkwise.embedded.nodes.pod_phases import (
 from linkwise.embedded.runtime import Clock, Timers, follow
 from linkwise.embedded.writes.delete import DeleteOptions, Preconditions
 from linkwise.errors import ClusterError
+from linkwise.wire.kubernetes.objects import decode_pod, pod_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -73,7 +76,8 @@ class SimulatedNodes:
 
     def __init__(self, store: Store, settings: SimulationSettings | None = None, clock: Clock | None = None) -> None:
         self.settings: Final = settings or SimulationSettings()
-        self.devices: Final = DeviceManager(store)
+        self.reports: Final = DeviceReports(store)
+        self.devices: Final = DeviceManager(store, self.reports)
         self.health: Final = NodeHealth(store)
         self._store = store
         self.timers: Final = Timers(clock or Clock())
@@ -104,7 +108,7 @@ class SimulatedNodes:
     def kill_device(self, node: str, index: int) -> list[str]:
         """Make a device unhealthy and kill the containers that use it; returns the UIDs of their pods."""
         users = self.devices.users(node, index)
-        self.devices.set_health(node, index, healthy=False)
+        self.reports.set_health(node, index, healthy=False)
         for uid in users:
             if (worker := self._pods.get(uid)) is not None and worker.running:
                 self._exit(uid, worker.generation, 1)
@@ -112,7 +116,7 @@ class SimulatedNodes:
 
     def repair_device(self, node: str, index: int) -> None:
         """Make a device healthy again."""
-        self.devices.set_health(node, index, healthy=True)
+        self.reports.set_health(node, index, healthy=True)
 
     def stop_heartbeat(self, node: str) -> None:
         """Make a node unreachable: it is not ready, and its kubelet does nothing."""
@@ -121,12 +125,18 @@ class SimulatedNodes:
     def resume_heartbeat(self, node: str) -> None:
         """Make a node reachable again; its kubelet catches up with what it missed."""
         self.health.mark_ready(node)
-        for stored in self._store.list("pods", self._store.select("pods", fields=f"spec.nodeName={node}")).items:
+        order = {uid: number for number, uid in enumerate(self._pods)}
+        pods = self._store.list("pods", self._store.select("pods", fields=f"spec.nodeName={node}")).items
+        for stored in sorted(pods, key=lambda pod: order.get(pod.uid, len(order))):
             worker = self._pods.get(stored.uid)
             if worker is not None:  # timers that fired meanwhile were ignored
                 worker.stopping, worker.generation = False, worker.generation + 1
                 self._resume(stored, worker)
             self._sync_pod(stored)
+
+    def environment(self, uid: str, container: str) -> dict[str, str]:
+        """The variables that a container of a running pod was given with its devices."""
+        return self.devices.environment(uid, container)
 
     def cordon(self, node: str, *, undo: bool = False) -> None:
         """Cordon or uncordon a node."""
@@ -160,7 +170,11 @@ class SimulatedNodes:
             worker = self._pods[stored.uid] = _PodWorker(
                 stored.namespace, stored.name, node, running=phase == "Running"
             )
+            if phase == "Pending":
+                self.devices.expect(decode_pod(stored.data))
             self._resume(stored, worker)
+        elif self.devices.serves(node, stored.uid):
+            self.devices.observe(decode_pod(stored.data))
         if b'"deletionTimestamp"' in stored.data and not worker.stopping:
             worker.stopping = True
             worker.generation += 1
@@ -182,18 +196,17 @@ class SimulatedNodes:
         worker, pod = self._current(uid, generation)
         if worker is None or pod is None:
             return
-        unhealthy = self.devices.unhealthy_of(pod)
-        if unhealthy and worker.restarts:
+        view = pod_view(pod)
+        if worker.restarts and self.devices.unhealthy_of(view):
             self._write(worker, crashing_status(pod, self._store.database.now, worker.restarts))
             self._restart(uid, worker)
             return
-        if unhealthy:
-            message = f"Allocate failed due to device {', '.join(unhealthy)} not healthy, which is unexpected"
+        if sentence := self.devices.admit(view):
+            message = f"Allocate failed due to {sentence}, which is unexpected"
             self._recorder.record(pod, "Warning", "UnexpectedAdmissionError", message)
             self._write(worker, rejected_status(message))
             worker.generation += 1
             return
-        self.devices.allocate(pod)
         self._recorder.record(pod, "Normal", "Started", "Started containers")
         worker.running = True
         self._write(worker, running_status(pod, self._store.database.now, worker.restarts))

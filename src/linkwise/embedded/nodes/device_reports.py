@@ -1,0 +1,147 @@
+"""Reports on devices: the objects that say which devices a node has and which are healthy.
+
+They are the hardware of a simulated node: its devices are read from them, and fail in them. A node has its devices still if
+its inventory is deleted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from linkwise.broker.watch_events import NodeObject
+from linkwise.dialects.aliyun import COUNT
+from linkwise.dialects.linkwise.inventory import KIND, inventory_enforced
+from linkwise.dialects.registry import by_priority
+from linkwise.errors import InputError
+from linkwise.wire.kubernetes.objects import decode_node
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from linkwise.embedded.kinds.builtin import Resource
+    from linkwise.embedded.storage.collection import Raw, Stored
+    from linkwise.embedded.store import Store
+    from linkwise.model.device import Device
+    from linkwise.model.views import NodeView
+
+__all__ = ["INVENTORIES", "DeviceReports", "NodeReport"]
+
+INVENTORIES: Final = "deviceinventories.linkwise.dev"
+KOORDINATOR: Final = "devices.scheduling.koordinator.sh"
+CONFIG_MAPS: Final = ("unhealthy-gpu-", "mindx-dl-deviceinfo-")
+"""of device plugins; the name of the node follows"""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """A node and the objects that describe it."""
+
+    node: NodeView
+    objects: Mapping[str, Raw]
+    """by kind, as dialects name it"""
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The devices, by the source that has precedence."""
+        facts = (dialect.node(self.node, self.objects) for dialect in by_priority())
+        return next((found.devices for found in facts if found is not None and found.devices), ())
+
+    @property
+    def has_agent(self) -> bool:
+        """Whether Linkwise's agent serves the devices."""
+        return inventory_enforced(self.objects.get(KIND))
+
+    def watch_events(self) -> list[NodeView | NodeObject]:
+        """The report as a broker observes it."""
+        return [self.node, *(NodeObject(self.node.name, kind, raw) for kind, raw in self.objects.items())]
+
+
+class DeviceReports:
+    """The reports on the devices of all nodes in a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._deleted: dict[str, Stored] = {}
+        """inventories of nodes that are still there"""
+        store.database.removal_listeners.append(self._on_removal)
+
+    def read(self, node: str) -> NodeReport | None:
+        """The report on a node; None if there is no such node."""
+        stored = self._store.find("nodes", node)
+        if stored is None:
+            return None
+        sources = [(KIND, INVENTORIES, node, ""), ("Device", KOORDINATOR, node, "")]
+        sources += [(f"ConfigMap/{name}{node}", "configmaps", f"{name}{node}", "kube-system") for name in CONFIG_MAPS]
+        found = {kind: self._store.find(resource, name, namespace) for kind, resource, name, namespace in sources}
+        found[KIND] = found[KIND] or self._deleted.get(node)
+        return NodeReport(decode_node(stored.data), {kind: each.read() for kind, each in found.items() if each})
+
+    def positions(self, node: str) -> list[int]:
+        """The device indexes of a node."""
+        for kind, (index_key, _) in _LISTS:
+            if source := self._store.find(kind, node):
+                return [device[index_key] for device in source.read()["spec"]["devices"]]
+        return list(range(int(self._store.get("nodes", node).read()["status"]["capacity"].get(COUNT, 0))))
+
+    def set_health(self, node: str, index: int, *, healthy: bool) -> None:
+        """Set the health of a device in every object that reports it."""
+        updated = [self._set_health_in(kind, node, index, keys, healthy=healthy) for kind, keys in _LISTS]
+        if not any(updated):
+            updated = [self._set_share_health(node, index, healthy=healthy)]
+        if not any(updated):
+            raise InputError(f"node {node}: no object reports device {index}")
+
+    def _on_removal(self, resource: Resource, last: Stored) -> None:
+        if resource.group_resource == INVENTORIES and self._store.find("nodes", last.name) is not None:
+            self._deleted[last.name] = last
+        elif resource.group_resource == "nodes":
+            self._deleted.pop(last.name, None)
+
+    def _set_health_in(self, kind: str, node: str, index: int, keys: tuple[str, str], *, healthy: bool) -> bool:
+        source = self._store.find(kind, node)
+        if source is None:
+            return False
+        index_key, health_key = keys
+        spec = source.read()["spec"]
+        devices = [
+            {**device, health_key: healthy} if device[index_key] == index else device for device in spec["devices"]
+        ]
+        if not any(device[index_key] == index for device in devices):
+            known = ", ".join(str(device[index_key]) for device in devices)
+            raise InputError(f"node {node} has no device {index}; its devices are {known}")
+        healthy_count = sum(device[health_key] for device in devices)
+        count_field = {"healthyCount": healthy_count} if kind == INVENTORIES else {}
+        self._store.patch(kind, node, {"spec": {"devices": devices, **count_field}})
+        if spec.get("mode") != "share":
+            self._update_allocatable(node, healthy_count, len(devices))
+        return True
+
+    def _update_allocatable(self, node: str, healthy: int, total: int) -> None:
+        """Kubelet reports only healthy devices as allocatable."""
+        status = self._store.get("nodes", node).read()["status"]
+        allocatable = {
+            name: str(int(amount) // total * healthy)
+            for name, amount in status["capacity"].items()
+            if "/" in name and amount.isdecimal() and int(amount) % total == 0
+        }
+        self._store.patch("nodes", node, {"status": {"allocatable": allocatable}}, subresource="status")
+
+    def _set_share_health(self, node: str, index: int, *, healthy: bool) -> bool:
+        """The ConfigMap of the gpushare device plugin."""
+        if "gpushare" not in self._store.get("nodes", node).labels:
+            return False
+        name = f"{CONFIG_MAPS[0]}{node}"
+        config_map = self._store.find("configmaps", name, "kube-system")
+        text = config_map.read().get("data", {}).get("gpus", "") if config_map else ""
+        unhealthy = {int(number) for number in text.split(",") if number} - {index} | (set() if healthy else {index})
+        data = {"data": {"gpus": ",".join(map(str, sorted(unhealthy)))}}
+        if config_map is None:
+            self._store.create("configmaps", {"metadata": {"name": name}, **data}, "kube-system")
+        else:
+            self._store.patch("configmaps", name, data, "kube-system")
+        return True
+
+
+_LISTS: Final = ((INVENTORIES, ("index", "healthy")), (KOORDINATOR, ("minor", "health")))
+"""objects that list devices, with their keys for index and health"""
