@@ -40,4 +40,4 @@ def burst(agent: Agent, real_node: RealNode, namespace: str, limits: dict[str, i
     for pod in pods:
         real_node.wait_phase(pod, "Running")
     agent.agree(number)
-    print(f"{number} pods, {agent.metric('linkwise_agent_records_corrected_total'):.0f} records corrected")
+    print(f"{number} pods, {agent.metric('linkwise_agent_records_corrected_total'):.0f} records corrected")  # noqa: T201 - a figure of the run

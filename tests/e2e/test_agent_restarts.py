@@ -66,7 +66,7 @@ def test_the_agent_is_killed_at_random_moments_of_a_burst(
         whole_agent.restart()
     whole_agent.wait_running(8)
     whole_agent.agree(8)
-    print(f"killed with {moments} pods running")
+    print(f"killed with {moments} pods running")  # noqa: T201 - a figure of the run
 
 
 def test_the_agent_is_killed_between_the_two_calls_of_an_allocation(

@@ -8,18 +8,7 @@ from typing import Final
 __all__ = ["WAITING", "parts_by_rule"]
 
 WAITING: Final = {
-    "node agent": (
-        "000.agree",
-        "001.environment",
-        "002.detect",
-        "002.nodes",
-        "002.libraries",
-        "002.flags",
-        "002.usage",
-        "004.report",
-        "004.allocate",
-        "004.environment",
-    ),
+    "usage per device and pod": ("002.usage",),
     "admission webhook": ("002.name", "002.access", "003.valid-job"),
     "Volcano extender": (
         "003.valid-job",
