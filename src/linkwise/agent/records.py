@@ -21,6 +21,9 @@ __all__ = ["PodWriter", "RecordKeeper"]
 
 log = logging.getLogger(__name__)
 
+LATE_WATCH: Final = 5.0  # seconds
+"""for the watch to show a corrected record; if it then shows another one, somebody has changed it again"""
+
 
 class PodWriter(Protocol):
     """Reads and annotates the pods of one node, and reports events; no failure of the API server raises."""
@@ -39,7 +42,7 @@ class PodWriter(Protocol):
 
 
 class RecordKeeper:
-    """Writes corrected records, once each; a write that fails is repeated with the next comparison."""
+    """Writes corrected records; a write that fails is repeated with the next comparison."""
 
     def __init__(self, node: str, writer: PodWriter | None, clock: Callable[[], float]) -> None:
         self.corrected: Final = Counter[str]()
@@ -48,8 +51,8 @@ class RecordKeeper:
         self._writer = writer
         self._clock = clock
         self._grants = GrantWriter()
-        self._written: dict[str, tuple[str, ...]] = {}
-        """by pod UID: the devices written last, until the watch shows them"""
+        self._written: dict[str, tuple[tuple[str, ...], float]] = {}
+        """by pod UID: the devices written last and when, until the watch shows them"""
         self._problem = ""
 
     @property
@@ -63,7 +66,7 @@ class RecordKeeper:
             return
         self._problem = ""
         wrong = {correction.pod.uid for correction in corrections}
-        self._written = {uid: devices for uid, devices in self._written.items() if uid in wrong}
+        self._written = {uid: last for uid, last in self._written.items() if uid in wrong}
         for correction in corrections:
             await self._correct(self._writer, allocations, correction)
         for pod in allocations.complete():
@@ -72,13 +75,14 @@ class RecordKeeper:
                 await self._write(self._writer, pod, keys)
 
     async def _correct(self, writer: PodWriter, allocations: Allocations, correction: Correction) -> None:
-        pod, devices = correction.pod, correction.grant.offer.devices
-        if self._written.get(pod.uid) == devices:
+        pod, devices, now = correction.pod, correction.grant.offer.devices, self._clock()
+        written, at = self._written.get(pod.uid, ((), 0.0))
+        if written == devices and now - at < LATE_WATCH:
             return
-        keys = corrected_annotations(correction, allocations.devices, self._grants, self._clock())
+        keys = corrected_annotations(correction, allocations.devices, self._grants, now)
         if not await self._write(writer, pod, keys):
             return
-        self._written[pod.uid] = devices
+        self._written[pod.uid] = devices, now
         kind = "swapped" if correction.swapped else "corrected"
         self.corrected[kind] += 1
         log.warning("pod=%s/%s record %s to devices=%s", pod.namespace, pod.name, kind, ",".join(devices))
