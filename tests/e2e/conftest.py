@@ -15,7 +15,7 @@ from support.e2e.agent import GPU, MEMORY, Agent, agent_role
 from support.e2e.external_cluster import GivenCluster
 from support.e2e.lossy_proxy import Line
 from support.e2e.own_cluster import OwnCluster
-from support.e2e.real_node.machine import UnsupportedError, running_machine
+from support.e2e.real_node.machine import demanded_machine
 from support.e2e.real_node.node import RealNode, running_node
 from support.e2e.scheduler import Serve
 from support.e2e.service import Placing, printed, running_service
@@ -46,6 +46,11 @@ def built(root: Path, module: str) -> Path:
 @pytest.fixture(scope="session")
 def programs(root: Path) -> Path:
     return built(root, "kubernetes")
+
+
+@pytest.fixture(scope="session")
+def container_programs(root: Path) -> Path:
+    return built(root, "containerd")
 
 
 @pytest.fixture(scope="session")
@@ -90,23 +95,18 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """Namespaces for a real node; `make e2e` demands them, any other value of LINKWISE_E2E than 1 does not."""
     if os.environ.get("LINKWISE_E2E_KUBECONFIG"):
         pytest.skip("this needs a cluster of our own: leave out KUBECONFIG")
-    try:
-        with running_machine(tmp_path_factory.mktemp("machine")) as made:
-            yield made
-    except UnsupportedError as error:
-        if os.environ["LINKWISE_E2E"] == "1":
-            raise
-        pytest.skip(str(error))
+    with demanded_machine(tmp_path_factory.mktemp("machine")) as made:
+        yield made
 
 
 @pytest.fixture
-def real_node(own_cluster: OwnCluster, machine: Machine, root: Path) -> Iterator[RealNode]:
+def real_node(own_cluster: OwnCluster, machine: Machine, container_programs: Path) -> Iterator[RealNode]:
     """A node of the cluster with a real kubelet and containerd, new for every test.
 
     `pod = container_pod(namespace, "train", {"nvidia.com/gpu": 1})` is a pod that waits; `real_node.run(pod)` creates it
     and returns when it runs. `real_node.environment(pod)` and `real_node.devices(pod)` show what its container sees.
     """
-    with running_node(own_cluster, machine, built(root, "containerd")) as made:
+    with running_node(own_cluster, machine, container_programs) as made:
         yield made
 
 

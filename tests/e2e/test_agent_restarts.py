@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import signal
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -60,13 +61,13 @@ def test_the_agent_is_killed_at_random_moments_of_a_burst(
     whole_agent: Agent, real_node: RealNode, namespace: str
 ) -> None:
     moments = sorted(random.SystemRandom().choices(range(8), k=3))
+    sys.stdout.write(f"killed with {moments} pods running\n")  # to repeat a failure
     real_node.cluster.api.create(replicas(namespace, 8))
     for number in moments:
         whole_agent.wait_running(number)
         whole_agent.restart()
     whole_agent.wait_running(8)
     whole_agent.agree(8)
-    print(f"killed with {moments} pods running")  # noqa: T201 - a figure of the run
 
 
 def test_the_agent_is_killed_between_the_two_calls_of_an_allocation(

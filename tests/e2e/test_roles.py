@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +11,7 @@ import pytest
 import yaml
 
 from linkwise.kube.watch.kinds import SOURCES
+from support.e2e.audit import audit_flags, right, trail_of
 from support.e2e.config_files import write_json
 from support.e2e.node_objects import device_ids, gpushare, machine
 from support.e2e.own_cluster import OwnCluster
@@ -25,10 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from support.e2e.api_client import Raw
+    from support.e2e.audit import Trail
     from support.e2e.cluster import Cluster
-
-Right = tuple[str, str, str, str]
-"""namespace or nothing, API group, resource, verb"""
 
 SEED = Path(__file__).parents[3] / "shared/seeds"
 GPU = "nvidia.com/gpu"
@@ -122,37 +119,6 @@ def test_the_role_of_gpu_share_is_that_of_the_seed() -> None:
 # the shipped role
 
 
-@dataclass(frozen=True, slots=True)
-class Trail:
-    """What a service did that had a lot to do, as the API server has logged it."""
-
-    granted: set[Right]
-    calls: list[Raw]
-
-    @property
-    def used(self) -> set[Right]:
-        """Rights by which calls were let through, as the role writes them."""
-        found = {_right(call["verb"], call["objectRef"]) for call in self.calls if "objectRef" in call}
-        namespaces = {right[1:]: right[0] for right in self.granted}
-        return {(namespaces.get(right[1:], "") and right[0], *right[1:]) for right in found}
-
-
-def _right(verb: str, about: Raw) -> Right:
-    resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
-    return about.get("namespace", ""), about.get("apiGroup", ""), resource, verb
-
-
-def rights(role: str) -> set[Right]:
-    return {
-        (thing["metadata"].get("namespace", ""), group, resource, verb)
-        for thing in yaml.safe_load_all(role)
-        for rule in thing.get("rules", ())
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
-
-
 def definition(group: str, plural: str) -> Raw:
     """A kind of another system that may hold anything."""
     kind = {"podgroups": "PodGroup", "topologies": "Topology", "hypernodes": "HyperNode", "devices": "Device"}.get(
@@ -177,15 +143,7 @@ def definition(group: str, plural: str) -> Raw:
 def trail(programs: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trail]:
     """A cluster of its own that logs every call of the service, while that does all it ever does."""
     folder = tmp_path_factory.mktemp("audited")
-    policy = {
-        "apiVersion": "audit.k8s.io/v1",
-        "kind": "Policy",
-        "omitStages": ["RequestReceived"],
-        "rules": [{"level": "Metadata", "users": ["linkwise"]}, {"level": "None"}],
-    }
-    log = folder / "audit.jsonl"
-    flags = [f"--audit-policy-file={write_json(folder / 'audit.json', policy)}", f"--audit-log-path={log}"]
-    cluster = OwnCluster(programs, folder, *flags)
+    cluster = OwnCluster(programs, folder, *audit_flags(folder, "linkwise"))
     role = printed("manifests", "rbac", "--user", "linkwise")
     made = Serve(cluster.kubeconfig("linkwise"), folder)
     try:
@@ -199,7 +157,7 @@ def trail(programs: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) 
         cluster.scheduler.run(cluster.scheduling(made.url))
         all_it_does(Placing(cluster, made))
         made.stop()
-        yield Trail(rights(role), [json.loads(line) for line in log.read_text().splitlines()])
+        yield trail_of(role, folder)
     finally:
         made.stop()
         cluster.close()
@@ -264,15 +222,14 @@ def meet_a_conflict(placing: Placing, namespace: str) -> None:
 
 
 def test_nothing_that_the_service_does_is_refused_under_the_shipped_role(trail: Trail) -> None:
-    refused = [call for call in trail.calls if call["responseStatus"].get("code") == 403]
-    assert [(call["verb"], call["requestURI"]) for call in refused] == []
+    assert trail.refused == []
     assert trail.calls
 
 
 def test_every_right_of_the_shipped_role_is_used(trail: Trail) -> None:
     unused = trail.granted - trail.used
-    assert {right for right in unused if right[1] not in NOT_SERVED} == set()
-    assert {right[1] for right in unused} == NOT_SERVED
+    assert {one for one in unused if one[1] not in NOT_SERVED} == set()
+    assert {one[1] for one in unused} == NOT_SERVED
 
 
 def test_the_service_uses_nothing_but_the_shipped_role_and_what_everybody_may(trail: Trail) -> None:
@@ -283,7 +240,5 @@ def test_the_service_uses_nothing_but_the_shipped_role_and_what_everybody_may(tr
 
 def test_a_pod_that_is_placed_by_itself_is_written_once_and_never_patched(trail: Trail) -> None:
     about = [call for call in trail.calls if call.get("objectRef", {}).get("name") == "alone"]
-    written = [
-        _right(call["verb"], call["objectRef"]) for call in about if call["verb"] not in {"get", "list", "watch"}
-    ]
-    assert [right[2:] for right in written] == [("pods/binding", "create")]
+    written = [right(call["verb"], call["objectRef"]) for call in about if call["verb"] not in {"get", "list", "watch"}]
+    assert [one[2:] for one in written] == [("pods/binding", "create")]

@@ -84,7 +84,6 @@ class Agent:
     def start(self, machine: StubMachine, *, ready: bool = True, log_level: str = "info", **settings: str) -> None:
         """Start it on this machine, with settings of the section `agent`, and wait until it is ready."""
         self.has(machine)
-        self.add_nodes(len(machine.gpus))
         settings = {"interval": INTERVAL, **settings}
         self.process.environment = {
             **self._own,
@@ -96,15 +95,16 @@ class Agent:
             self.wait_ready()
 
     def has(self, machine: StubMachine) -> None:
-        """Make this the machine; the agent notices it with its next discovery."""
+        """Make this the machine, the first one with device nodes; the agent notices it with its next discovery."""
         self._uuids = self._uuids or [gpu.uuid or "" for gpu in machine.gpus]
+        if machine.gpus and not self._cards:
+            self._cards = len(machine.gpus)
+            self.node.add_nvidia(self._cards)
         self._stub.write(machine)
 
-    def add_nodes(self, count: int) -> None:
-        """Make the device nodes of so many GPUs, once."""
-        if not self._cards:
-            self.node.add_nvidia(count)
-            self._cards = count
+    def unload_driver(self) -> None:
+        """NVML no longer answers; `has` loads the driver again."""
+        self._stub.remove()
 
     def wait_ready(self) -> None:
         """Wait until it says that it is ready; BedError with its last words if it ends or is too late."""
@@ -180,9 +180,9 @@ class Agent:
 
         return wait_for(reached, READY, f"enforced is {enforced}")
 
-    def wait_seen(self, placing: Placing) -> None:
+    def wait_seen(self, placing: Placing, *, enforced: bool = True) -> None:
         """Wait until the scheduler service has the inventory as it is now, with devices that the agent allocates."""
-        self.wait_enforced()
+        self.wait_enforced(enforced=enforced)
 
         def seen() -> bool:
             known = placing.snapshot()["objects"].get(self.node.name, {})
