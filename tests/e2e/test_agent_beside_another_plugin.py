@@ -64,3 +64,21 @@ def test_records_follow_the_kubelet_until_the_agent_takes_over(
     real_node.remove(pod)
     real_node.run(scheduled_pod(namespace, "next", {GPU: 2}))
     agent.agree(1)
+
+
+@pytest.mark.rule("000.agree")
+def test_the_agent_serves_again_after_a_plugin_that_replaced_it_has_gone(
+    whole_agent: Agent, other: DevicePlugin, real_node: RealNode, namespace: str
+) -> None:
+    """The kubelet tells a plugin neither that another one has replaced it, nor that this one has gone."""
+    other.start()
+    pod = scheduled_pod(namespace, "train", {GPU: 2})
+    real_node.run(pod)
+    assert real_node.environment(pod)["OTHER"] == "yes"
+    wait_for(lambda: has_what_is_on_record(whole_agent, pod), 20, "the record follows the kubelet")
+    real_node.remove(pod)
+    other.stop()
+    real_node.wait_allocatable(GPU, 0)
+    real_node.wait_allocatable(GPU, 8)
+    real_node.run(scheduled_pod(namespace, "next", {GPU: 2}))
+    whole_agent.agree(1)

@@ -32,6 +32,9 @@ VERSION: Final = "v1beta1"
 POLL: Final = 0.25  # seconds between looks at the sockets
 CONNECT_SECONDS: Final = 10.0  # for the kubelet to follow the list after a registration
 FOREIGN_POLL: Final = 5.0  # seconds between looks whether another plugin has gone
+USED_POLL: Final = 5.0  # seconds between looks whether the kubelet still has our devices
+UNUSED_LOOKS: Final = 2
+"""after which it does not use the plugin: a list may be older than the devices"""
 _MESSAGES: Final = messages_of(REGISTRATION)
 
 
@@ -160,13 +163,35 @@ class Registrar:
                     await plugin.wait_connected(connected=True)
 
     async def _until_gone(self, plugin: DevicePlugin, identity: tuple[int, int]) -> None:
-        """Return once the kubelet has closed the stream, was replaced by another one, or has removed our socket."""
+        """Return once the kubelet has closed the stream, was replaced by another one, or does not use the plugin."""
         closed = asyncio.create_task(plugin.wait_connected(connected=False))
+        looked, unused = self._timing.clock(), 0
         try:
             while not closed.done() and self._identity() == identity and plugin.socket.exists():
                 await asyncio.wait({closed}, timeout=POLL)
+                if self._timing.clock() - looked >= USED_POLL:
+                    unused = 0 if await self._uses(plugin) else unused + 1
+                    looked = self._timing.clock()
+                if unused >= UNUSED_LOOKS:
+                    log.warning("kubelet: %s is not allocatable any more; registering again", plugin.resource)
+                    await plugin.stop()
+                    return
         finally:
             closed.cancel()
+
+    async def _uses(self, plugin: DevicePlugin) -> bool:
+        """Whether the kubelet has one of the healthy devices.
+
+        Another plugin that registers the same resource replaces ours, and takes all devices with it when it goes. The
+        kubelet leaves our stream open all the while.
+        """
+        healthy = {device.id for device in plugin.devices if device.healthy}
+        try:
+            found = await self._pod_resources.allocatable()
+        except ClusterError as error:
+            log.debug("kubelet: %s", error)
+            return True  # not known
+        return not healthy or not healthy.isdisjoint(found.get(plugin.resource, ()))
 
     def _set(self, status: Status) -> None:
         if status != self.status:
