@@ -32,7 +32,7 @@ _HOST: Final = {"cpu": "64", "memory": "256Gi", "pods": "110"}
 
 def tour_nodes() -> Iterator[list[Raw]]:
     """The objects of each node."""
-    yield _machine(profile("dgx1-v100-measured"), "dgx-1", "training", mode="percent")
+    yield _machine(profile("dgx1-v100-measured"), "dgx-1", "training")
     yield _machine(profile("dgx1-v100"), "dgx-2", "finetuning")
     yield _machine(profile("v100-pcie"), "pcie-1", "finetuning")
     yield _machine(profile("dgx1-v100"), "dgx-3", "research")

@@ -1,6 +1,6 @@
 """Stage: an embedded cluster with the Linkwise service, as the stories use it to send pods and read results.
 
-Everything a story prints or checks is read through this class from the API server or the service.
+Everything a story prints or checks is read through this class from the API server, the service or a node.
 """
 
 from __future__ import annotations
@@ -166,6 +166,10 @@ class Stage:
         index = {device.id: device.index for device in self.inspect(node).devices} if node else {}
         devices = tuple(sorted({index[device] for device in grant.offer.devices})) if grant else ()
         return PodPlacement(node, devices, pod["metadata"].get("annotations") or {})
+
+    def environment(self, name: str, container: str = "main") -> dict[str, str]:
+        """The variables that a container of a running pod was given with its devices."""
+        return self.local.cluster.nodes.environment(self.store.get("pods", name, NAMESPACE).uid, container)
 
     def event(self, name: str, reason: str) -> str:
         """The message of the last event with this reason about an object; empty if there is none."""

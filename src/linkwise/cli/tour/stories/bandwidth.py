@@ -9,6 +9,7 @@ import json
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
+from rich.table import Table
 from rich.text import Text
 
 from linkwise.cli.render.matrix import Marks, bandwidth_table
@@ -21,7 +22,7 @@ from linkwise.engine.reasons.catalog import devices_text
 from linkwise.topology.fabric import NEAR, fabric_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.console import RenderableType
 
@@ -60,6 +61,11 @@ async def run(stage: Stage, page: Page) -> Score:
     page.show(Text("GB/s between each pair of GPUs, measured on a DGX-1 (* chosen, - in use):", "dim"))
     page.show(_matrix(topology, Marks(_union(ours), free)))
     page.compare(_rows(topology, ours, theirs))
+    page.say(
+        "The node agent lets each container see the GPUs of both pods, so that they can copy directly from GPU to GPU, and "
+        f"use its own. In the container of {PODS[0]}:"
+    )
+    page.show(_variables(stage.environment(PODS[0])))
     page.check(
         ("both pods run on one node", {pod.node for pod in placements} == {NODE}),
         (
@@ -71,6 +77,10 @@ async def run(stage: Stage, page: Page) -> Score:
             "the annotation of each pod names its own GPUs, and all four as visible",
             [_recorded(pod.annotations.get(TOPOLOGY, "")) for pod in placements]
             == [(own, _union(ours)) for own in ours],
+        ),
+        (
+            "each container sees all four GPUs and uses its own",
+            [_in_container(stage, name) for name in PODS] == [(own, _union(ours)) for own in ours],
         ),
     )
     return Score("slowest link", f"{fast:.0f} GB/s ({fast / slow:.1f}x)", f"{slow:.0f} GB/s")
@@ -89,6 +99,13 @@ def _rows(topology: Topology, ours: Sequence[tuple[int, ...]], theirs: Sequence[
     return [list(row) for row in zip(("all four GPUs", *PODS), *cells, strict=True)]
 
 
+def _variables(environment: Mapping[str, str]) -> RenderableType:
+    table = Table.grid(padding=(0, 2))
+    for name, value in environment.items():
+        table.add_row(Text(name, "cyan"), Text(value.replace(",", ", ")))
+    return table
+
+
 def _union(sets: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(sorted(index for devices in sets for index in devices))
 
@@ -98,3 +115,11 @@ def _recorded(annotation: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     record = json.loads(annotation or "{}")
     own = [index for indices in record.get("allocatedGPUs", {}).values() for index in indices]
     return tuple(sorted(map(int, own))), tuple(map(int, record.get("visibleGPUs", [])))
+
+
+def _in_container(stage: Stage, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The GPUs that a pod's container uses, and those that it sees."""
+    index = {device.id: device.index for device in stage.inspect(NODE).devices}
+    variables = stage.environment(name)
+    own, seen = (variables.get(key, "").split(",") for key in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"))
+    return tuple(sorted(index.get(device, -1) for device in own)), tuple(sorted(index.get(each, -1) for each in seen))
