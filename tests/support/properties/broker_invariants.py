@@ -136,6 +136,11 @@ class Checks:
         old, new = ({entry.pod: entry for entry in broker.entries()} for broker in (before, self._world.broker))
         kept = {uid: held_of(entry) for uid, entry in old.items() if entry.state != "ASSUMED" and not entry.tentative}
         found = {uid: held_of(entry) for uid, entry in new.items() if not entry.tentative}
+        # A record of a bound pod that changes is drift, and the old broker kept what it had read first.
+        for uid, changed in state_of(before).cluster.remembered()[1].items():
+            *known, parts, _, ask = found.pop(uid)
+            must(kept.pop(uid)[:2] == tuple(known), f"a restart moved {uid}")
+            must(parts == changed.offer.parts and bool(parts) == (ask is None), f"a restart made {parts} of {changed}")
         must(kept == found, f"a restart made {found} of {kept}")
 
     def _it_binds(self, pod: PodView, name: str) -> None:
