@@ -227,8 +227,6 @@ class GroupChecks(Checks):
             for uid, told in self.refused.items()
             if uid not in self.woken and self.state.pod(uid) is told[0] and self.state.groups.key_of(uid)
         }
-        if self.state.cluster.changes.capacity:
-            return  # the next step, which is due at once, plans who may fit by what this verb freed
         for uid, (_, generation) in self.refused.items():
             found = self._group_of(uid)
             if found and uid in {pod.uid for pod in found.waiting}:
@@ -254,6 +252,11 @@ class GroupChecks(Checks):
             must(not timed or deadline_of(stage), f"{uid} waits for members, and nobody will wake it")
         else:
             must(isinstance(stage, Unschedulable), f"{uid} was refused, and its group is {stage}")
+            freed = state.cluster.changes.capacity.values()
+            if isinstance(stage, Unschedulable) and any(at > stage.at for at in freed):
+                due = self._world.broker.next_deadline()
+                must(due == 0.0, f"{key} may fit by what was freed since it was planned, and that is due at {due}")
+                return  # a filter may preempt plans; whoever fits by what it frees is planned in the next step
             plan = WhatIf(state, joined(views), 4000).plan()
             must(plan is None, f"{uid} was not told that {key} fits: {plan}")
 
