@@ -15,18 +15,19 @@ from linkwise.broker.effects import Wake
 from linkwise.dialects.groups.koordinator_gang import INDEX, MINIMUM, NAME as GANG, TOTAL
 from linkwise.dialects.groups.pod_group_objects import KINDS
 from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
+from linkwise.engine.queue.scheduling_queue import UNOBSERVED_TIME
+from linkwise.model.views import PodView
 from support.properties.broker_invariants import must
 from support.properties.cluster_moves import OURS, one_of
 from support.properties.group_invariants import GroupChecks
 from support.properties.group_moves import SAID, Said, make_member
 from support.properties.group_world import GROUP_WORLD_MOVES, GroupWorld
-from support.state import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from linkwise.broker.effects import Effect
-    from linkwise.model.views import PodView
+    from linkwise.broker.watch_events import WatchEvent
     from support.properties.cluster_moves import Move
 
 __all__ = ["GANG_WORLD_MOVES", "GangWorld"]
@@ -85,10 +86,32 @@ class GangWorld(GroupWorld):
     def __init__(self, families: int, nodes: int, settings: int) -> None:
         self.parked: dict[str, int] = {}
         """pods that were refused and not woken since, with the version that was"""
-        self.early: set[str] = set()
-        """pods that the scheduler asked about before the watch delivered them"""
+        self.early: dict[str, float] = {}
+        """pods that the scheduler asked about before the watch delivered them, with the time of the last question"""
         self.left_out = {}
         super().__init__(families, nodes, settings)
+
+    def step(self, move: str, a: int, b: int, c: int) -> None:
+        """Make one move, and check everything."""
+        super().step(move, a, b, c)
+        self._retry_forgotten()
+
+    def see(self, sights: Iterable[WatchEvent]) -> None:
+        """The watch tells something."""
+        sights = tuple(sights)
+        self._retry_forgotten()
+        for sight in sights:
+            if isinstance(sight, PodView):
+                self.early.pop(sight.uid, None)
+        super().see(sights)
+
+    def _retry_forgotten(self) -> None:
+        """The broker forgets a question about a pod that the watch does not deliver; kube-scheduler soon asks again."""
+        for uid, asked in list(self.early.items()):
+            self.early[uid] = min(asked, self.now)  # the clock may be set back
+            if asked + UNOBSERVED_TIME <= self.now:
+                del self.early[uid]
+                self.parked.pop(uid, None)
 
     def take(self, effects: Iterable[Effect]) -> None:
         """Effects go out; whoever is woken is not parked any more."""
@@ -104,8 +127,8 @@ class GangWorld(GroupWorld):
         If its own filters left nodes out, it tries the pod again when these change, whatever the answer was.
         """
         self.parked.pop(pod.uid, None)
-        if pod.uid not in state_of(self.broker).cluster.pods:
-            self.early.add(pod.uid)
+        if f"pod/{pod.uid}" not in self.api.told:
+            self.early[pod.uid] = self.now
         if set(self._names()) <= set(names):
             self.parked[pod.uid] = pod.version
         super().filter_pod(pod, [name for name in names if name not in self.left_out.get(pod.uid, ())] or names)
@@ -309,12 +332,8 @@ class GangWorld(GroupWorld):
         return [
             pod
             for pod in self.api.unbound()
-            if not pod.deleting and not pod.gates and (self.parked.get(pod.uid) != pod.version or self._forgotten(pod))
+            if not pod.deleting and not pod.gates and self.parked.get(pod.uid) != pod.version
         ]
-
-    def _forgotten(self, pod: PodView) -> bool:
-        """Whether the watch was so late that the question is forgotten: the scheduler tries it again within minutes."""
-        return pod.uid in self.early and pod.uid not in state_of(self.broker).queue
 
     def _names(self) -> list[str]:
         return [name for name in self.api.boxes if name not in self.api.gone]
