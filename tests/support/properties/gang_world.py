@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from linkwise.broker.effects import Wake
 from linkwise.dialects.groups.koordinator_gang import INDEX, MINIMUM, NAME as GANG, TOTAL
 from linkwise.dialects.groups.pod_group_objects import KINDS
-from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
+from linkwise.dialects.linkwise.group_plan import recorded_plans
 from linkwise.engine.queue.scheduling_queue import UNOBSERVED_TIME
 from linkwise.model.views import PodView
 from support.properties.broker_invariants import must
@@ -189,11 +189,20 @@ class GangWorld(GroupWorld):
         return max((pod.priority for pod in (*pods, *members)), default=0)
 
     def _is_recorded(self, key: str) -> bool:
-        """Whether a bound member got its devices by the plan of its group, so that it carries the plan; or carries it."""
-        members = [pod for pod in self.api.pods.values() if pod.node and self._group(pod) == key]
-        by_plan = self._by_plan(key)
-        carried = any(pod.uid in by_plan or GROUP_PLAN in pod.annotations for pod in members)
-        return carried and self.broker.settings.group.write_plans
+        """Whether a bound member got its devices by the plan that holds, so that it carries the plan; or carries it.
+
+        A plan that none of its own members is bound by is not written, though others of the group may be bound.
+        """
+        grants = {entry.pod: (entry.state, entry.grant) for entry in self.broker.entries() if entry.grant.plan == key}
+        held = max((grant.generation for state, grant in grants.values() if state == "PLANNED"), default=0)
+        for pod in self.api.pods.values() if self.broker.settings.group.write_plans else ():
+            if pod.node and self._group(pod) == key:
+                record = recorded_plans(pod)[0]
+                carried = record.groups.get(key) if record else None
+                by_plan = pod.uid in grants and grants[pod.uid][1].generation == held
+                if by_plan or (carried and carried.generation == held):
+                    return True
+        return False
 
     def overtake(self, a: int, b: int, c: int) -> None:
         """A pod of a lower rank pushes a member out of its gang, or such a pod goes."""
