@@ -254,21 +254,19 @@ class GangWorld(GroupWorld):
         for pod in pods:
             self.filter_pod(pod, self._names())
             planned[pod.uid] = self._by_plan(self._group(pod)).keys()
-        offered, start = [pod for pod in pods if self.offered.get(pod.uid)], self.now
+        offered = [pod for pod in pods if self.offered.get(pod.uid)]
         for place, pod in enumerate(reversed(offered) if b % 2 else offered):
             if c % 4 == 0 and place == 2:
                 self.sleep(a, b, c)
             flights = len(self.flights)
             key = self._group(pod)
-            tried = {other.uid for other in pods if key and self._group(other) == key}  # while it is planned again
-            joined = (self._by_plan(key).keys() | tried) - planned[pod.uid]
+            places = set(self._by_plan(key))
+            if key and pod.uid not in places:  # it is planned again, with all that were tried
+                places |= {other.uid for other in pods if self._group(other) == key}
+            joined = places - planned[pod.uid]
             self.bind_pod(pod.uid, self.offered[pod.uid][0])
             bound = len(self.flights) > flights or self.api.pods[pod.uid].node
-            late = self.now > start  # its plan may have expired
-            must(
-                bound or joined or late or highest > pod.priority,
-                f"{pod.uid} can't have what it was offered in a burst",
-            )
+            must(bound or joined or highest > pod.priority, f"{pod.uid} can't have what it was offered in a burst")
             self._land_all()
 
     def interrupt(self, a: int, b: int, c: int) -> None:
