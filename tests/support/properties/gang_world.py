@@ -271,9 +271,9 @@ class GangWorld(GroupWorld):
 
     def interrupt(self, a: int, b: int, c: int) -> None:
         """A gang is bound in part, and the broker is restored, or dies and is told what is true: the gang is bound."""
-        for name, box in list(self.api.boxes.items()):
-            if not box.inventory:  # the next broker would not know its devices
-                self.api.change(name, inventory=True)
+        self.see(self.api.deliver_all())
+        for name in self.checks.missing_inventories():  # the next broker would not know their devices
+            self.api.change(name, inventory=True)
         self._come_to_rest(bind=False)
         pod = one_of([pod for pod in self._active() if self._group(pod)], a)
         if pod is None or not self._names():

@@ -294,9 +294,10 @@ class GroupChecks(Checks):
             if old.groups[key].satisfied and known and not known.satisfied:
                 continue  # that a gang has started is known only while enough of its members are there
             boxes = [self._world.api.boxes[placement.node] for placement in places.values()]
-            # Which the old one may not have observed; and it used an inventory that was deleted for a while.
-            if not all(box.ready and box.registered and box.inventory for box in boxes):
+            if not all(box.ready and box.registered for box in boxes):  # which the old one may not have observed
                 continue
+            if any(placement.node in old.cluster.objects.missing for placement in places.values()):
+                continue  # only the old one knows the devices of an inventory that was deleted a while ago
             entries = [new.cluster.ledger.get(uid) for uid in wait if places[uid].offer]
             found = {entry.pod: held_of(entry) for entry in entries if entry}
             must(len(found) == len(entries), f"the plan of {key} was written and does not hold any more: {found}")
@@ -307,10 +308,14 @@ class GroupChecks(Checks):
         plans = [record.groups.get(key) for pod in bound if (record := recorded_plans(pod)[0])]
         return {uid for plan in plans if plan and plan.generation == generation for uid in plan.members}
 
+    def missing_inventories(self) -> list[str]:
+        """Nodes whose inventory was deleted a while ago, and is used still."""
+        return list(self.state.cluster.objects.missing)
+
     def settled(self) -> None:
         """Nobody waits whom a broker that begins anew could place."""
-        if not all(box.inventory for box in self._world.api.boxes.values()):
-            return  # a broker that begins anew does not know the devices of deleted inventories
+        if self.missing_inventories():
+            return  # a broker that begins anew does not know the devices of inventories that were deleted a while ago
         for pod in self._world.api.unbound():
             names = self._open_to(pod)
             if pod.deleting or pod.gates or not names:
