@@ -16,7 +16,7 @@ from linkwise.explain.group import explain_group
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.testing.cluster import binds
-from support.properties.broker_invariants import Checks, held_of, must
+from support.properties.broker_invariants import Checks, must
 from support.state import state_of
 
 if TYPE_CHECKING:
@@ -290,17 +290,18 @@ class GroupChecks(Checks):
             carried = self._carried(key, held.generation)
             if not all(pods) or not carried.issuperset(wait) or held.bundle or self.contradicted or under_way:
                 continue
-            known = new.groups.get(key)
-            if old.groups[key].satisfied and known and not known.satisfied:
+            record = new.groups.get(key)
+            if old.groups[key].satisfied and record and not record.satisfied:
                 continue  # that a gang has started is known only while enough of its members are there
             boxes = [self._world.api.boxes[placement.node] for placement in places.values()]
             if not all(box.ready and box.registered for box in boxes):  # which the old one may not have observed
                 continue
             if any(placement.node in old.cluster.objects.missing for placement in places.values()):
                 continue  # only the old one knows the devices of an inventory that was deleted a while ago
-            entries = [new.cluster.ledger.get(uid) for uid in wait if places[uid].offer]
-            found = {entry.pod: held_of(entry) for entry in entries if entry}
-            must(len(found) == len(entries), f"the plan of {key} was written and does not hold any more: {found}")
+            entries = {uid: new.cluster.ledger.get(uid) for uid in wait if places[uid].offer}
+            found = {uid: (entry.node, entry.grant.offer.devices) for uid, entry in entries.items() if entry}
+            known = {uid: (offer.node, offer.devices) for uid in entries if (offer := places[uid].offer)}
+            must(found == known, f"the plan of {key} was written as {known} and is {found} now")
 
     def _carried(self, key: str, generation: int) -> set[str]:
         """Members of a plan, as the bound ones carry it."""
