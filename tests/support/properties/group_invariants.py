@@ -315,12 +315,11 @@ class GroupChecks(Checks):
 
     def settled(self) -> None:
         """Nobody waits whom a broker that begins anew could place."""
-        if self.missing_inventories():
-            return  # a broker that begins anew does not know the devices of inventories that were deleted a while ago
         for pod in self._world.api.unbound():
             names = self._open_to(pod)
             if pod.deleting or pod.gates or not names:
                 continue
+            must(not self.missing_inventories(), "the grace period of an inventory is over, and it is used still")
             fresh = Broker(self._world.settings)
             fresh.observe(self._world.api.truth().values(), self._world.now)
             for time in (0.0, 20.0, 40.0):
