@@ -44,6 +44,7 @@ def application(tmp_path: Path, *, flags: bool = True) -> Routes:
     settings = AgentSettings(flags=flags, host_root=str(tmp_path), kubelet=str(tmp_path))
     agent = NodeAgent(settings, "n", Machine(), api, api, Timing(), time.time)
     agent.found = Discovery("nvidia", DEVICES)
+    agent.access.update(agent.found, None)
     return agent_application(agent, AgentMetrics(agent, dict), lambda: ["the API server is away"])
 
 

@@ -254,3 +254,9 @@ def test_pods_of_one_name_are_told_apart_by_their_uid() -> None:
     allocations.keep(frozenset({"uid-new"}))
     allocations.observe(PodView("default", "a", "uid-new", old.containers, node="n"))
     assert allocations.expects(1)
+
+
+def test_ids_of_other_plugins_are_understood() -> None:
+    allocations = whole(pod("index", 1), pod("slice", 1))
+    allocations.settle([listed("index", "2"), listed("slice", "GPU-3::1")], 1.0)
+    assert allocations.in_use() == {"uid-index": ("GPU-2",), "uid-slice": ("GPU-3",)}

@@ -55,7 +55,7 @@ def _flags(agent: NodeAgent, request: Request, *, as_json: bool) -> Response:
         needs = container_needs(agent.found.vendor, devices) if devices else None
     except InputError as error:
         return text(str(error), 400)
-    host = agent.host_options()
+    host = agent.access.options
     nodes = [*needs.device_nodes, *filter(host.exists, needs.optional_nodes)] if needs else []
     mounts = [f"{mount.host_path}:{mount.container_path}:ro" for mount in host.mounts] if needs else []
     environment = [f"{name}={value}" for name, value in needs.environment] if needs else []

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from linkwise.agent.allocator import Allocator
+from linkwise.agent.container_access import ContainerAccess
 from linkwise.agent.discovering import Discoverer
-from linkwise.agent.host import Host, runtime_has_cdi, write_cdi_spec
 from linkwise.agent.kubelet.plugin import DevicePlugin
 from linkwise.agent.kubelet.pod_resources import PodResources
 from linkwise.agent.kubelet.registration import Registrar, Status
@@ -25,8 +25,6 @@ from linkwise.errors import ClusterError
 from linkwise.model.discovery import Discovery
 from linkwise.model.views import NodeView, PodView
 from linkwise.node.allocation import Allocations
-from linkwise.node.cdi_spec import cdi_file, cdi_spec
-from linkwise.node.container import HostOptions
 from linkwise.node.publishing import (
     Condition,
     NodeState,
@@ -48,7 +46,6 @@ if TYPE_CHECKING:
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.config.settings import AgentSettings
     from linkwise.net.timing import Timing
-    from linkwise.vendors.container_needs import Mount
 
 __all__ = ["NodeAgent", "Publishing"]
 
@@ -105,7 +102,7 @@ class NodeAgent:
     registrar: Registrar = field(init=False)
     discoverer: Discoverer = field(init=False)
     records: RecordKeeper = field(init=False)
-    _host: Host = field(init=False)
+    access: ContainerAccess = field(init=False)
     _pod_resources: PodResources = field(init=False)
     _folder: Path = field(init=False)
     answered: Callable[[str, float], None] = lambda *_: None
@@ -115,7 +112,6 @@ class NodeAgent:
     _plugin: DevicePlugin | None = None
     _allocator: Allocator | None = None
     _broker: Broker = field(default_factory=Broker)
-    _cdi_problem: str = ""
     _mode_problem: str = ""
     _kubelet_problem: str = ""
     _mode_known: bool = False
@@ -129,7 +125,7 @@ class NodeAgent:
         kubelet = Path(self.settings.kubelet)
         self._folder = kubelet / "device-plugins"
         self._pod_resources = PodResources(kubelet / "pod-resources/kubelet.sock")
-        self._host = Host(Path(self.settings.host_root), self.settings.driver_root)
+        self.access = ContainerAccess(self.settings)
         self.registrar = Registrar(self._folder, self._pod_resources, self.timing, self._registration_changed)
         self.discoverer = Discoverer(self.driver, self.settings.interval, self.timing, self._discovered)
         self.records = RecordKeeper(self.node, self.cluster, self.clock)
@@ -179,7 +175,7 @@ class NodeAgent:
 
     def problems(self) -> tuple[str, ...]:
         """Problems for an operator to look at, as sentences."""
-        own = (self.discoverer.problem, self._cdi_problem, self._mode_problem, self._kubelet_problem)
+        own = (self.discoverer.problem, self.access.problem, self._mode_problem, self._kubelet_problem)
         foreign = self.registrar.status.sentence if self.registrar.status.state == "foreign" else ""
         faults = (f"device {device}: {sentence}" for device, sentence in self.found.faults.items())
         return tuple(filter(None, (*own, foreign, *self.found.problems, *faults, *self.records.problems)))
@@ -202,14 +198,14 @@ class NodeAgent:
         self._view_seen.set()
         self.publishing.observe_node(view)
         if before is None or (before.labels, before.runtime) != (view.labels, view.runtime):
-            self._write_cdi()
+            self._update_access()
             self._look_again.set()
 
     def _discovered(self, found: Discovery) -> None:
         """Take over what the driver found, which differs from before."""
         self.found = found
         self._update_devices()
-        self._write_cdi()
+        self._update_access()
         self._look_again.set()
         self._publish()
 
@@ -276,7 +272,7 @@ class NodeAgent:
         self.allocations = Allocations(wanted.resource, shared=wanted.shared, pick=self._pick)
         self._allocator = Allocator(
             self.allocations,
-            HostOptions("", self._host.exists),
+            self.access.options,
             self.settings.siblings,
             self.cluster,
             self.clock,
@@ -284,7 +280,9 @@ class NodeAgent:
         )
         if self.settings.plugin != "never" and not wanted.problem:
             socket = self._folder / PLUGIN_SOCKETS[wanted.mode]
-            self._plugin = DevicePlugin(wanted.resource, socket, self._allocator, self._host.host_path, self._answered)
+            self._plugin = DevicePlugin(
+                wanted.resource, socket, self._allocator, self.access.host.host_path, self._answered
+            )
         self._update_devices()
         for pod in sorted(self._pods.values(), key=lambda pod: (pod.created, pod.uid)):
             self.allocations.observe(pod)
@@ -311,7 +309,6 @@ class NodeAgent:
         self._broker.see(
             [NodeView(self.node, capacity=capacity, allocatable=capacity), NodeObject(self.node, KIND, document)]
         )
-        self._allocator.host = self.host_options()
         if self._plugin is not None:
             self._plugin.update(self._allocator.plugin_devices(devices))
 
@@ -319,36 +316,11 @@ class NodeAgent:
         """The scheduler's choice among available devices."""
         return self._broker.preferred(self.node, available, required, size, self.clock())
 
-    def host_options(self) -> HostOptions:
-        """What the node has for containers."""
-        label = self._view.labels.get("cgpu.disable.isolation", "") if self._view else ""
-        return HostOptions(
-            self.found.vendor, self._host.exists, self._uses_cdi(), self._driver_files(), isolated=label != "true"
-        )
-
-    def _driver_files(self) -> tuple[Mount, ...]:
-        if self.settings.driver_files == "never" or (self.settings.driver_files == "auto" and self._host.has_toolkit()):
-            return ()
-        return self._host.driver_files()
-
-    def _uses_cdi(self) -> bool:
-        wanted = self.settings.cdi == "always" or (
-            self.settings.cdi == "auto" and runtime_has_cdi(self._view.runtime if self._view else "")
-        )
-        return wanted and not self._cdi_problem
-
-    def _write_cdi(self) -> None:
-        """Write the CDI specification, before any name in it is answered."""
-        self._cdi_problem = ""
-        if self.found.devices and self._uses_cdi():
-            spec = cdi_spec(
-                self.found.vendor, self.found.devices, self._host.host_path, self._host.exists, self._driver_files()
-            )
-            self._cdi_problem = write_cdi_spec(Path(self.settings.cdi_folder), cdi_file(self.found.vendor), spec)
-            if self._cdi_problem:
-                log.warning("cdi: %s; containers get device nodes instead", self._cdi_problem)
+    def _update_access(self) -> None:
+        """Decide anew how containers get devices."""
+        options = self.access.update(self.found, self._view)
         if self._allocator is not None:
-            self._allocator.host = self.host_options()
+            self._allocator.host = options
 
     async def _follow(self) -> None:
         """Compare the kubelet's allocations with the records: after each allocation, and at each interval."""
@@ -426,7 +398,7 @@ class NodeAgent:
         elif self._mode_problem and not status.enforced:
             reason, sentence = "ModeNotServed", self._mode_problem
         registered = Condition("PluginRegistered", "True" if status.enforced else "False", reason, sentence)
-        cdi = Condition("CDIWritten", "False", "NotWritable", self._cdi_problem) if self._cdi_problem else None
+        cdi = Condition("CDIWritten", "False", "NotWritable", self.access.problem) if self.access.problem else None
         return tuple(filter(None, (*conditions_of(self.found), registered, cdi)))
 
 

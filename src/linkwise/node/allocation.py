@@ -242,7 +242,7 @@ class Allocations:
             ids = found.get((claim.pod.namespace, claim.pod.name, claim.container))
             if ids:
                 claim.move("listed")
-                claim.ids = self._ordered(ids)
+                claim.ids = self._ordered(map(self._known, ids))
             elif not claim.init and claim.answered_at < began:
                 overdue = claim.answered_at + SETTLE_SECONDS < began
                 if overdue or not taken.isdisjoint(claim.ids):  # another container has what it was answered
@@ -310,6 +310,11 @@ class Allocations:
             # rule 004.one-card
             return f"{len(ids)} {self.resource} must be on one device, but the kubelet chose {', '.join(devices)}"
         return ""
+
+    def _known(self, identifier: str) -> str:
+        """The id by our own name of the device: other plugins may name devices by their index."""
+        named = (device.id for device in self.devices.values() if str(device.index) == identifier)
+        return next(named, identifier) if identifier.isdecimal() else identifier
 
     def _ordered(self, ids: Iterable[str]) -> tuple[str, ...]:
         """Ids by the index of their device: the kubelet lists them in another order each time."""

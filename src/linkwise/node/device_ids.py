@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["LONGEST_ID", "by_device", "device_of", "id_problem", "list_bytes", "share_ids", "units_of"]
 
 SEPARATOR: Final = "-_-"
+SLICES: Final = "::"
 LONGEST_ID: Final = 63  # characters of an id that the kubelet accepts
 MESSAGE_BYTES: Final = 4 * 1024 * 1024
 """the largest message that the kubelet receives"""
@@ -30,8 +31,8 @@ def share_ids(device: Device) -> list[str]:
 
 
 def device_of(identifier: str) -> str:
-    """The device that an id belongs to."""
-    return identifier.partition(SEPARATOR)[0]
+    """The device that an id belongs to; NVIDIA's plugin numbers the time slices of a device."""
+    return identifier.partition(SEPARATOR)[0].partition(SLICES)[0]
 
 
 def by_device(ids: Iterable[str]) -> dict[str, list[str]]:

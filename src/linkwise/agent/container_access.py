@@ -1,0 +1,59 @@
+"""Container access: how containers get devices on this node, by CDI names or device nodes, with files of the driver."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from linkwise.agent.host import Host, runtime_has_cdi, write_cdi_spec
+from linkwise.node.cdi_spec import cdi_file, cdi_spec
+from linkwise.node.container import HostOptions
+
+if TYPE_CHECKING:
+    from linkwise.config.settings import AgentSettings
+    from linkwise.model.discovery import Discovery
+    from linkwise.model.views import NodeView
+    from linkwise.vendors.container_needs import Mount
+
+__all__ = ["ContainerAccess"]
+
+log = logging.getLogger(__name__)
+
+ISOLATION_LABEL: Final = "cgpu.disable.isolation"
+
+
+class ContainerAccess:
+    """The host's side of an allocation; `update` it with every discovery and every change of the Node."""
+
+    def __init__(self, settings: AgentSettings) -> None:
+        self.host: Final = Host(Path(settings.host_root), settings.driver_root)
+        self.options = HostOptions("", self.host.exists)
+        self.problem = ""
+        """why the CDI specification could not be written; containers get device nodes then"""
+        self._settings = settings
+
+    def update(self, found: Discovery, view: NodeView | None) -> HostOptions:
+        """Write the CDI specification, before any name in it is answered, and return what the node has for containers."""
+        cdi, files = self._wants_cdi(view) and bool(found.devices), self._driver_files()
+        problem = ""
+        if cdi:
+            spec = cdi_spec(found.vendor, found.devices, self.host.host_path, self.host.exists, files)
+            problem = write_cdi_spec(Path(self._settings.cdi_folder), cdi_file(found.vendor), spec)
+        if problem and problem != self.problem:
+            log.warning("cdi: %s; containers get device nodes instead", problem)
+        self.problem = problem
+        isolated = view is None or view.labels.get(ISOLATION_LABEL) != "true"
+        self.options = HostOptions(found.vendor, self.host.exists, cdi and not problem, files, isolated=isolated)
+        return self.options
+
+    def _wants_cdi(self, view: NodeView | None) -> bool:
+        if self._settings.cdi == "auto":
+            return runtime_has_cdi(view.runtime if view else "")
+        return self._settings.cdi == "always"
+
+    def _driver_files(self) -> tuple[Mount, ...]:
+        wanted = self._settings.driver_files
+        if wanted == "never" or (wanted == "auto" and self.host.has_toolkit()):
+            return ()
+        return self.host.driver_files()
