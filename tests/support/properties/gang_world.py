@@ -7,6 +7,7 @@ invariants use verbs and queries only.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -88,6 +89,8 @@ class GangWorld(GroupWorld):
         """pods that were refused and not woken since, with the version that was"""
         self.early: dict[str, float] = {}
         """pods that the scheduler asked about before the watch delivered them, with the time of the last question"""
+        self.started: set[str] = set()
+        """gangs of which enough members were bound once, until the last member is gone"""
         self.left_out = {}
         super().__init__(families, nodes, settings)
 
@@ -104,6 +107,14 @@ class GangWorld(GroupWorld):
             if isinstance(sight, PodView):
                 self.early.pop(sight.uid, None)
         super().see(sights)
+        self._note_started()
+
+    def _note_started(self) -> None:
+        pods = [pod for uid in self.api.pods if (pod := self.broker.pod(uid))]
+        keys = {pod.uid: self._group(pod) for pod in pods}
+        bound = Counter(keys[pod.uid] for pod in pods if pod.node)
+        least = {keys[pod.uid]: _number(pod.annotations.get(MINIMUM, "")) for pod in pods}
+        self.started = (self.started & set(least)) | {key for key, count in bound.items() if count >= least[key] > 0}
 
     def _retry_forgotten(self) -> None:
         """The broker forgets a question about a pod that the watch does not deliver; kube-scheduler soon asks again."""
@@ -148,7 +159,7 @@ class GangWorld(GroupWorld):
         least = pod.annotations.get(MINIMUM, "")
         asks = any(container.limits for container in pod.containers)
         named = key == f"{pod.namespace}/{pod.annotations.get(GANG)}"  # or it is in the group that it points to
-        if named and asks and least.isdecimal() and not self._varied(key):
+        if named and asks and least.isdecimal() and key not in self.started and not self._varied(key):
             self.checks.starts(pod, int(least), self._placed(key))
 
     def _lacks_pod_group(self, pod: PodView, key: str) -> bool:
@@ -354,6 +365,8 @@ class GangWorld(GroupWorld):
     def restart(self, a: int, b: int, c: int) -> None:
         """The same; whoever waits is woken by the new broker, or tried for the first time by it."""
         super().restart(a, b, c)
+        self.started.clear()
+        self._note_started()
         self.take(self.broker.unanswered())
 
 
