@@ -257,7 +257,8 @@ class GangWorld(GroupWorld):
     def burst(self, a: int, b: int, c: int) -> None:
         """Several pods are tried before any is bound: everyone gets what it was offered.
 
-        A gang that another member joins meanwhile is planned again as a whole.
+        A gang that another member joins meanwhile, or that has a member whose planned node is left out, is planned again
+        as a whole.
         """
         self.see(self.api.deliver_all())
         pods = self._active()[a % 3 :][:BURST] if self._names() else []  # or nobody is asked
@@ -274,7 +275,8 @@ class GangWorld(GroupWorld):
             places = set(self._by_plan(key))
             if key and pod.uid not in places:  # it is planned again, with all that were tried
                 places |= {other.uid for other in pods if self._group(other) == key}
-            joined = places - planned[pod.uid]
+            mates = [other for other in pods if key and self._group(other) in {key, *self.broker.bundle_of(key)}]
+            joined = places - planned[pod.uid] or self.left_out.keys() & {mate.uid for mate in mates}
             self.bind_pod(pod.uid, self.offered[pod.uid][0])
             bound = len(self.flights) > flights or self.api.pods[pod.uid].node
             must(bound or joined or highest > pod.priority, f"{pod.uid} can't have what it was offered in a burst")
