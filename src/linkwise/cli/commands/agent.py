@@ -12,17 +12,17 @@ from linkwise.errors import InputError
 
 _EPILOG: Final = """\b
 Examples:
-  linkwise agent --kubeconfig ~/.kube/config      # on a node, as root
+  linkwise agent --kubeconfig ~/.kube/config   # on a node, as root
   linkwise agent --driver simulated --source dgx1-v100 --plugin never
-  linkwise agent --plugin never                   # publish devices, allocate nothing
+  linkwise agent --plugin never                # publish, allocate nothing
   linkwise manifests rbac --agent | kubectl apply -f -
 
 In a pod no flag is needed: NODE_NAME names the node, and the agent uses the pod's service account.
 Devices are served even if the API server can't be reached. The label gpushare=true on the node
 selects shares of memory (aliyun.com/gpu-mem) instead of whole devices (nvidia.com/gpu).
 
-\b
-Routes: /livez, /readyz, /metrics; with agent.flags also /docker/cli and /docker/cli/json.
+Routes: /livez, /readyz, /metrics; with agent.flags also /docker/cli and
+/docker/cli/json.
 
 Exit codes: 0 stopped by a signal; 1 the named kubeconfig or driver can't be used; 2 invalid arguments,
 settings or files.
