@@ -100,7 +100,12 @@ class DevicePlugin:
         self._server = aio.server(options=(("grpc.so_reuseport", 0),))
         self._server.add_generic_rpc_handlers((self._handlers(),))
         self._server.add_insecure_port(f"unix:{self.socket}")
-        await self._server.start()
+        starting = asyncio.ensure_future(self._server.start())
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await starting  # it takes a moment, and a server that is starting can't be stopped
+            raise
 
     async def stop(self) -> None:
         """End all streams and remove the socket."""

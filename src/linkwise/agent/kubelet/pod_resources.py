@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from grpc import aio
 
+from linkwise.agent.kubelet.calls import call_kubelet
 from linkwise.agent.kubelet.messages import POD_RESOURCES, Message, messages_of
 from linkwise.errors import ClusterError
 from linkwise.node.allocation import Listed
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["PodResources"]
 
 TIMEOUT: Final = 5.0  # seconds
-MESSAGE_BYTES: Final = 16 * 1024 * 1024
-"""the kubelet lists every unit of shared memory of every container"""
 _MESSAGES: Final = messages_of(POD_RESOURCES)
 
 
@@ -46,15 +45,8 @@ class PodResources:
         return {name: _ids(answer.devices, name) for name in names}
 
     async def _call(self, method: str, request: str, response: str) -> Message:
-        options = (("grpc.max_receive_message_length", MESSAGE_BYTES), ("grpc.use_local_subchannel_pool", 1))
         try:
-            async with aio.insecure_channel(f"unix:{self.socket}", options=options) as channel:
-                call = channel.unary_unary(
-                    f"/{POD_RESOURCES}/{method}",
-                    request_serializer=_MESSAGES[request].SerializeToString,
-                    response_deserializer=_MESSAGES[response].FromString,
-                )
-                return await call(_MESSAGES[request](), timeout=TIMEOUT)
+            return await call_kubelet(self.socket, f"{POD_RESOURCES}/{method}", _MESSAGES[request](), response, TIMEOUT)
         except aio.AioRpcError as error:
             raise ClusterError(f"{self.socket}: {error.code().name}: {error.details()}") from error
 

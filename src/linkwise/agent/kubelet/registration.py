@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from grpc import aio
 
+from linkwise.agent.kubelet.calls import call_kubelet
 from linkwise.agent.kubelet.messages import REGISTRATION, messages_of
 from linkwise.agent.kubelet.plugin import plugin_options
 from linkwise.errors import ClusterError
@@ -142,15 +143,7 @@ class Registrar:
         request = _MESSAGES["RegisterRequest"](
             version=VERSION, endpoint=plugin.socket.name, resource_name=plugin.resource, options=plugin_options()
         )
-        # A pool of its own: a channel to a kubelet that has ended would delay the connection to the next one.
-        options = (("grpc.use_local_subchannel_pool", 1),)
-        async with aio.insecure_channel(f"unix:{self._socket}", options=options) as channel:
-            call = channel.unary_unary(
-                f"/{REGISTRATION}/Register",
-                request_serializer=_MESSAGES["RegisterRequest"].SerializeToString,
-                response_deserializer=_MESSAGES["Empty"].FromString,
-            )
-            await call(request, timeout=CONNECT_SECONDS)
+        await call_kubelet(self._socket, f"{REGISTRATION}/Register", request, "Empty", CONNECT_SECONDS)
 
     async def _until_connected(self, plugin: DevicePlugin) -> None:
         """Wait for the kubelet to follow the list; TimeoutError at once if it removed our socket in the meantime."""
