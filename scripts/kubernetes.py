@@ -133,7 +133,7 @@ def unbuilt(module: Module) -> list[str]:
 
 
 def compile_program(go: str, module: Module, program: str) -> None:
-    """Build under a temporary name and rename, so that nobody runs half a program."""
+    """Build under a temporary name and rename, so that no incomplete program is run."""
     say(f"building {program} {module.version}")
     module.built.mkdir(parents=True, exist_ok=True)
     unfinished = module.built / f".{program}.{os.getpid()}"

@@ -238,7 +238,7 @@ def test_without_the_crd_everything_else_is_written_and_the_inventory_later() ->
         bed.install()
         await bed.until(bed.inventory, "the inventory is created")
         assert bed.publisher.writes["inventory", "refused"] == attempts == 1
-        await bed.until(lambda: not bed.publisher.problems, "there is no problem any more")
+        await bed.until(lambda: not bed.publisher.problems, "all problems are resolved")
 
     on_node(story)
 
@@ -345,7 +345,7 @@ def test_what_the_schema_refuses_is_a_problem_and_is_tried_less_and_less_often()
         assert "spec.mode" in bed.publisher.problems[0]
         bed.publisher.publish(bad)
         await bed.settled()
-        await bed.until(lambda: not bed.publisher.problems, "there is no problem any more")
+        await bed.until(lambda: not bed.publisher.problems, "all problems are resolved")
 
     on_node(story)
 
@@ -417,7 +417,7 @@ class Labels:
 
 
 def published_beside(*, undoing: bool, rounds: int) -> tuple[Labels, Publisher]:
-    """Publish labels that do not stay; with `undoing` the watch shows each time that somebody removed them."""
+    """Publish labels that do not stay; with `undoing` the watch shows each time that another client removed them."""
 
     async def story() -> tuple[Labels, Publisher]:
         time = FakeTime()

@@ -153,10 +153,10 @@ def test_every_attribute_and_method_of_a_dialect_and_a_policy_is_on_the_page_for
 
 
 def test_every_driver_has_a_section_and_a_row() -> None:
-    told = page("docs/reference/drivers.md")
+    text = page("docs/reference/drivers.md")
     drivers = (AUTO, *DRIVERS)
     assert [
-        name for name in drivers if f"\n## `{name}`\n" not in told or f"\n| [`{name}`](#{name}) | " not in told
+        name for name in drivers if f"\n## `{name}`\n" not in text or f"\n| [`{name}`](#{name}) | " not in text
     ] == []
 
 

@@ -34,7 +34,7 @@ RECORD = {
 }
 
 AFTER_A_CONFLICT = {("", "linkwise.dev", "deviceinventories", "get")}
-"""what only an agent needs whose inventory was created by somebody else at the same moment"""
+"""what only an agent needs whose inventory was created by another client at the same moment"""
 
 
 @pytest.fixture(scope="module")

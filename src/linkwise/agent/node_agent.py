@@ -317,7 +317,7 @@ class NodeAgent:
         return self._broker.preferred(self.node, available, required, size, self.clock())
 
     def _update_access(self) -> None:
-        """Decide anew how containers get devices."""
+        """Update how containers get devices."""
         options = self.access.update(self.found, self._view)
         if self._allocator is not None:
             self._allocator.host = options

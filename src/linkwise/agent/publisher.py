@@ -1,7 +1,7 @@
 """Publisher: keeps what the API server shows of a node equal to what the agent knows of it.
 
 It compares the desired state with what the watches showed last, and writes only the difference, on a change of either:
-also if somebody else removed or changed what it wrote. Each part is written on its own, so that a write that fails or
+also if another client removed or changed what it wrote. Each part is written on its own, so that a write that fails or
 hangs delays no other.
 """
 
@@ -50,7 +50,7 @@ class PublishSettings:
     first_retry: float = 0.25  # s
     last_retry: float = 30.0  # s
     contested: float = 60.0  # s
-    """the same write again within this time means that somebody else undoes it; it is then repeated less and less often"""
+    """the same write again within this time means that another client undoes it; it is then repeated less and less often"""
     late_events: float = 30.0  # s
     """for which events that are older than the agent's own write are ignored; after it, they mean a restored backup"""
 

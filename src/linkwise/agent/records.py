@@ -22,7 +22,7 @@ __all__ = ["PodWriter", "RecordKeeper"]
 log = logging.getLogger(__name__)
 
 LATE_WATCH: Final = 5.0  # seconds
-"""for the watch to show a corrected record; if it then shows another one, somebody has changed it again"""
+"""for the watch to show a corrected record; if it then shows another one, it was changed again"""
 
 
 class PodWriter(Protocol):

@@ -82,7 +82,7 @@ def open_driver(name: str, *, node: str, source: str = "", bandwidth: str = "", 
         host_root: where the file system of the host is mounted.
 
     Raises:
-        InputError: there is no such driver, or its source is not valid.
+        InputError: unknown driver, or invalid source.
         DriverError: the selected driver can't read this machine; `auto` raises none, because a node may have no devices.
     """
     options = DriverOptions(node, source, Path(host_root))

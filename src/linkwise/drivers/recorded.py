@@ -34,7 +34,7 @@ class RecordedDriver:
         """Check that the folder has at least one output.
 
         Raises:
-            InputError: there is no such folder, or no file in it is the output of a known tool.
+            InputError: the folder does not exist, or no file in it is the output of a known tool.
         """
         self._folder: Final = folder
         self._node: Final = node

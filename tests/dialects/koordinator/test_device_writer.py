@@ -1,4 +1,4 @@
-"""Koordinator's Device object is left to whoever else writes it."""
+"""Koordinator's Device object is left to other writers."""
 
 from __future__ import annotations
 

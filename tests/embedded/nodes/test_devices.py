@@ -141,7 +141,7 @@ async def test_a_share_without_a_record_is_refused_with_the_sentence_of_the_agen
 
 @embedded({"dgx1-v100": 1})
 async def test_whole_devices_without_a_record_are_chosen_as_the_scheduler_would_and_published(bed: Bed) -> None:
-    bed.create("stranger", {GPU: 2}, nodeName=NODE, scheduler="nobody")
+    bed.create("stranger", {GPU: 2}, nodeName=NODE, scheduler="other-scheduler")
     await bed.phase("stranger", "Running")
     ids = [f"nvidia-{NODE}-{index}" for index in range(8)]
     assert own(bed, "stranger") == [ids[0], ids[3]]  # the first pair with two NVLinks
@@ -152,7 +152,7 @@ async def test_whole_devices_without_a_record_are_chosen_as_the_scheduler_would_
 async def test_a_pod_for_which_too_few_devices_are_left_is_rejected(bed: Bed) -> None:
     await bed.place("first", {GPU: 6})
     await bed.phase("first", "Running")
-    bed.create("stranger", {GPU: 4}, nodeName=NODE, scheduler="nobody")
+    bed.create("stranger", {GPU: 4}, nodeName=NODE, scheduler="other-scheduler")
     pod = await bed.phase("stranger", "Failed")
     assert f"unavailable for {GPU}. Requested: 4, Available: 2" in pod["status"]["message"]
     assert set(published(bed)) == {"first"}

@@ -70,7 +70,7 @@ OWN_USERS: Final[Mapping[str, User]] = {
     "node": _user(f"system:node:{NODE}", "system:nodes"),
     "agent": _user(AGENT),
 }
-"""users of a cluster of our own; nobody may speak for a node in an external one"""
+"""users of a cluster of our own; no test may act as a node in an external one"""
 
 
 def token_file(path: Path, users: Iterable[User]) -> Path:

@@ -256,7 +256,7 @@ class GroupChecks(Checks):
             if isinstance(stage, Unschedulable) and any(at > stage.at for at in freed):
                 due = self._world.broker.next_deadline()
                 must(due == 0.0, f"{key} may fit by what was freed since it was planned, and that is due at {due}")
-                return  # a filter may preempt plans; whoever fits by what it frees is planned in the next step
+                return  # a filter may preempt plans; groups that fit by what it frees are planned in the next step
             plan = WhatIf(state, joined(views), 4000).plan()
             must(plan is None, f"{uid} was not told that {key} fits: {plan}")
 

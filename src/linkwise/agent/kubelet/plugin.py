@@ -116,7 +116,7 @@ class DevicePlugin:
             self.socket.unlink()
 
     def update(self, devices: Sequence[PluginDevice]) -> None:
-        """Set the ids; the kubelet is told if they differ."""
+        """Set the ids; the kubelet is notified if they differ."""
         if tuple(devices) != self._devices:
             self._devices = tuple(devices)
             self._wake()

@@ -50,7 +50,7 @@ def device_object(node: str, found: Discovery, labels: Mapping[str, str]) -> dic
 
 
 def other_writer(document: Mapping[str, object] | None) -> str:
-    """Who else writes the object: the field manager if it is known; empty if nobody does, or there is no object."""
+    """Who else writes the object: the field manager if it is known; empty if no other client does, or there is no object."""
     if document is None:
         return ""
     metadata = document.get("metadata")

@@ -1,6 +1,6 @@
 """Driver for NVIDIA GPUs through NVML.
 
-The library is initialised once and read once per discovery. Handles are fetched anew each time, because those of a lost
+The library is initialised once and read once per discovery. Handles are fetched each time, because those of a lost
 GPU go stale. A dead GPU degrades itself only; see `known_devices` for GPUs that are no longer reported.
 """
 

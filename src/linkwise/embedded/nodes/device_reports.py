@@ -67,7 +67,7 @@ class DeviceReports:
         store.database.removal_listeners.append(self._on_removal)
 
     def read(self, node: str) -> NodeReport | None:
-        """The report on a node; None if there is no such node."""
+        """The report on a node; None if the node does not exist."""
         stored = self._store.find("nodes", node)
         if stored is None:
             return None
