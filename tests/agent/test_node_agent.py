@@ -22,6 +22,7 @@ from linkwise.broker.watch_events import PodDeleted
 from linkwise.config.settings import AgentSettings
 from linkwise.dialects.aliyun import ASSIGNED, INDEX
 from linkwise.dialects.registry import held_by
+from linkwise.errors import LinkwiseError
 from linkwise.model.device import Device
 from linkwise.model.discovery import Discovery
 from linkwise.model.views import ContainerView, NodeView, PodView
@@ -415,3 +416,17 @@ def test_a_killed_agent_finds_the_allocations_of_the_kubelet_again() -> None:
 
     with TemporaryDirectory(prefix="lw") as short:
         asyncio.run(story(Path(short)))
+
+
+def test_an_agent_that_cannot_serve_ends_with_the_reason() -> None:
+    async def story(folder: Path) -> None:
+        chosen = replace(AgentSettings(), kubelet=str(folder), interval=0.1, mode="whole")
+        (folder / "device-plugins").mkdir(parents=True)
+        (folder / "device-plugins/kubelet.sock").touch()
+        api = NodeApi()
+        async with asyncio.timeout(20):
+            await NodeAgent(chosen, NODE, Machine(), api, api, Timing(), time.time).run()
+
+    with TemporaryDirectory(prefix="lw") as short, pytest.raises(ExceptionGroup) as ended:
+        asyncio.run(story(Path(short) / ("k" * 100)))
+    assert ended.group_contains(LinkwiseError, match="at most 107 bytes")

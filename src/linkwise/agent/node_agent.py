@@ -227,6 +227,8 @@ class NodeAgent:
                     await _cancelled(serving)
                     self._begin(wanted)
                     serving = asyncio.create_task(self._run_plugin(wanted)) if self._plugin and wanted else None
+                    if serving is not None:
+                        serving.add_done_callback(lambda _: self._look_again.set())  # it ends only with an error
                     self._publish()
                 self._mode_known = known
                 await self._look_again.wait()

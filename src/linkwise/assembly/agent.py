@@ -131,7 +131,7 @@ class AgentProcess:
                 await self._connection.close()
         for error in ended:
             if isinstance(error, Exception):
-                raise error
+                raise _first(error)
         log.info("stopped")
 
     async def _work(self) -> None:
@@ -194,6 +194,13 @@ class AgentProcess:
         watching = self._watching.problems if self._watching else ()
         publishing = self._publisher.problems if self._publisher else ()
         return (*self.agent.problems(), *watching, *publishing)
+
+
+def _first(error: Exception) -> Exception:
+    """The first error of a group, which is what an operator needs to read."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 @dataclass(slots=True)
