@@ -268,7 +268,6 @@ class NodeAgent:
 
     def _begin(self, wanted: ResourceMode | None) -> None:
         self.served, self._plugin, self._allocator, self.allocations = wanted, None, None, None
-        self.registrar.status = Status()
         if wanted is None:
             return
         self.allocations = Allocations(wanted.resource, shared=wanted.shared, pick=self._pick)

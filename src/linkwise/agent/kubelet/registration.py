@@ -90,6 +90,7 @@ class Registrar:
                 await self._until_gone(plugin, identity)
                 self._set(Status("waiting", "the kubelet has closed the connection"))
         finally:
+            self.status = Status()
             await plugin.stop()
 
     async def _wait_for_kubelet(self) -> tuple[int, int]:
