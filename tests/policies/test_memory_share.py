@@ -7,6 +7,7 @@ from hypothesis import given, strategies as st
 
 from linkwise import Ask, Device, Node, Offer, Part, Reason, Reject, Use
 from linkwise.engine.reasons.catalog import refusal
+from linkwise.model.access_policy import ALONE, COMMON
 from linkwise.model.settings import ShareSettings
 from linkwise.policies.memory_share import MemoryShare
 from linkwise.policies.whole_device import WholeDevice
@@ -81,9 +82,20 @@ def test_sharing_is_kept_within_a_namespace_unless_set_otherwise() -> None:
     assert own.devices == ("d0",)
     foreign = POLICY.pick(share_ask(10, namespace="team-c"), shared)
     assert foreign == Reject("n", Reason("002.segregate", asked="team-c", found=("team-a", "team-b")))
-    any_owner = MemoryShare(ShareSettings(within="any")).pick(share_ask(10, namespace="team-c"), shared)
+    common = share_node(100, [40, 30], owners={0: "team-a", 1: COMMON})
+    any_owner = POLICY.pick(replace(share_ask(10, namespace="team-c"), sharing=COMMON), common)
     assert isinstance(any_owner, Offer)
     assert any_owner.devices == ("d1",)
+
+
+@pytest.mark.rule("002.segregate")
+def test_a_pod_that_shares_with_none_gets_an_unused_device() -> None:
+    alone = replace(share_ask(10), sharing=ALONE)
+    used = POLICY.pick(alone, share_node(100, [40, 30], owners={0: ALONE, 1: COMMON}))
+    assert used == Reject("n", Reason("002.segregate", ALONE, (ALONE, COMMON), "domain"))
+    offer = POLICY.pick(alone, share_node(100, [40, 100], owners={0: ALONE}))
+    assert isinstance(offer, Offer)
+    assert offer.devices == ("d1",)
 
 
 def test_compute_is_a_second_dimension() -> None:

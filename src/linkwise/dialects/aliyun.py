@@ -63,6 +63,7 @@ class Aliyun(Dialect):
     # rule 004.manifests: pods of its own manifests request the memory; a request for the count is refused.
     resources = (MEMORY, COUNT)
     domains = frozenset({"aliyun.com", *LABELS})
+    records = RECORD
     priority = SourcePriority.SHARED
     policies = DefaultPolicies("memory-share", "memory-share")
     scheduler_note = "GPU sharing. Pods can't request gpu-count; those that do are refused with a reason."

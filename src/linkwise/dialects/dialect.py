@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from linkwise.model.ask import Ask
     from linkwise.model.device import Device
@@ -87,6 +87,8 @@ class Dialect(ABC):
     """whose devices its resources are: the name of a vendor; dialects of one vendor describe the same devices"""
     resources: ClassVar[tuple[str, ...]] = ()
     """resources that pods request in it: kube-scheduler sends pods with one of them to the extender"""
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """those of them that Kubernetes refuses today, with the names to request instead"""
     whole_devices: ClassVar[frozenset[str]] = frozenset()
     """those of them that count whole devices"""
     domains: ClassVar[frozenset[str]]
@@ -99,6 +101,14 @@ class Dialect(ABC):
     policies: ClassVar[DefaultPolicies] = DefaultPolicies()
     by_resource: ClassVar[bool] = True
     """whether a node must have the very resource that is requested; if not, any of the dialect's will do"""
+    resource_pattern: ClassVar[str] = ""
+    """a regular expression (RE2) for the complete name of further resources that it owns; empty for none"""
+    records: ClassVar[tuple[str, ...]] = ()
+    """annotations of pods that tell its tools which devices a pod has; users must not set them"""
+    record_pattern: ClassVar[str] = ""
+    """the same where there are too many to list: a regular expression (RE2) for the complete key; empty for none"""
+    plugin_maps_ids: ClassVar[bool] = False
+    """whether the vendor's own device plugin mounts other devices than those whose ids the kubelet allocates"""
     scheduler_note: ClassVar[str] = ""
     """a comment on its resources in the file that `linkwise config scheduler` prints"""
 
@@ -109,6 +119,11 @@ class Dialect(ABC):
     @abstractmethod
     def ask(self, pod: PodView) -> Ask | Problem | None:
         """The pod's request in this dialect; a problem if it is invalid; None if there is none."""
+
+    def share_defaults(self, pod: PodView, percent: int) -> dict[str, dict[str, str]]:
+        """By container, the resources to add where a request for a part of a device lacks the amount of memory."""
+        del pod, percent
+        return {}
 
     @abstractmethod
     def held(self, pod: PodView) -> Held:
@@ -129,6 +144,11 @@ class Dialect(ABC):
     @abstractmethod
     def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
         """The node by this dialect's labels, annotations and objects; None if it has none of them."""
+
+    def resource_for(self, names: Collection[str]) -> str:
+        """The resource under which a node agent serves whole devices with these ids."""
+        del names
+        return min(self.whole_devices)
 
     def advertised(self, count: int, model: str, hardware: str) -> Advertised:
         """What a node with that number of devices would advertise, for sample nodes; `hardware` as of MachineProfile."""

@@ -28,8 +28,9 @@ from linkwise.model.verdict import Problem
 from linkwise.model.views import ContainerView, NodeView, PodView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from linkwise.model.access_policy import ShareLimit
     from linkwise.model.ask import Group
 
 __all__ = [
@@ -43,12 +44,18 @@ __all__ = [
     "dialects_of_node",
     "held_by",
     "is_native",
+    "is_record",
     "managed_resources",
     "native_resources",
     "owner_name",
     "owners",
+    "record_keys",
+    "record_patterns",
     "register",
+    "renamed_resources",
+    "resource_patterns",
     "set_dialects",
+    "share_defaults",
     "understand",
     "vendor_group",
     "whole_device_dialect",
@@ -101,6 +108,8 @@ def set_dialects(dialects: Iterable[Dialect]) -> None:
         vendor_group,
         counts_whole_devices,
         describes_devices,
+        is_record,
+        renamed_resources,
     ):
         cached.cache_clear()
 
@@ -120,6 +129,18 @@ def _check_attributes(dialect: Dialect) -> None:
     for attribute, kind in expected.items():
         if not isinstance(getattr(dialect, attribute, None), kind):
             raise PluginError(f"dialect {name!r}: {attribute} must be of type {kind.__name__}")
+    records: object = dialect.records
+    if not isinstance(records, tuple) or not all(isinstance(key, str) for key in records):
+        raise PluginError(f"dialect {name!r}: records must be a tuple of annotations")
+    _check_patterns(dialect)
+
+
+def _check_patterns(dialect: Dialect) -> None:
+    for pattern in ("record_pattern", "resource_pattern"):
+        try:
+            re.compile(getattr(dialect, pattern))
+        except (re.error, TypeError) as error:
+            raise PluginError(f"dialect {dialect.name!r}: {pattern} is not a regular expression: {error}") from error
 
 
 def _check_answers(dialect: Dialect) -> None:
@@ -204,6 +225,42 @@ def cleared_records(pod: PodView) -> dict[str, str]:
     return {key: text for dialect in DIALECTS for key, text in dialect.cleared(pod).items()}
 
 
+def record_keys() -> tuple[str, ...]:
+    """The annotations of pods that schedulers, agents or device plugins believe as records of devices and plans, sorted.
+
+    Only Linkwise and these programs may set them: a user who does gets other devices than those that are counted.
+    """
+    return tuple(sorted({key for dialect in DIALECTS for key in dialect.records}))
+
+
+def record_patterns() -> tuple[str, ...]:
+    """Regular expressions (RE2) for complete keys of further such annotations, which no list can hold."""
+    return tuple(sorted({dialect.record_pattern for dialect in DIALECTS if dialect.record_pattern}))
+
+
+def resource_patterns() -> tuple[str, ...]:
+    """Regular expressions (RE2) for complete names of managed resources, which no list can hold."""
+    return tuple(sorted({dialect.resource_pattern for dialect in DIALECTS if dialect.resource_pattern}))
+
+
+@lru_cache(maxsize=4096)
+def is_record(key: str) -> bool:
+    """Whether an annotation of that name is such a record."""
+    return key in record_keys() or any(re.fullmatch(pattern, key) for pattern in record_patterns())
+
+
+def share_defaults(pod: PodView, share: ShareLimit) -> dict[str, dict[str, str]]:
+    """By container, the resources to add where a request for a part of a device lacks the amount; only percentages can be."""
+    if not share.percent:
+        return {}
+    return {
+        name: added
+        for dialect in DIALECTS
+        for name, added in dialect.share_defaults(pod, share.amount).items()
+        if added
+    }
+
+
 @lru_cache(maxsize=4096)
 def owners(resource: str) -> tuple[Dialect, ...]:
     """The dialects that own a resource."""
@@ -256,6 +313,12 @@ def whole_device_dialect(vendor: str) -> Dialect | None:
 def managed_resources() -> dict[str, tuple[str, ...]]:
     """The resources that pods can request, by dialect; parts of Ascend chips are patterns, which no list can hold."""
     return {dialect.name: dialect.resources for dialect in DIALECTS if dialect.resources}
+
+
+@lru_cache(maxsize=1)
+def renamed_resources() -> Mapping[str, str]:
+    """Resources that Kubernetes' components refuse today, with the names to request instead."""
+    return {old: new for dialect in DIALECTS for old, new in dialect.renamed.items()}
 
 
 def is_native(name: str) -> bool:

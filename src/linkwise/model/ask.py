@@ -27,7 +27,7 @@ class Ask:
     resource: str
     containers: tuple[ContainerAsk, ...]
     namespace: str = "default"
-    """devices are shared within it only, unless `ShareSettings.within` allows more"""
+    """of the pod"""
     profile: str = ""
     """the hardware profile that the pod specifies, if any"""
     mode: AskMode = "whole"
@@ -36,6 +36,13 @@ class Ask:
     """devices that must be among the allocated ones"""
     in_bytes: bool = False
     """shares are bytes: a device counts them in its own unit, rounded up"""
+    sharing: str = ""
+    """the sharing domain, if it is not the namespace"""
+
+    @property
+    def domain(self) -> str:
+        """The sharing domain: parts of a device go to pods of one domain."""
+        return self.sharing or self.namespace
 
     @property
     def devices(self) -> int:
@@ -93,3 +100,12 @@ class Group:
     bundle: tuple[str, ...] = ()
     """groups that start together with it"""
     network: tuple[NetworkWish, ...] = ()
+    all_members: bool = False
+    """whether it is a gang that does not declare its minimum: all existing members must start together"""
+    settles: bool = False
+    """whether it is planned only when no member was added for a while, because their number is not declared"""
+
+    @property
+    def is_gang(self) -> bool:
+        """Whether members must start together; without a declared minimum, all that exist."""
+        return self.minimum is not None or self.all_members

@@ -30,3 +30,7 @@ class Discovery:
     """by device id: why it is unhealthy, or only partly known"""
     problems: tuple[str, ...] = ()
     """about the machine as a whole, as sentences"""
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """by device id: the IP address of a device that has a network port of its own"""
+    network_faults: Mapping[str, str] = field(default_factory=dict)
+    """by device id: why other machines can't reach it; the device itself works"""

@@ -25,8 +25,8 @@ class Use:
     share: int = 0  # in the unit of the node's share resource
     core: int = 0  # percent
     whole: bool = False
-    namespaces: frozenset[str] = frozenset()
-    """of the pods on it"""
+    domains: frozenset[str] = frozenset()
+    """sharing domains of the pods on it"""
 
 
 FREE: Final = Use()

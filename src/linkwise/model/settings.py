@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from linkwise.model.network_labels import TOPOGRAPH
+from linkwise.model.requester import OPERATORS
 
 __all__ = [
     "NETWORK",
+    "AdmissionSettings",
     "BandwidthSettings",
     "GroupSettings",
     "JobShape",
@@ -17,6 +19,7 @@ __all__ = [
     "ReservationSettings",
     "ShareSettings",
     "Visibility",
+    "VolcanoSettings",
 ]
 
 NETWORK: Final = (
@@ -71,9 +74,34 @@ class GroupSettings:
     write_plans: bool = True
     """whether binds of members record the plan of the others, so that it survives a restart"""
     by_owner: bool = False
-    """whether pods without a group form one with the other pods of their owner, such as a Job"""
+    """whether pods without a group form one with the other pods of their owner, such as a Job, in every namespace"""
+    owners: dict[str, str] = field(default_factory=dict)
+    """the same by namespace or pattern: none, group, or gang if the pods of a job start together"""
+    settle: float = 1.0  # seconds
+    """how long the pods of a job whose number is unknown wait for more of them, counted from the last one"""
+    gates: bool = True
+    """whether gangs whose members have our scheduling gate are planned before it is removed; otherwise it is removed at once"""
+    schedulers: tuple[str, ...] = ()
+    """schedulers whose gated pods are planned; empty for all. The gate of other pods is removed, with a warning"""
     evict_half_bound: bool = False
     """whether the bound members of a partially bound strict gang are evicted when the plan expires before any has run"""
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionSettings:
+    """How the admission webhook changes pods."""
+
+    scheduler: str = "linkwise-scheduler"
+    """scheduler of pods that request devices and name none, or default-scheduler"""
+    gates: bool = True
+    """whether members of gangs get a scheduling gate until the complete gang is planned"""
+    volcano_gates: bool = True
+    """whether all pods of Volcano schedulers that request devices get it: their devices are chosen before Volcano tries them"""
+    hide_devices: bool = False
+    """whether containers that request no devices get the variables that select devices, set to `void`"""
+    controllers: tuple[str, ...] = OPERATORS
+    """users who create pods from templates that the webhook saw, beside Kubernetes' own controllers: such pods keep the
+    user of the template"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +129,16 @@ class PreemptionSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class VolcanoSettings:
+    """Pods that Volcano schedules."""
+
+    schedulers: tuple[str, ...] = ("volcano",)
+    """names of Volcano schedulers, as in the pods' `schedulerName`"""
+    booking: float = 60.0  # seconds
+    """how long devices are booked for a pod that Volcano allocated and neither allocates again nor binds"""
+
+
+@dataclass(frozen=True, slots=True)
 class PlacingSettings:
     """How filter and prioritize answer."""
 
@@ -117,6 +155,8 @@ class PlacingSettings:
     """whether pods that request no devices are bound too, for a scheduler that sends every pod"""
     inventory_grace: float = 600.0  # seconds
     """how long the last known devices of a node are used after the object that lists them was deleted"""
+    rank_tables: bool = False
+    """whether the rank tables of Ascend jobs are written into their ConfigMaps, rings-config-JOB"""
     policies: dict[str, str] = field(default_factory=dict)
     """the policy by resource name, if it is not the default"""
     share: ShareSettings = field(default_factory=ShareSettings)
@@ -124,4 +164,5 @@ class PlacingSettings:
     group: GroupSettings = field(default_factory=GroupSettings)
     reservation: ReservationSettings = field(default_factory=ReservationSettings)
     preemption: PreemptionSettings = field(default_factory=PreemptionSettings)
+    volcano: VolcanoSettings = field(default_factory=VolcanoSettings)
     job_shape: JobShape = "strict"

@@ -15,11 +15,12 @@ __all__ = ["Decision", "Entry", "Fact", "Grant", "Offer", "Outcome", "Part", "Pr
 
 
 Fact = int | float | str | tuple[int, ...] | tuple[str, ...] | tuple[tuple[int, int], ...] | None
-State = Literal["OFFERED", "RESERVED", "PLANNED", "ASSUMED", "ASSIGNED", "RELEASING"]
+State = Literal["OFFERED", "RESERVED", "PLANNED", "CLAIMED", "BOOKED", "ASSUMED", "ASSIGNED", "RELEASING"]
 """drawn in `engine.ledger`"""
 Outcome = Literal["written", "refused", "unknown"]
 """result of a bind; unknown if the API server may or may not have written it"""
-_TENTATIVE: Final[tuple[State, ...]] = ("OFFERED", "RESERVED", "PLANNED")
+_TENTATIVE: Final[tuple[State, ...]] = ("OFFERED", "RESERVED", "PLANNED", "CLAIMED", "BOOKED")
+_BOOKED: Final[tuple[State, ...]] = ("CLAIMED", "BOOKED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +144,26 @@ class Entry:
     outcome: Outcome | None = None
     """result of the bind, None while it is in flight"""
     expires: float | None = None
-    """deadline of an OFFERED, RESERVED or PLANNED entry, None for all others"""
+    """deadline of an entry that is tentative, None for all others"""
     decision: Decision | None = None
     """why these devices, until the pod is observed as bound: then its record has it"""
+    sharing: str = ""
+    """the sharing domain, if it is not the namespace; the ledger derives it, and again when policies change"""
 
     @property
     def tentative(self) -> bool:
-        """Whether the devices are only offered, reserved or planned: no bind has begun, and the entry ends at its deadline."""
+        """Whether no bind has begun that we know of, and the entry ends at its deadline."""
         return self.state in _TENTATIVE
+
+    @property
+    def booked(self) -> bool:
+        """Whether another scheduler has allocated the node to the pod, and binds it by itself."""
+        return self.state in _BOOKED
+
+    @property
+    def domain(self) -> str:
+        """The sharing domain of the pod."""
+        return self.sharing or self.namespace
 
     @property
     def pod(self) -> str:

@@ -10,11 +10,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FINISHED",
+    "SCHEDULABLE",
     "ContainerView",
     "HostPort",
     "NodeTerm",
     "NodeView",
     "Owner",
+    "PodCondition",
     "PodTerm",
     "PodView",
     "Requirement",
@@ -22,6 +24,8 @@ __all__ = [
     "Toleration",
 ]
 
+SCHEDULABLE: Final = "linkwise.dev/Schedulable"
+"""type of the condition in which Linkwise publishes why a pod is pending"""
 FINISHED: Final = ("Succeeded", "Failed")
 """phases in which no container of a pod runs or will run"""
 
@@ -109,6 +113,19 @@ class HostPort:
 
 
 @dataclass(frozen=True, slots=True)
+class PodCondition:
+    """The condition in which Linkwise publishes why a pod is pending."""
+
+    status: bool
+    """False while it is pending"""
+    reason: str
+    """the code"""
+    message: str
+    since: float  # seconds since the epoch
+    """its last transition; 0 if that can't be read"""
+
+
+@dataclass(frozen=True, slots=True)
 class PodView:
     """A pod, as far as scheduling needs it."""
 
@@ -158,6 +175,10 @@ class PodView:
     """when its scheduler first reported it as unschedulable; 0 if it did not, or the pod is bound"""
     preempts: bool = True
     """whether its preemptionPolicy lets pods of lower priority be evicted for it"""
+    condition: PodCondition | None = None
+    """what is published about it; nothing is decided by it"""
+    service_account: str = ""
+    """as which it runs; empty if the spec names none, which is `default`"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,3 +196,5 @@ class NodeView:
     version: int = 0  # resourceVersion; 0 if missing or not a number
     runtime: str = ""
     """container runtime and its version, as in `containerd://2.1.4`"""
+    address: str = ""
+    """its first InternalIP; nothing is decided by it"""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from linkwise.model.device import HardwareProfile
     from linkwise.model.settings import JobShape
 
-__all__ = ["Task", "job_refused"]
+__all__ = ["Task", "job_refused", "total_refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,16 @@ def job_refused(tasks: Sequence[Task], profile: HardwareProfile, shape: JobShape
     if shape == "per-pod" or not profile.one_pod_up_to:
         return _each_pod(asking, profile)
     return _one_pod(asking, profile, total) if total <= profile.one_pod_up_to else _full_pods(asking, profile, total)
+
+
+def total_refused(devices: int, profile: HardwareProfile, shape: JobShape = "strict") -> Reason | None:
+    """The reason why no job can request that many devices in total, however many pods it has; None if one can."""
+    whole = profile.one_pod_up_to
+    if shape == "per-pod" or not whole or devices <= 0:
+        return None
+    if devices <= whole:
+        return _each_pod([Task("", 1, devices)], profile)
+    return Reason("003.count", asked=devices, found=whole, kind="multiple") if devices % whole else None
 
 
 def _one_pod(tasks: Sequence[Task], profile: HardwareProfile, total: int) -> Reason | None:

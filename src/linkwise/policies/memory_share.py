@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from linkwise.model.access_policy import ALONE, COMMON
 from linkwise.model.node import FREE
 from linkwise.model.settings import ShareSettings
 from linkwise.model.verdict import Offer, Part, Reason, Reject
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from linkwise.model.ask import Ask
-    from linkwise.model.node import Node
+    from linkwise.model.node import Node, Use
 
-__all__ = ["MemoryShare", "losses_of_unused", "shares_on"]
+__all__ = ["MemoryShare", "losses_of_unused", "may_share", "shares_on"]
 
 WHOLE_CORE: Final = 100  # percent
 _DEFAULT: Final = ShareSettings()
@@ -42,7 +43,7 @@ class _FreeShare(NamedTuple):
 
 
 class MemoryShare(Policy):
-    """Packs shares on the fullest device that fits; by default a device is shared within one namespace only."""
+    """Packs shares on the fullest device that fits; a device is shared within one domain only, by default a namespace."""
 
     name = "memory-share"
     terms = ("tightness", *(f"sets of {size}" for size in SIZES), "packing")
@@ -74,10 +75,10 @@ class MemoryShare(Policy):
         fitting = [free for free in devices if free.memory >= free.need and free.core >= ask.core]
         if not fitting:
             return Reject(node.name, _insufficient(ask, devices, node.unit))
-        # rule 002.segregate: a device used by pods of other namespaces is not shared.
-        allowed = [free for free in fitting if self._may_share(ask, node, free)]
+        allowed = [free for free in fitting if may_share(ask, node.used.get(free.device, FREE), self._settings)]
         if not allowed:
-            return Reject(node.name, Reason("002.segregate", asked=ask.namespace, found=_neighbours(node, fitting)))
+            kind = "domain" if ask.sharing else ""
+            return Reject(node.name, Reason("002.segregate", ask.domain, _neighbours(node, fitting), kind))
         device = self._best(allowed).device
         parts = [
             Part(container.container, (device,), share, container.core)
@@ -102,10 +103,17 @@ class MemoryShare(Policy):
             fitting, key=lambda free: (sign * (free.memory - free.need), free.loss, sign * free.core, free.position)
         )
 
-    def _may_share(self, ask: Ask, node: Node, free: _FreeShare) -> bool:
-        used = node.used.get(free.device, FREE)
-        own = used.namespaces == {ask.namespace}  # an unknown user counts as another namespace
-        return self._settings.within == "any" or used == FREE or own
+
+def may_share(ask: Ask, used: Use, settings: ShareSettings = _DEFAULT) -> bool:
+    """Whether the ask may join the pods that use a device."""
+    # rule 002.segregate: a device used by pods of other sharing domains is not shared.
+    if used == FREE:
+        return True
+    if ask.domain == ALONE:
+        return False
+    if ask.domain == COMMON and settings.within == "any":
+        return used.domains <= {COMMON}  # pods that nothing is known of may share as well
+    return used.domains == {ask.domain}  # an unknown pod counts as one of another domain
 
 
 def losses_of_unused(node: Node) -> dict[str, tuple[int, ...]]:
@@ -162,5 +170,5 @@ def _free_shares(node: Node, shares: Mapping[str, tuple[int, ...]]) -> list[_Fre
 
 
 def _neighbours(node: Node, fitting: list[_FreeShare]) -> tuple[str, ...]:
-    """The namespaces whose pods use the devices that would fit."""
-    return tuple(sorted({name for free in fitting for name in node.used[free.device].namespaces}))
+    """The sharing domains whose pods use the devices that would fit."""
+    return tuple(sorted({name for free in fitting for name in node.used[free.device].domains}))

@@ -14,7 +14,7 @@ from itertools import combinations
 from math import inf
 from typing import TYPE_CHECKING, Final, cast
 
-from linkwise.model.topology import matrix_key, square, whole_matrix
+from linkwise.model.topology import MAX_DEVICES, matrix_key, square, whole_matrix
 from linkwise.speed.caches import CachedMachine, cached_by_identity, recall
 from linkwise.topology.canonical import canonical_of
 from linkwise.topology.device_sets import mask_of, positions, sets_with
@@ -318,7 +318,9 @@ def _links_of(node: Node) -> tuple[Matrix, dict[str, int]]:
     values = canonical_of(node.topology) if node.topology is not None else ()
     if values:
         return values, node.positions()
-    return _unknown(len(node.devices)), {device.id: place for place, device in enumerate(node.devices)}
+    # A plugin that serves each device several times may count more than a machine has; the rest has nothing to lose.
+    places = {device.id: place for place, device in enumerate(node.devices[:MAX_DEVICES])}
+    return _unknown(len(places)), places
 
 
 _fabric_of: Final = cached_by_identity(fabric_of, TYPES)

@@ -30,6 +30,7 @@ __all__ = [
     "container_needs",
     "device_node",
     "needs_rules",
+    "runtime_variables",
 ]
 
 Variables = tuple[tuple[str, str], ...]
@@ -55,6 +56,8 @@ class ContainerNeeds:
     """qualified names: `vendor.com/class=name`"""
     optional_nodes: tuple[str, ...] = ()
     """device nodes to give where the host has them"""
+    runtime_options: Variables = ()
+    """variables to give where the vendor's container runtime adds the device nodes"""
     mounts: tuple[Mount, ...] = ()
     """from an isolation provider"""
 
@@ -85,6 +88,15 @@ class NoIsolation:
 NO_ISOLATION: Final = NoIsolation()
 
 
+def runtime_variables() -> tuple[str, ...]:
+    """The variables by which vendors' container runtimes select the devices of a container.
+
+    Those that a program reads to use fewer of its devices, such as CUDA_VISIBLE_DEVICES, are not among them.
+    """
+    named = [vendor.container_needs.visible for vendor in VENDORS.values() if vendor.container_needs]
+    return tuple(dict.fromkeys(filter(None, [*named, *(vendor.runtime_variable for vendor in VENDORS.values())])))
+
+
 def needs_rules() -> dict[str, NeedsRule]:
     """The rules of the vendors that have one, by vendor."""
     return {name: vendor.container_needs for name, vendor in VENDORS.items() if vendor.container_needs is not None}
@@ -105,7 +117,9 @@ def container_needs(
     if vendor not in rules:
         raise InputError(f"vendor {vendor!r} is not known: {', '.join(rules)}")
     own = tuple(dict.fromkeys(devices))
-    needs = _of_devices(rules[vendor], own, tuple(dict.fromkeys((*own, *siblings))) if own else ())
+    # Where no variable tells a program which of the visible devices are its own, it sees only those.
+    visible = (*own, *siblings) if own and rules[vendor].used else own
+    needs = _of_devices(rules[vendor], own, tuple(dict.fromkeys(visible)))
     if part is None or not (part.share or part.core):
         return needs
     extra = isolation.limit(part)
@@ -130,6 +144,7 @@ def _of_devices(rule: NeedsRule, own: tuple[Device, ...], visible: tuple[Device,
         environment=tuple((variable, ",".join(named)) for variable, named in variables if variable),
         cdi=tuple(f"{rule.cdi}={name}" for name in names),
         optional_nodes=rule.optional,
+        runtime_options=rule.runtime_options,
     )
 
 

@@ -42,6 +42,10 @@ class NeedsRule:
     optional: tuple[str, ...] = ()
     visible: str = ""
     """the variable that names the devices; empty: there is none"""
+    runtime: tuple[str, ...] = ()
+    """programs of the vendor's container runtime, one of which is on the host if it is installed; empty: there is none"""
+    runtime_options: tuple[tuple[str, str], ...] = ()
+    """variables that this runtime reads beside the one that names the devices"""
     used: str = ""
     """the variable that names the devices to use among the visible ones; empty: there is none"""
     named_by: Literal["uuid", "number"] = "number"
@@ -67,3 +71,5 @@ class Vendor:
     machines: Callable[[], tuple[MachineProfile, ...]] = _no_machines
     """its machine profiles; called once all link codes are registered"""
     container_needs: NeedsRule | None = None
+    runtime_variable: str = ""
+    """the variable by which its container runtime selects devices, if the container needs do not name it"""

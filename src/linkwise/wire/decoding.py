@@ -13,7 +13,16 @@ from linkwise.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["at_place", "check_unique", "convert_to", "decode_as", "describe_error", "parse_json", "within"]
+__all__ = [
+    "at_place",
+    "check_unique",
+    "convert_to",
+    "decode_as",
+    "decode_with",
+    "describe_error",
+    "parse_json",
+    "within",
+]
 
 T = TypeVar("T")
 
@@ -27,6 +36,18 @@ def decode_as(data: bytes | msgspec.Raw, kind: type[T]) -> T:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(describe_error(error)) from error
+    except RecursionError as error:
+        raise InputError("the JSON is nested too deeply") from error
+
+
+def decode_with(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
+    """Decode a document with a decoder made before; InputError as from `decode_as`."""
+    try:
+        return decoder.decode(data)
+    except msgspec.DecodeError as error:
+        raise InputError(describe_error(error)) from error
+    except UnicodeDecodeError as error:
+        raise InputError("the JSON is not valid UTF-8") from error
     except RecursionError as error:
         raise InputError("the JSON is nested too deeply") from error
 

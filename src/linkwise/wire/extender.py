@@ -13,11 +13,14 @@ import msgspec
 
 from linkwise.errors import InputError
 from linkwise.speed.uniform_mapping import UniformMapping
-from linkwise.wire.decoding import at_place, describe_error
+from linkwise.wire.decoding import at_place, decode_with
+from linkwise.wire.kubernetes.objects import decode_node
 from linkwise.wire.kubernetes.pod import PodObject  # noqa: TC001 - read when the structs are made
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
+
+    from linkwise.model.views import NodeView
 
 __all__ = [
     "BindArgs",
@@ -73,7 +76,7 @@ class FilterArgs(_Go):
 
     @property
     def dry(self) -> bool:
-        """Whether the call has full objects: those are what-if calls, for which no offer is kept."""
+        """Whether the call has full objects: those are simulations, of which nothing is remembered."""
         return memoryview(self.node_names) == _NULL
 
     def names(self) -> Sequence[str]:
@@ -83,17 +86,22 @@ class FilterArgs(_Go):
             if is_searchable(text):
                 return NodeNames(text)
             try:
-                return _decode(_NAMES, text)
+                return decode_with(_NAMES, text)
             except InputError as error:
                 raise at_place("NodeNames", str(error)) from error
-        if self.nodes is None:
-            raise InputError("the call has neither NodeNames nor Nodes")
         return list(self.full_nodes())
 
     def full_nodes(self) -> dict[str, msgspec.Raw]:
-        """The node objects as they were sent, by name."""
-        items = (self.nodes and self.nodes.items) or []
-        return {_decode(_NODE, node).metadata.name: node for node in items}
+        """The node objects as they were sent, by name; InputError if the call has none."""
+        if self.nodes is None:
+            raise InputError("the call has neither NodeNames nor Nodes")
+        return {decode_with(_NODE, node).metadata.name: node for node in self.nodes.items or ()}
+
+    def known_and_templates(self, known: Container[str]) -> tuple[list[str], list[NodeView]]:
+        """Of a call with full objects: the names that are known, and the other nodes as their objects describe them."""
+        nodes = self.full_nodes()
+        names = [name for name in nodes if name in known]
+        return names, [decode_node(bytes(node)) for name, node in nodes.items() if name not in known]
 
 
 class NodeList(_Go):
@@ -282,25 +290,14 @@ encode: Final = msgspec.json.Encoder().encode
 
 def decode_filter(data: bytes) -> FilterArgs:
     """Arguments of filter or prioritize; InputError names the invalid field."""
-    return _decode(_FILTER, data)
+    return decode_with(_FILTER, data)
 
 
 def decode_bind(data: bytes) -> BindArgs:
     """Arguments of bind."""
-    return _decode(_BIND, data)
+    return decode_with(_BIND, data)
 
 
 def decode_preempt(data: bytes) -> PreemptArgs:
     """Arguments of preempt."""
-    return _decode(_PREEMPT, data)
-
-
-def _decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
-    try:
-        return decoder.decode(data)
-    except msgspec.DecodeError as error:
-        raise InputError(describe_error(error)) from error
-    except UnicodeDecodeError as error:
-        raise InputError("the JSON is not valid UTF-8") from error
-    except RecursionError as error:
-        raise InputError("the JSON is nested too deeply") from error
+    return decode_with(_PREEMPT, data)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from linkwise import InputError, Owner
-from linkwise.model.views import HostPort, NodeTerm, PodTerm, PodView, Requirement
+from linkwise.model.views import HostPort, NodeTerm, PodCondition, PodTerm, PodView, Requirement
 from linkwise.wire.kubernetes.objects import (
     decode_node,
     decode_node_page,
@@ -174,6 +174,15 @@ def test_a_pod_is_unschedulable_since_its_scheduler_reported_it(condition: dict[
     pod = {"metadata": {"uid": "u"}, "status": {"conditions": [{"type": "Initialized"}, reported]}}
     assert pod_view(pod).unschedulable_since == since
     assert pod_view({**pod, "spec": {"nodeName": "n"}}).unschedulable_since == 0.0
+
+
+def test_a_pod_has_the_condition_that_is_published_about_it() -> None:
+    other = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    ours = {"type": "linkwise.dev/Schedulable", "status": "False", "reason": "NoRoom", "message": "no room"}
+    times = [{"lastTransitionTime": text} for text in ("2026-01-01T00:00:00Z", "yesterday")]
+    found = [pod_view({"status": {"conditions": [other, {**ours, **time}]}}).condition for time in times]
+    assert found == [PodCondition(False, "NoRoom", "no room", since) for since in (1767225600.0, 0.0)]  # noqa: FBT003 - the status
+    assert pod_view({"status": {"conditions": [other]}}).condition is None
 
 
 def test_no_required_affinity_and_one_without_terms_are_distinguished() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.ascend.node import DEVICE_INFO, PROFILES, TYPE_LABEL, node_facts
-from linkwise.dialects.ascend.rank_table import DETAILS, RANK_KEYS, chip_names, chip_number, chip_numbers, shown
+from linkwise.dialects.ascend.rank_table import DETAILS, RANK_KEYS, VENDOR, chip_names, chip_number, chip_numbers, shown
 from linkwise.dialects.dialect import Advertised, DefaultPolicies, Dialect, Held, SourcePriority, where_pod
 from linkwise.dialects.pod_resources import by_container, resources_of
 from linkwise.errors import InputError
@@ -20,13 +20,13 @@ from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.verdict import Grant, Offer, Part, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from linkwise.dialects.dialect import Writing
     from linkwise.model.inventory import NodeFacts
     from linkwise.model.views import NodeView, PodView
 
-__all__ = ["CONSUMED", "Ascend"]
+__all__ = ["CONSUMED", "KUBELET", "PREDICATE_TIME", "REAL", "Ascend", "requested_chips"]
 
 REAL: Final = "huawei.com/AscendReal"
 KUBELET: Final = "huawei.com/kltDev"
@@ -41,7 +41,7 @@ _OWN_PLUGIN: Final = frozenset(f"huawei.com/{word}" for word in ("Ascend910", "n
 _PARTS: Final = re.compile(
     r"huawei\.com/(?:npu-core|Ascend(?:310P|910)-[0-9]+c(?:\.[0-9a-z]+)*|Ascend[0-9A-Z]+-(?:memory|core))"
 )
-_RECORD: Final = frozenset({REAL, KUBELET, PREDICATE_TIME, *PROFILES, *RANK_KEYS})
+_RECORD: Final = (REAL, KUBELET, PREDICATE_TIME, *PROFILES, *RANK_KEYS)
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 _NUMBERED: Final = re.compile(r"#(0|[1-9][0-9]{0,3})")
 _TIME: Final = re.compile(r"[0-9]{1,20}")
@@ -58,8 +58,11 @@ class Ascend(Dialect):
     whole_devices = frozenset(PROFILES)
     domains = frozenset({"huawei.com", TYPE_LABEL, "accelerator", "ConfigMap"})
     inventories = (DEVICE_INFO, *DETAILS)
+    records = _RECORD
+    resource_pattern = record_pattern = _PARTS.pattern
     priority = SourcePriority.LISTED
     policies = DefaultPolicies("ring-affinity", "ring-affinity")
+    plugin_maps_ids = True
     scheduler_note = (
         "Huawei Ascend. The names of vNPU slices are too many to list; Huawei's device plugin accounts for them."
     )
@@ -122,11 +125,23 @@ class Ascend(Dialect):
         """The node's chips as the device plugin reports them."""
         return node_facts(view, objects)
 
+    def resource_for(self, names: Collection[str]) -> str:
+        """The resource in the names of chips, `Ascend310P-0`; without such names that of the 910."""
+        words = {name.rpartition("-")[0] for name in names}
+        found = [f"{VENDOR}{word}" for word in words if f"{VENDOR}{word}" in _OWN_PLUGIN]
+        return found[0] if len(words) == 1 and found else "huawei.com/Ascend910"
+
     def advertised(self, count: int, model: str, hardware: str) -> Advertised:
         """The resource of the hardware profile, and the label by which 910 nodes of modules are known."""
         del model
         labels = {TYPE_LABEL: "module"} if hardware == "ascend-910" else {}
         return Advertised({_RESOURCES.get(hardware, "huawei.com/Ascend910"): str(count)}, labels)
+
+
+def requested_chips(pod: PodView) -> str:
+    """The resource of the chips that a pod requests; empty if it requests none that Huawei's device plugin serves."""
+    wanted = _wanted(pod)
+    return wanted.resource if isinstance(wanted, _Wanted) and wanted.resource in _OWN_PLUGIN else ""
 
 
 @dataclass(frozen=True, slots=True)

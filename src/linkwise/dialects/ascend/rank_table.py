@@ -65,6 +65,8 @@ class Server:
     id: str
     """its address; for `huawei.com/npu` the vendor takes the pod's UID"""
     super_pod: int | None = None
+    host: str = ""
+    """address of its host network; empty if it is not known"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,8 @@ def ranks(pod: PodView, view: NodeView, resource: str, numbers: Collection[int],
 def rank_text(ranks: Ranks) -> str:
     """The entry as the annotation holds it."""
     entry: dict[str, object] = {"pod_name": ranks.pod, "server_id": ranks.server.id}
+    if ranks.server.host:
+        entry["host_ip"] = ranks.server.host
     if ranks.server.super_pod is not None:
         entry["super_pod_id"] = ranks.server.super_pod
     entry["devices"] = [_device(number, details) for number, details in sorted(ranks.chips.items())]
@@ -149,7 +153,8 @@ def read_ranks(pod: PodView, resource: str) -> Ranks | Problem | None:
         return None
     try:
         entry = json_object(text)
-        server = Server(_text(entry, "server_id"), _number(entry.get("super_pod_id"), "super_pod_id"))
+        super_pod = _number(entry.get("super_pod_id"), "super_pod_id")
+        server = Server(_text(entry, "server_id"), super_pod, _text(entry, "host_ip"))
         return Ranks(_text(entry, "pod_name"), server, _chips(json_list(entry.get("devices"))))
     except InputError as error:
         return Problem(where_pod(pod), key, str(error))

@@ -21,6 +21,7 @@ __all__ = ["Words", "kai", "kubernetes", "kueue", "scheduler_plugins", "volcano"
 
 SCHEDULER_PLUGINS: Final = "scheduling.x-k8s.io/pod-group"
 
+VOLCANO_SOURCE: Final = "volcano"
 VOLCANO: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 VOLCANO_MINIMUM: Final = "scheduling.volcano.sh/group-min-member"
 VOLCANO_ROLE: Final = "volcano.sh/task-spec"
@@ -122,7 +123,7 @@ def volcano(words: Words) -> Group | None:
     minimum = words.annotations.get(VOLCANO_MINIMUM)
     return Group(
         words.key(name),
-        "volcano",
+        VOLCANO_SOURCE,
         minimum=None if minimum is None else words.count(VOLCANO_MINIMUM, minimum),
         role=words.annotations.get(VOLCANO_ROLE, ""),
         network=_volcano_network(words),

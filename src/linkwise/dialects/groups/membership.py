@@ -33,6 +33,7 @@ from linkwise.dialects.groups.koordinator_gang import (
     gang_words,
     speaks_gang,
 )
+from linkwise.dialects.groups.owners import owner_group
 from linkwise.dialects.json_fields import shown
 from linkwise.model.ask import Group
 
@@ -40,10 +41,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from linkwise.dialects.groups.koordinator_gang import Gang
+    from linkwise.dialects.groups.owners import OwnerMode
     from linkwise.model.verdict import Problem
     from linkwise.model.views import PodView
 
-__all__ = ["KEYS", "NAME", "REPLICA", "group_of", "may_have_group", "owner_group"]
+__all__ = ["KEYS", "NAME", "REPLICA", "group_by_owner", "group_of", "may_have_group"]
 
 NAME: Final = "gputopology.scheduling.koordinator.sh/name"
 REPLICA: Final = "gputopology.scheduling.koordinator.sh/replica"
@@ -61,9 +63,6 @@ RANKS: Final = (
 JOB_RANKS: Final = ("jobset.sigs.k8s.io/job-global-index", "jobset.sigs.k8s.io/job-index")
 JOB_SIZE: Final = 1_000_000
 """more pods than one job of a set has: the job counts before the place in it"""
-
-EVERYWHERE: Final = ("DaemonSet", "Node")
-"""owners whose pods have their nodes already"""
 
 _LAST_NUMBER: Final = re.compile(r"(?:.*[^0-9])?([0-9]{1,9})", re.DOTALL)
 
@@ -89,13 +88,11 @@ def group_of(pod: PodView) -> tuple[Group | None, tuple[Problem, ...]]:
     return group, tuple(words.problems)
 
 
-def owner_group(pod: PodView) -> Group | None:
-    """The group of all pods that one owner made, of whom none says anything about groups."""
-    if pod.owner is None or not pod.owner.uid or pod.owner.kind in EVERYWHERE:
-        return None
+def group_by_owner(pod: PodView, mode: OwnerMode) -> tuple[Group | None, tuple[Problem, ...]]:
+    """The group of the workload that a pod belongs to, if the pod says nothing about groups; and what is wrong with it."""
     words = Words(pod)
-    # The name is for people; the UID tells a new job from an old one.
-    return Group(words.key(f"{pod.owner.name}.{pod.owner.uid}"), "owner", rank=_rank(words))
+    group = owner_group(words, mode)
+    return replace(group, rank=_rank(words)) if group else None, tuple(words.problems)
 
 
 def _seed(words: Words) -> Group | None:
@@ -106,7 +103,7 @@ def _seed(words: Words) -> Group | None:
     name, total = words.name(NAME, values[NAME]), words.count(REPLICA, values[REPLICA])
     if name is None or total is None:
         return None
-    # rule 001.group: equal name and replica in one namespace; the owner tells a new job from an old one of that name.
+    # rule 001.group: equal name and replica in one namespace; the owner distinguishes a new job from an old one of that name.
     owner = words.pod.owner
     key = words.key(name, str(total), *([owner.uid] if owner else []))
     group = Group(key, "koordinator", total)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.dialects.groups.conventions import WAIT, Words
+from linkwise.dialects.groups.conventions import VOLCANO, VOLCANO_SOURCE, WAIT, Words
 from linkwise.dialects.groups.hyper_nodes import TIER
 from linkwise.dialects.groups.koordinator_gang import LABEL, NAME, NAME_LABEL, gang_words
 from linkwise.dialects.json_fields import Fields, Report, shown
@@ -21,18 +21,30 @@ if TYPE_CHECKING:
     from linkwise.model.ask import MatchPolicy
     from linkwise.model.verdict import Problem
 
-__all__ = ["KINDS", "PodGroup", "gang_name", "pod_group_of", "points_to_pod_group", "with_pod_group"]
+__all__ = [
+    "KINDS",
+    "PodGroup",
+    "gang_name",
+    "is_made_for_pods",
+    "pod_group_kind",
+    "pod_group_of",
+    "points_to_pod_group",
+    "volcano_pod_group",
+    "with_pod_group",
+]
 
 KINDS: Final[Mapping[str, str]] = {
     "kubernetes": "PodGroup.scheduling.k8s.io",
     "koordinator": "PodGroup.scheduling.sigs.k8s.io",
     "scheduler-plugins": "PodGroup.scheduling.x-k8s.io",
-    "volcano": "PodGroup.scheduling.volcano.sh",
+    VOLCANO_SOURCE: "PodGroup.scheduling.volcano.sh",
     "kai": "PodGroup.scheduling.run.ai",
 }
 """kind of the object by the source of the group; object names include the namespace"""
 
 _DEFAULTS: Final = Group("", "")
+_MADE: Final = "podgroup-"
+"""starts the names of PodGroups that Volcano's controllers make; the rest is the UID of the pod or its owner"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +78,34 @@ def gang_name(pod: PodView, group: Group) -> str:
     if group.source != "koordinator":
         return group.key
     names = (pod.labels.get(LABEL), pod.labels.get(NAME_LABEL), pod.annotations.get(NAME))
-    return next((f"{pod.namespace}/{name}" for name in names if name), "")
+    return next((f"{pod.namespace}/{name}" for name in names if name), volcano_pod_group(pod))
+
+
+def volcano_pod_group(pod: PodView) -> str:
+    """Namespace and name of the PodGroup that Volcano schedules the pod by; empty if its controllers named none yet."""
+    return next((f"{pod.namespace}/{name}" for key in VOLCANO if (name := pod.annotations.get(key))), "")
+
+
+def is_made_for_pods(name: str) -> bool:
+    """Whether Volcano made a PodGroup by itself, for a pod or the pods of one owner that is not a job of Volcano."""
+    return name.partition("/")[2].startswith(_MADE)
+
+
+def pod_group_kind(pod: PodView, group: Group) -> str:
+    """Kind of the PodGroup that completes a group; empty if there is none.
+
+    Pods with the labels of seed 001 may be pods of a Volcano job, which says how many of them must start.
+    """
+    if group.source == "koordinator" and group.minimum is None and LABEL not in pod.labels and volcano_pod_group(pod):
+        return KINDS[VOLCANO_SOURCE]
+    return KINDS.get(group.source, "")
 
 
 def points_to_pod_group(pod: PodView, group: Group) -> bool:
     """Whether the pod names a PodGroup object; Koordinator's gangs may be declared by annotations alone."""
-    return group.source in KINDS and (group.source != "koordinator" or LABEL in pod.labels)
+    if group.source != "koordinator":
+        return group.source in KINDS
+    return LABEL in pod.labels or pod_group_kind(pod, group) == KINDS[VOLCANO_SOURCE]
 
 
 def with_pod_group(group: Group, pod_group: PodGroup) -> Group:
@@ -114,6 +148,10 @@ def _kubernetes(spec: Fields) -> PodGroup:
     rules = Fields.of(spec.raw.get("schedulingConstraints", {}), "spec.schedulingConstraints", spec.report)
     keys = [entry.text("key") for entry in rules.objects("topology")] if rules else []
     wishes = tuple(NetworkWish(key, required=True) for key in keys if key)
+    if parent := spec.text("parentCompositePodGroupName", ""):
+        spec.report.note(
+            f"spec.parentCompositePodGroupName is {shown(parent)}, which is not read; the group is planned by itself"
+        )
     return PodGroup(_least(read, "minCount") if read else None, network=wishes)
 
 

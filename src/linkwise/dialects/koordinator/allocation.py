@@ -24,10 +24,16 @@ if TYPE_CHECKING:
     from linkwise.model.verdict import Part
     from linkwise.model.views import PodView
 
-__all__ = ["ALLOCATED", "TOPOLOGY", "Card", "Record", "cleared", "read", "seed_text", "texts", "visible"]
+__all__ = ["ALLOCATED", "RECORDS", "TOPOLOGY", "Card", "Record", "cleared", "read", "seed_text", "texts", "visible"]
 
 TOPOLOGY: Final = "topology.scheduling.koordinator.sh/gpu"
 ALLOCATED: Final = "scheduling.koordinator.sh/device-allocated"
+
+RECORDS: Final = (
+    *(TOPOLOGY, ALLOCATED, "scheduling.koordinator.sh/gpu-minors"),
+    *("CAMBRICON_DSMLU_PROFILE", "metax-tech.com/gpu-devices-allocated"),
+)
+"""annotations that Koordinator writes when it binds a pod, for koordlet and for vendors' device plugins"""
 
 _TYPE: Final = "gpu"
 _INDEX: Final = re.compile("0|[1-9][0-9]{0,8}")

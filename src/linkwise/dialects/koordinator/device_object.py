@@ -226,7 +226,7 @@ def _matrix(text: object, size: int) -> Matrix:
 
 
 def _allocations(whole: Raw, devices: tuple[Device, ...], notes: _Notes) -> dict[str, tuple[str, ...]]:
-    """Devices by pod, as the status tells them."""
+    """Devices by pod, as the status lists them."""
     ids = {device.index: device.id for device in devices}
     status = notes.typed(whole.get("status"), dict, "Device status")
     allocations: dict[str, tuple[str, ...]] = {}

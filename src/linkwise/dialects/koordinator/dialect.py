@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from linkwise.dialects.dialect import DefaultPolicies, Dialect, Held, SourcePriority, where_pod
-from linkwise.dialects.koordinator.allocation import ALLOCATED, TOPOLOGY, cleared, read, texts
+from linkwise.dialects.koordinator.allocation import ALLOCATED, RECORDS, TOPOLOGY, cleared, read, texts
 from linkwise.dialects.koordinator.device_object import node_facts
-from linkwise.dialects.koordinator.quantities import OWNED, wanted
+from linkwise.dialects.koordinator.quantities import OWNED, RENAMED, share_defaults, wanted
 from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.verdict import Grant, Offer, Part, Problem
 
@@ -40,9 +40,11 @@ class Koordinator(Dialect):
     name: ClassVar[str] = "koordinator"
     vendor = "nvidia"
     resources = tuple(sorted(OWNED))
+    renamed = RENAMED
     by_resource: ClassVar[bool] = False  # percents are one thing under several names
     domains = frozenset({"node.koordinator.sh", "Device"})
     inventories = ("Device",)
+    records = RECORDS
     priority = SourcePriority.OBJECT
     policies = DefaultPolicies("bandwidth", "bandwidth")
     scheduler_note = (
@@ -53,6 +55,10 @@ class Koordinator(Dialect):
     def ask(self, pod: PodView) -> Ask | Problem | None:
         """A part of one card, or whole cards; the resource determines the unit of shares."""
         return wanted(pod)
+
+    def share_defaults(self, pod: PodView, percent: int) -> dict[str, dict[str, str]]:
+        """The percent of memory for containers that request only compute."""
+        return share_defaults(pod, percent)
 
     def held(self, pod: PodView) -> Held:
         """The cards by id from `device-allocated`, else by number from the seed's annotation."""

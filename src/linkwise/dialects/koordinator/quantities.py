@@ -31,10 +31,12 @@ __all__ = [
     "OWNED",
     "PREFIXES",
     "RATIO",
+    "RENAMED",
     "SHARED",
     "WHOLE",
     "count",
     "is_minor",
+    "share_defaults",
     "wanted",
 ]
 
@@ -49,6 +51,11 @@ SHARED: Final = "gpu.shared"  # cards among which the amounts are divided
 _WORDS: Final = (GPU, CORE, MEMORY, RATIO, SHARED)
 OWNED: Final = frozenset({f"{prefix}{word}" for prefix in PREFIXES for word in _WORDS} - {f"kubernetes.io/{SHARED}"})
 """gpu.shared is younger than the seed: it has no name there"""
+
+RENAMED: Final = {
+    name: name.replace(PREFIXES[1], PREFIXES[0], 1) for name in sorted(OWNED) if name.startswith(PREFIXES[1])
+}
+"""kubelet and kube-scheduler take the seed's names for Kubernetes' own"""
 
 WHOLE: Final = 100  # percent
 LARGEST: Final = 2**63 - 1  # what Kubernetes can count
@@ -116,6 +123,17 @@ def wanted(pod: PodView) -> Ask | Problem | None:
         )
     prefix = names[0].partition("/")[0] + "/"
     return _uncountable(pod, names[0]) or _by_kind(pod, prefix)
+
+
+def share_defaults(pod: PodView, percent: int) -> dict[str, dict[str, str]]:
+    """The percent of memory for each container that requests only compute of a card."""
+    added: dict[str, dict[str, str]] = {}
+    for container in pod.containers:
+        names = {name for name in (*container.requests, *container.limits) if name in OWNED}
+        prefix = next((prefix for prefix in PREFIXES if names == {f"{prefix}{CORE}"}), "")
+        if prefix:
+            added[container.name] = {f"{prefix}{RATIO}": str(percent)}
+    return added
 
 
 def _uncountable(pod: PodView, key: str) -> Problem | None:

@@ -77,6 +77,7 @@ class Linkwise(Dialect):
     name: ClassVar[str] = SOURCE
     domains = frozenset({KIND})
     inventories = (KIND,)
+    records = (GRANT, GROUP_PLAN)
     priority = SourcePriority.INVENTORY
 
     def ask(self, pod: PodView) -> Ask | Problem | None:  # noqa: ARG002 - the seam has it

@@ -33,7 +33,8 @@ OLD_RESOURCE: Final = "alpha.kubernetes.io/nvidia-gpu"
 OLD_NAME: Final = f"kube-scheduler and kubelet refuse this name today: request {RESOURCE} instead"
 OPAQUE: Final = ("nvidia.com/mig-", "nvidia.com/gpu.shared")
 """parts of devices that NVIDIA's plugin makes and counts by itself"""
-
+HAMI: Final = r"hami\.io/(?:[0-9A-Za-z_.-]+-devices-(?:to-allocate|allocated)|vgpu-(?:node|time)|bind-(?:time|phase))"
+"""annotations of pods that HAMi's scheduler writes, and that its device plugin for the same resource allocates by"""
 
 COUNT: Final = "nvidia.com/gpu.count"
 MEMORY: Final = "nvidia.com/gpu.memory"  # MiB of one device
@@ -65,6 +66,8 @@ class Nvidia(ByCount):
     vendor = "nvidia"
     resource = RESOURCE
     resources = (RESOURCE, OLD_RESOURCE)
+    renamed = {OLD_RESOURCE: RESOURCE}  # noqa: RUF012 - a ClassVar of the base class
+    record_pattern = HAMI
     domains = frozenset({"nvidia.com", TOPOLOGY.split("/")[0], OLD_RESOURCE.split("/")[0]})
     policies = DefaultPolicies("link-affinity", "bandwidth")
 

@@ -37,7 +37,7 @@ def matrix_annotation(topology: Topology) -> str:
 
 @lru_cache(maxsize=1024)
 def read_matrix(text: str, size: int = 0) -> Topology | None:
-    """The links that such an annotation tells, None if it is an empty list; TopologyError names the cell that is broken.
+    """The links that such an annotation lists, None if it is an empty list; TopologyError names the cell that is broken.
 
     There must be `size` rows, if that is known. Kinds that are not known stay as they are, and the topology warns of them.
     """

@@ -24,4 +24,5 @@ VENDOR: Final = Vendor(
     links=(LinkCode("XGMI", "XGMI"),),
     machines=_machines,
     container_needs=NeedsRule(node="/dev/dri/renderD{number}", control=("/dev/kfd",), cdi="amd.com/gpu", first=128),
+    runtime_variable="AMD_VISIBLE_DEVICES",
 )

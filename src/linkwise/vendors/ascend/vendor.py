@@ -36,6 +36,12 @@ VENDOR: Final = Vendor(
         control=("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc"),
         optional=("/dev/dvpp_cmdlist",),
         visible="ASCEND_VISIBLE_DEVICES",
+        runtime=(
+            "usr/local/Ascend/Ascend-Docker-Runtime/ascend-docker-runtime",
+            "usr/local/bin/ascend-docker-runtime",
+            "usr/bin/ascend-docker-runtime",
+        ),
+        runtime_options=(("ASCEND_RUNTIME_OPTIONS", ""),),  # whole chips; parts of chips are VIRTUAL
         cdi="huawei.com/npu",
     ),
 )

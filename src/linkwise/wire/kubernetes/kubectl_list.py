@@ -28,8 +28,12 @@ OF_A_NODE: Final = ("DeviceInventory", "Device")
 CONFIG: Final = "ConfigMap"
 """the kind whose names end with the node's"""
 NAMESPACED: Final = ("PodGroup", "ResourceClaim")
-SHARED: Final = (*NAMESPACED, "Topology", "HyperNode", "ClusterNetworkTopology", "ResourceSlice", "DeviceClass")
-"""kinds about pod groups, the network, and devices that claims allocate"""
+SHARED: Final = (
+    *NAMESPACED,
+    *("Topology", "HyperNode", "ClusterNetworkTopology", "ResourceSlice", "DeviceClass"),
+    *("AcceleratorPolicy", "Namespace"),
+)
+"""kinds about pod groups, the network, devices that claims allocate, and access"""
 READ: Final = ("Node", "Pod", *OF_A_NODE, CONFIG, *SHARED)
 
 Document = dict[str, Any]
@@ -63,7 +67,8 @@ def decode_list(data: bytes) -> Snapshot[Any]:
                 case "Pod":
                     pods.append(identified(decode_as(item, PodObject)))
                 case kind if kind in SHARED:
-                    full = f"{kind}.{head.api_version.partition('/')[0]}"
+                    group = head.api_version.rpartition("/")[0]
+                    full = f"{kind}.{group}" if group else kind
                     shared.setdefault(full, {})[_full_name(kind, head.metadata)] = decode_as(item, Document)
                 case kind if kind in READ:
                     others.append((kind, head.metadata.name, decode_as(item, Document)))

@@ -32,6 +32,13 @@ class Condition(Struct):
     status: str = ""
 
 
+class Address(Struct):
+    """An address of a node; its type is InternalIP, ExternalIP or Hostname."""
+
+    type: str = ""
+    address: str = ""
+
+
 class NodeInfo(Struct):
     """Software of a node."""
 
@@ -44,6 +51,7 @@ class NodeStatus(Struct):
     capacity: Amounts | None = None
     allocatable: Amounts | None = None
     conditions: list[Condition] | None = None
+    addresses: list[Address] | None = None
     node_info: NodeInfo = msgspec.field(default_factory=NodeInfo, name="nodeInfo")
 
 
@@ -69,4 +77,5 @@ def node_view_of(node: NodeObject) -> NodeView:
         ready=ready not in (["False"], ["Unknown"]),
         version=version(node.metadata),
         runtime=one(node.status.node_info.container_runtime_version),
+        address=next((each.address for each in node.status.addresses or () if each.type == "InternalIP"), ""),
     )

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import msgspec
 
-from linkwise.errors import InputError
-from linkwise.wire.decoding import convert_to, describe_error
+from linkwise.wire.decoding import convert_to, decode_with
 from linkwise.wire.kubernetes.metadata import Struct
 from linkwise.wire.kubernetes.node import NodeObject, node_view_of
 from linkwise.wire.kubernetes.pod import PodObject
@@ -83,12 +82,12 @@ def node_view(document: object) -> NodeView:
 
 def decode_pod(data: bytes) -> PodView:
     """The view of a pod in JSON; InputError names the invalid field."""
-    return view_of(_decode(_POD, data))
+    return view_of(decode_with(_POD, data))
 
 
 def decode_node(data: bytes) -> NodeView:
     """The view of a node in JSON; InputError names the invalid field."""
-    return node_view_of(_decode(_NODE, data))
+    return node_view_of(decode_with(_NODE, data))
 
 
 def decode_pods(data: bytes) -> list[PodView]:
@@ -103,26 +102,15 @@ def decode_nodes(data: bytes) -> list[NodeView]:
 
 def decode_pod_page(data: bytes) -> Page[PodView]:
     """One page of a PodList."""
-    pods = _decode(_PODS, data)
+    pods = decode_with(_PODS, data)
     return _page([view_of(pod) for pod in pods.items or ()], pods.metadata)
 
 
 def decode_node_page(data: bytes) -> Page[NodeView]:
     """One page of a NodeList."""
-    nodes = _decode(_NODES, data)
+    nodes = decode_with(_NODES, data)
     return _page([node_view_of(node) for node in nodes.items or ()], nodes.metadata)
 
 
 def _page(items: list[T], meta: _ListMeta | None) -> Page[T]:
     return Page(items, meta.resource_version or "", meta.rest or "") if meta else Page(items)
-
-
-def _decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
-    try:
-        return decoder.decode(data)
-    except msgspec.DecodeError as error:
-        raise InputError(describe_error(error)) from error
-    except UnicodeDecodeError as error:
-        raise InputError("the JSON is not valid UTF-8") from error
-    except RecursionError as error:
-        raise InputError("the JSON is nested too deeply") from error

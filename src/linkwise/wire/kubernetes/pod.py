@@ -163,6 +163,7 @@ class PodSpec(Struct):
     init_containers: list[Container] | None = None
     node_name: str | None = None
     scheduler_name: str | None = None
+    service_account_name: str | None = None
     priority: int | None = None
     preemption_policy: str | None = None
     scheduling_gates: list[Gate] | None = None
@@ -211,6 +212,7 @@ class PodCondition(Struct):
     type: str | None = None
     status: str | None = None
     reason: str | None = None
+    message: str | None = None
     last_transition_time: str | None = None
 
 

@@ -10,7 +10,18 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from linkwise.errors import InputError
-from linkwise.model.views import ContainerView, HostPort, NodeTerm, Owner, PodTerm, PodView, Requirement, Toleration
+from linkwise.model.views import (
+    SCHEDULABLE,
+    ContainerView,
+    HostPort,
+    NodeTerm,
+    Owner,
+    PodCondition,
+    PodTerm,
+    PodView,
+    Requirement,
+    Toleration,
+)
 from linkwise.speed.fast_dataclass import fast_constructor
 from linkwise.wire.kubernetes.metadata import (
     NOTHING,
@@ -97,6 +108,8 @@ def view_of(pod: PodObject) -> PodView:
         bool(affinity or spec.topology_spread_constraints) and _has_preferences(spec),
         _unschedulable_since(status) if status.conditions and not spec.node_name else 0.0,
         spec.preemption_policy != _NEVER,
+        _condition(status) if status.conditions else None,
+        one(spec.service_account_name) if spec.service_account_name else "",
     )
 
 
@@ -241,6 +254,18 @@ def _unschedulable_since(status: PodStatus) -> float:
             except InputError:
                 return 0.0
     return 0.0
+
+
+def _condition(status: PodStatus) -> PodCondition | None:
+    """What Linkwise has published about the pod; with an invalid time it is published again."""
+    for each in status.conditions or ():
+        if each.type == SCHEDULABLE:
+            try:
+                since = seconds(each.last_transition_time)
+            except InputError:
+                since = 0.0
+            return PodCondition(each.status == "True", each.reason or "", each.message or "", since)
+    return None
 
 
 def _is_started(status: ContainerStatus) -> bool:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.model.views import Requirement
+from linkwise.wire.kubernetes.writes import pod_condition
 
 if TYPE_CHECKING:
     from linkwise.model.views import ContainerView, HostPort, NodeTerm, NodeView, PodTerm, PodView
@@ -93,6 +94,7 @@ def _pod_spec(view: PodView) -> Object:
         {
             "nodeName": view.node,
             "schedulerName": view.scheduler,
+            "serviceAccountName": view.service_account,
             "priority": view.priority or None,
             "preemptionPolicy": "" if view.preempts else "Never",
             "schedulingGates": _named(view.gates),
@@ -119,11 +121,19 @@ def _pod_status(view: PodView) -> Object:
         {
             "phase": view.phase,
             "nominatedNodeName": view.nominated,
-            "conditions": [_unschedulable(view.unschedulable_since)] if view.unschedulable_since else [],
+            "conditions": _conditions(view),
             "containerStatuses": _statuses(view),
             "extendedResourceClaimStatus": _non_empty({"requestMappings": hosted}),
         }
     )
+
+
+def _conditions(view: PodView) -> list[Object]:
+    published = view.condition
+    return [
+        *([_unschedulable(view.unschedulable_since)] if view.unschedulable_since else ()),
+        *([pod_condition(published, _time(published.since) if published.since else None)] if published else ()),
+    ]
 
 
 def _unschedulable(since: float) -> Object:

@@ -51,6 +51,11 @@ class Status(Struct):
     reason: str = ""
     message: str = ""
 
+    @property
+    def denied(self) -> bool:
+        """Whether admission denied the request, so that its message says why; the user may have the permission."""
+        return "denied the request" in self.message or "denied request" in self.message
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
