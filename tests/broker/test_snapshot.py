@@ -115,48 +115,71 @@ def test_effects_that_wait_are_returned_by_the_restored_broker() -> None:
 # remember more must decide which of the two that is.
 REMEMBERED = {
     "state": {
-        *("settings", "outbox", "cluster", "queue", "reservations", "writer", "groups", "preemptions"),
-        *("policies", "hosts", "pause"),
+        *(
+            "settings",
+            "outbox",
+            "cluster",
+            "queue",
+            "reservations",
+            "writer",
+            "groups",
+            "preemptions",
+            "access",
+            "bookings",
+        ),
+        *("policies", "hosts", "pause", "recovering"),
     },
     "state.cluster": {
-        *("settings", "nodes", "objects", "shared", "claims", "known", "ledger", "_changed", "_moved"),
+        *("settings", "nodes", "objects", "shared", "claims", "known", "ledger", "_changed", "_moved", "unwritten"),
         *(
             "requests",
+            "by_owner",  # from the settings
             "unready",
             "inventories",
             "index",
             "drift",
             "problems",
             "changes",
+            "find_pod",
         ),
     },
     "state.cluster.objects": {*("_grace", "documents", "missing"), *("_changed", "_parse", "_latest", "_deadline")},
     "state.cluster.shared": {
         "documents",
         *("problems", "ladders", "budgets", "_changes", "_pod_groups", "_hyper_nodes", "_tiers", "_words"),
-        *("_invalid_labels", "_label_keys"),
+        *("_invalid_labels", "_label_keys", "access", "namespaces"),
     },
     "state.cluster.claims": {
         *("_slices", "_classes", "_claims"),
         *("_changes", "_pools", "_pools_on", "_claims_in"),
     },
     "state.cluster.known": {"views", "gone", *("unschedulable", "_named", "_on", "_loads")},
-    "state.cluster.ledger": {"_entries", "_serial", *("_by_node", "_offers", "touched")},
+    "state.cluster.ledger": {
+        "_entries",
+        "_serial",
+        *("_by_node", "_offers", "_bookings", "_claims", "touched", "sharing_of", "changed_pods"),
+    },
+    "state.access": {
+        "limited",
+        *("_cluster", "_find_pod", "freed", "_in_use", "_pods", "_counted", "_barred"),
+        *("refusals", "_refused", "_recorded"),  # counters for the status alone
+    },
     "state.queue": {"_pods", "shown", "untaken", *("_unobserved", "_lines", "_unschedulable", "_woken", "_passed")},
     "state.groups": {
         *("records", "evicted"),
         *("_changes", "complete", "_entry_of", "key_by_pod", "_titles", "_called", "_views", "_in_stage", "_dated"),
+        "_gated",
         *("checked", "problems"),
     },
     "state.reservations": {"made", "refused", "searched", "schedulers", *("rooms", "checked")},
     "state.writer": {"_last"},
-    "state.outbox": {"_effects"},
+    "state.outbox": {"_effects", "_useful"},
 }
 
 
 OF_A_GROUP = {
     *("members", "stage", "since", "satisfied", "expirations", "generation", "places"),
-    *("eviction", "stale", "answers", "notices"),
+    *("eviction", "stale", "answers", "notices", "complete", "steered"),
 }
 
 

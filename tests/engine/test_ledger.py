@@ -36,6 +36,10 @@ def ledger_in(state: State | None) -> Ledger:
         ledger.reserve(replace(entry(), state="RESERVED"))
     elif state == "PLANNED":
         ledger.plan([entry()])
+    elif state == "CLAIMED":
+        ledger.claim(entry(), ())
+    elif state == "BOOKED":
+        ledger.book(entry())
     elif state == "ASSUMED":
         ledger.assume(entry())
     elif state is not None:
@@ -50,6 +54,9 @@ def happens(ledger: Ledger, transition: Transition) -> object:
         "reserve": lambda: ledger.reserve(replace(entry(), state="RESERVED")),
         "plan": lambda: ledger.plan([entry()]),
         "drop": lambda: ledger.drop(["a"]),
+        "claim": lambda: ledger.claim(entry(), ()),
+        "book": lambda: ledger.book(entry()),
+        "unbook": lambda: ledger.unbook("a"),
         "assume": lambda: ledger.assume(entry()),
         "observed": lambda: ledger.observe(entry(), deleting=False),
         "deleting": lambda: ledger.observe(entry(), deleting=True),
@@ -94,7 +101,7 @@ def test_what_it_does_not_list_is_an_error_and_changes_nothing(state: State | No
     assert (list(ledger.entries()), ledger.serial) == (before, serial)
 
 
-@pytest.mark.parametrize("state", [None, "OFFERED", "PLANNED"])
+@pytest.mark.parametrize("state", [None, "OFFERED", "PLANNED", "CLAIMED", "BOOKED"])
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_the_outcome_of_a_settled_bind_is_ignored(state: State | None, outcome: Outcome) -> None:
     ledger = ledger_in(state)
@@ -187,10 +194,10 @@ def test_a_plan_made_anew_gives_the_old_devices_back() -> None:
 
 
 @pytest.mark.parametrize("state", get_args(State))
-def test_only_what_is_offered_reserved_or_planned_ends_by_the_clock(state: State) -> None:
+def test_only_what_no_bind_of_ours_has_begun_for_ends_by_the_clock(state: State) -> None:
     (found,) = ledger_in(state).entries()
     assert found.expires == (9.0 if found.tentative else None)
-    assert found.tentative == (state in {"OFFERED", "RESERVED", "PLANNED"})
+    assert found.tentative == (state in {"OFFERED", "RESERVED", "PLANNED", "CLAIMED", "BOOKED"})
 
 
 @pytest.mark.parametrize("state", ["OFFERED", "PLANNED"])
@@ -320,3 +327,37 @@ def test_a_ledger_becomes_what_a_snapshot_holds() -> None:
     assert list(other.entries()) == list(ledger.entries())
     assert other.serial == ledger.serial
     assert other.outcome("b", 1, "refused")
+
+
+def test_a_claim_may_name_devices_of_leaving_pods_and_of_no_others() -> None:
+    ledger = ledger_in("RELEASING")
+    with pytest.raises(LedgerError, match="d0 of n would be allocated to a and b"):
+        ledger.claim(entry("b"), ())
+    ledger.claim(entry("b"), {"a"})
+    assert list(ledger.claims) == ["b"]
+    with pytest.raises(LedgerError, match="d0 of n would be allocated"):
+        ledger.book(entry("b"))
+    with pytest.raises(LedgerError, match="d0 of n would be allocated"):
+        ledger.claim(entry("c"), {"a"})
+    ledger.release("a")
+    with pytest.raises(LedgerError, match="b and c"):
+        ledger.offer(entry("c"))
+    ledger.book(entry("b"))
+    assert (list(ledger.claims), list(ledger.bookings)) == ([], ["b"])
+
+
+def test_a_booking_ends_at_its_deadline_and_when_the_clock_is_set_back() -> None:
+    ledger = ledger_in("BOOKED")
+    assert ledger.next_expiry() == 9.0
+    assert ledger.expired_bookings(8.9, 60.0) == []
+    assert ledger.expired_bookings(9.0, 60.0) == ["a"]
+    assert ledger.expired_bookings(-100.0, 60.0) == ["a"]
+    with pytest.raises(LedgerError, match="no deadline"):
+        ledger.book(replace(entry("b", "d1"), expires=None))
+
+
+def test_what_ends_offers_does_not_end_a_booking() -> None:
+    ledger = ledger_in("BOOKED")
+    assert ledger.expired_offers(100.0, 2.0) == []
+    with pytest.raises(LedgerError, match="BOOKED: 'drop' is not allowed"):
+        ledger.drop(["a"])

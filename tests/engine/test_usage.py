@@ -44,7 +44,7 @@ def kinds(usage: Usage) -> list[DriftKind]:
 
 
 def whole(*pods: str) -> Use:
-    return Use(whole=True, namespaces=frozenset(f"of-{pod}" for pod in pods))
+    return Use(whole=True, domains=frozenset(f"of-{pod}" for pod in pods))
 
 
 def test_nothing_is_taken_of_a_node_without_entries() -> None:
@@ -73,7 +73,7 @@ def test_a_record_counts_where_the_agent_has_not_seen_all_of_it_yet() -> None:
 
 def test_a_share_moves_to_the_device_that_the_agent_saw() -> None:
     usage = usage_of(stock(a=("u1",)), [entry("a", "u0", share=4, core=20, mode="share")])
-    assert usage.used == {"u1": Use(4, 20, namespaces=frozenset({"of-a"}))}
+    assert usage.used == {"u1": Use(4, 20, domains=frozenset({"of-a"}))}
 
 
 def test_pods_without_a_record_or_an_agent_report_are_counted() -> None:
@@ -84,7 +84,7 @@ def test_pods_without_a_record_or_an_agent_report_are_counted() -> None:
 
 def test_a_pod_without_a_record_is_attributed_once_the_agent_reports_it() -> None:
     usage = usage_of(stock(a=("u0",), b=("u2",)), [untold("a", devices=2), untold("b", share=4)])
-    assert usage.used["u2"] == Use(4, namespaces=frozenset({"of-b"}))
+    assert usage.used["u2"] == Use(4, domains=frozenset({"of-b"}))
     assert usage.used["u0"] == whole("a")
     assert (usage.unattributed, usage.unattributed_share) == (1, 0)  # one of two devices is still to be told
     assert "record" not in kinds(usage)
@@ -97,7 +97,7 @@ def test_bytes_of_an_untold_share_are_counted_in_the_devices_own_unit() -> None:
     seen = usage_of(
         NodeInventory("n", sized, allocations={"a": ("u0",)}), [untold("a", share=101, core=5, in_bytes=True)]
     )
-    assert seen.used == {"u0": Use(11, 5, namespaces=frozenset({"of-a"}))}
+    assert seen.used == {"u0": Use(11, 5, domains=frozenset({"of-a"}))}
 
 
 def test_a_request_in_bytes_takes_a_whole_device_where_bytes_are_unknown() -> None:
@@ -195,7 +195,7 @@ def test_a_node_after_an_offer_has_so_much_less() -> None:
     node = node_of(stock(), usage_of(stock(), []))
     offer = Offer("n", (Part("one", ("u0",), 4, 10), Part("two", ("u0",), 2)))
     after = node_after(node, offer, "team", "share")
-    assert after.used == {"u0": Use(6, 10, namespaces=frozenset({"team"}))}
+    assert after.used == {"u0": Use(6, 10, domains=frozenset({"team"}))}
     assert (after.mode, node.used.get("u0", FREE)) == ("share", FREE)
     assert node_after(after, Offer("n", (Part("one", ("u1",)),)), "team", "whole").mode == "share"
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.engine.index.node_index import Query
-from linkwise.explain.choice import why_chosen
+from linkwise.explain.choice.devices import why_chosen
 from linkwise.model.topology import Topology
 from linkwise.model.verdict import Offer
 from linkwise.policies.registry import POLICIES

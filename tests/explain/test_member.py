@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkwise.explain.group import explain_group
+from linkwise.explain.group.group import explain_group
 from linkwise.explain.pod import explain_pod, explanation_lines
 from linkwise.testing.cluster import ASCEND, FakeNode, broker_of, device_pod, in_gang, in_group, place
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from linkwise.assembly.cluster_reader import ClusterReader
 from linkwise.cli.get.nodes import node_rows
 from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
-from linkwise.explain.group import explain_group
+from linkwise.explain.group.group import explain_group
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
-from linkwise.testing.cluster import FakeNode, binds, broker_of, device_pod, in_gang, seen_bound
+from linkwise.testing.cluster import FakeNode, binds, broker_of, device_pod, gated, in_gang, seen_bound
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
@@ -96,3 +96,11 @@ def test_a_plan_that_is_read_is_not_planned_again() -> None:
     broker = reader(*half_bound())
     broker.restore_plans(2.0)
     assert list(broker.plans()) == ["default/h"]
+
+
+def test_a_reader_explains_a_gated_gang_that_the_service_has_not_planned() -> None:
+    members = gated(in_gang(*(device_pod(f"g{number}", 8) for number in range(3)), least=3))
+    broker = reader(*members)
+    explained = explain_pod(broker, members[0].uid, 2.0)
+    assert explained is not None
+    assert "its group does not fit now; no devices are reserved for it" in explanation_lines(explained)[1]

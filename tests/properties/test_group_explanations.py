@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind
 from linkwise.broker.sample_nodes import fleet_node
-from linkwise.explain.group import explain_group
+from linkwise.explain.group.group import explain_group
 from linkwise.explain.pod import explanation_lines
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.model.views import ContainerView, PodView

@@ -53,7 +53,7 @@ def test_what_is_offered_is_sound_free_and_as_much_as_asked(policy: Policy, data
     if policy.name == "memory-share":
         (device,) = offer.devices
         assert sum(part.share for part in offer.parts) == ask.share <= node.room()[device]
-        assert node.used.get(device, FREE) == FREE or node.used[device].namespaces == {ask.namespace}
+        assert node.used.get(device, FREE) == FREE or node.used[device].domains == {ask.domain}
     else:
         assert set(offer.devices) <= {device.id for device in node.free()}
         wanted = {container.container: container.devices for container in ask.containers if container.devices}
@@ -116,7 +116,7 @@ def test_the_chosen_card_is_the_tightest_that_fits(data: st.DataObject) -> None:
         for room in (node.room()[device.id],)
         if room >= ask.share
         and (not node.use(device).whole and max(0, 100 - node.use(device).core) >= ask.core)
-        and (node.use(device) == FREE or node.use(device).namespaces == {ask.namespace})
+        and (node.use(device) == FREE or node.use(device).domains == {ask.domain})
     ]
     offer = policy.pick(ask, node)
     assert isinstance(offer, Offer) == bool(fitting)

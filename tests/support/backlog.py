@@ -8,7 +8,7 @@ from zlib import crc32
 
 from linkwise.broker.effects import Event
 from linkwise.broker.watch_events import PodDeleted
-from linkwise.testing.cluster import NVIDIA, binds, broker_of, device_pod, seen_bound
+from linkwise.testing.cluster import NVIDIA, binds, broker_of, device_pod, seen_bound, seen_steered, steers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -82,8 +82,13 @@ class Backlog:
             self._fill()
 
     def take(self, effects: Iterable[Effect]) -> None:
-        """Effects go out."""
+        """Effects go out; what is written on gated pods is observed at once."""
+        effects = tuple(effects)
         self.events += [effect for effect in effects if isinstance(effect, Event)]
+        for steer in steers(effects):
+            for pod in [pod for pod in self._pending if pod.uid == steer.uid]:
+                self._pending[self._pending.index(pod)] = new = seen_steered(pod, steer)
+                self.take(self.broker.observe([new], self.now))
 
     def _fill(self) -> None:
         while sum(_is_small(pod) for pod in self._pending) < WAITING:
@@ -95,7 +100,7 @@ class Backlog:
         full = False
         for pod in sorted(self._pending, key=lambda pod: (-pod.priority, pod.created, pod.uid)):
             small = _is_small(pod)
-            if full and small:
+            if (full and small) or pod.gates:
                 continue
             answer = self.broker.filter(pod, self.names, self.now)
             self.take(answer.effects)

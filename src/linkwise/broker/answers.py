@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from linkwise.broker.effects import Effect
     from linkwise.model.verdict import Offer, Problem, Reason
 
-__all__ = ["Admission", "BindAnswer", "DryRun", "FilterAnswer"]
+__all__ = ["Additions", "Admission", "BindAnswer", "DryRun", "FilterAnswer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,20 @@ class Admission:
     refusal: str = ""
     """why not; empty if it may"""
     warnings: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """What a pod gets when it is created, beside what its manifest has."""
+
+    creator: Mapping[str, str] = field(default_factory=dict)
+    """annotations about who created it"""
+    resources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """by container, what is added to its requests and limits: a policy's default share"""
+    in_gang: bool = False
+    """whether it must start together with others, or its PodGroup object may require it"""
+    planned_for_volcano: bool = False
+    """whether it requests devices that are planned before a Volcano scheduler tries it"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,11 @@ wait and reads no clock; `now` is seconds since the epoch, and budgets count ste
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.access.policy_status import policy_reports, policy_statuses
+from linkwise.broker.answers import BindAnswer
 from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.host_fit import misfit, needed_by
 from linkwise.broker.cluster.pod_request import asks_for_devices
@@ -18,32 +20,46 @@ from linkwise.broker.groups.planning import advance_plans
 from linkwise.broker.groups.recovery import Recovery
 from linkwise.broker.groups.stale_gangs import evictable, not_evicted
 from linkwise.broker.preemption import evictions
+from linkwise.broker.rank_tables import rank_tables
 from linkwise.broker.reconcile import next_deadline, observe, reconcile, reconcile_later
-from linkwise.broker.records.stages import Planning, Unschedulable
-from linkwise.broker.reserved_devices import reserved_entry
+from linkwise.broker.records.stages import STAGES, Planning, Unschedulable
+from linkwise.broker.reservations.devices import reserved_entry
+from linkwise.broker.reservations.reservations import advance_reservations
 from linkwise.broker.scheduling.bind import bind, outcome
 from linkwise.broker.scheduling.filter import filter_nodes, prioritize
 from linkwise.broker.scheduling.preempt import budget_violations, preempt
-from linkwise.broker.scheduling.queries import admit, dry_plan, dry_run, preferred
+from linkwise.broker.scheduling.queries import additions, admit, admit_job, creator, dry_plan, dry_run, preferred
+from linkwise.broker.scheduling.simulate import simulate_filter, simulate_prioritize
 from linkwise.broker.snapshot import capture, restore, take
 from linkwise.broker.state import State, pod_name
 from linkwise.broker.unobserved import unanswered
+from linkwise.broker.volcano.booking import book, unbook
+from linkwise.broker.volcano.job import invalid_job
+from linkwise.broker.volcano.predicate import predicate, rank
+from linkwise.broker.volcano.victims import victims
+from linkwise.broker.wake_ups import flush
 from linkwise.model.settings import PlacingSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from linkwise.broker.answers import Admission, BindAnswer, DryRun, FilterAnswer
+    from linkwise.broker.access.policy_status import PolicyReport
+    from linkwise.broker.answers import Additions, Admission, DryRun, FilterAnswer
     from linkwise.broker.cluster.cluster_objects import Parse
     from linkwise.broker.cluster.pod_request import PodRequest
-    from linkwise.broker.effects import Bind, Effect
+    from linkwise.broker.effects import Bind, Effect, PolicyStatus, RankTable
     from linkwise.broker.snapshot import BrokerState
+    from linkwise.broker.volcano.booking import Task
+    from linkwise.broker.volcano.job import Job
+    from linkwise.broker.volcano.predicate import Fit
+    from linkwise.broker.volcano.victims import Victims
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.engine.drift import Drift
     from linkwise.engine.ledger import Outcome
     from linkwise.engine.planning.plan import Plan
     from linkwise.model.inventory import NodeInventory
     from linkwise.model.node import Node
+    from linkwise.model.requester import Requester
     from linkwise.model.snapshot import Snapshot
     from linkwise.model.verdict import Entry, Reason
     from linkwise.model.views import NodeView, PodView
@@ -63,8 +79,12 @@ class Counts:
     """pods that no node could serve when they last asked"""
     offered: int
     """pods for which devices are reserved on the node that filter named, until they are bound"""
+    booked: int
+    """pods that another scheduler was allocated devices for, and has not bound yet"""
     plans: int
     """groups whose plan reserves devices"""
+    gated: int
+    """gangs with members that have our scheduling gate"""
     reservations: int
     """pods and groups for which nodes are drained"""
     reserved: int
@@ -95,14 +115,16 @@ class BrokerView:
         """Sizes of what is kept."""
         state = self._state
         uids = (uid for each in state.reservations for uid, _ in each.seats)
-        kept = [entry for uid in uids if (entry := reserved_entry(state, uid))]
+        kept, ledger = [entry for uid in uids if (entry := reserved_entry(state, uid))], state.cluster.ledger
         return Counts(
             nodes=len(state.cluster.nodes),
             pods=len(state.cluster.pods),
-            grants=len(state.cluster.ledger) - len(state.cluster.ledger.offers) - len(kept),
+            grants=len(ledger) - len(ledger.offers) - len(ledger.bookings) - len(kept),
             unschedulable=state.queue.waiting,
-            offered=len(state.cluster.ledger.offers),
+            offered=len(ledger.offers),
+            booked=len(ledger.bookings),
             plans=len(state.groups.plans),
+            gated=len(state.groups.gated(*STAGES)),
             reservations=len(state.reservations),
             reserved=len({(entry.node, device) for entry in kept for device in entry.grant.offer.devices}),
         )
@@ -172,6 +194,10 @@ class BrokerView:
         """Whether the pod is observed as bound or deleted."""
         return self._state.cluster.is_settled(uid)
 
+    def was_asked(self, uid: str) -> bool:
+        """Whether a scheduler has asked about the pod, which is not bound yet."""
+        return uid in self._state.queue
+
     def unfiltered(self, uid: str) -> str:
         """Why a bind that a caller asks for is refused: filter did not answer for the pod; empty if it did.
 
@@ -206,6 +232,18 @@ class BrokerView:
             return "", {}
         terms = Candidates(self._state, query, pod.uid).scores((node,)).get(node, ())
         return query.policy.name, dict(zip(query.policy.terms, terms, strict=False))
+
+    def policy_reports(self) -> tuple[PolicyReport, ...]:
+        """AcceleratorPolicies with what counts for them, by name."""
+        return policy_reports(self._state)
+
+    def policy_statuses(self, now: float) -> tuple[PolicyStatus, ...]:
+        """Statuses of AcceleratorPolicies that differ from what the objects have."""
+        return policy_statuses(self._state, now)
+
+    def rank_tables(self) -> tuple[RankTable, ...]:
+        """Return the rank tables of Ascend jobs; writing one that is written already does nothing."""
+        return rank_tables(self._state)
 
     # groups
 
@@ -256,9 +294,21 @@ class Broker(BrokerView):
         observe(self._state, sights)
         return reconcile(self._state, now)
 
-    def admit(self, pod: PodView) -> Admission:
-        """Return whether the pod's request is valid for any node."""
-        return admit(self._state, pod)
+    def admit(self, pod: PodView, requester: Requester | None = None) -> Admission:
+        """Return whether the pod's request is valid for any node, and permitted to the requester if it is known."""
+        return admit(self._state, pod, requester)
+
+    def additions(self, pod: PodView, requester: Requester) -> Additions:
+        """Return what a pod gets when it is created, beside what its manifest has."""
+        return additions(self._state, pod, requester)
+
+    def creator(self, requester: Requester) -> dict[str, str]:
+        """Return the annotations that record who created a pod or a workload."""
+        return creator(self._state, requester)
+
+    def admit_job(self, tasks: Sequence[tuple[str, int, PodView]], requester: Requester | None = None) -> Admission:
+        """Return whether a job is valid: each of its pods, by task name and number of pods, and its shape."""
+        return admit_job(self._state, tasks, requester)
 
     def filter(self, pod: PodView, names: Sequence[str], now: float, *, keep: bool = True) -> FilterAnswer:
         """Return nodes of the best class; with `keep=False`, for a call that leads to no bind, nothing is remembered."""
@@ -267,6 +317,19 @@ class Broker(BrokerView):
     def prioritize(self, pod: PodView, names: Sequence[str], now: float) -> list[tuple[str, int]]:
         """Return a rank for every node; larger is better."""
         return prioritize(self._state, pod, names, now)
+
+    def simulate_filter(
+        self, pod: PodView, names: Sequence[str], templates: Sequence[NodeView], now: float
+    ) -> FilterAnswer:
+        """Return what filter would for nodes of which some, the templates, do not exist; nothing is remembered."""
+        return simulate_filter(self._state, pod, names, templates, now)
+
+    def simulate_prioritize(
+        self, pod: PodView, names: Sequence[str], templates: Sequence[NodeView], now: float
+    ) -> list[tuple[str, int]]:
+        """Return a rank for every node and template; larger is better."""
+        reconcile_later(self._state, now)
+        return simulate_prioritize(self._state, pod, names, templates, now)
 
     def bind(self, uid: str, node: str, now: float) -> BindAnswer:
         """Assume devices of a node for a pod; the effects contain what to write."""
@@ -317,16 +380,39 @@ class Broker(BrokerView):
         reconcile_later(self._state, now)
         return dry_plan(self._state, pods)
 
-    def book(self, uid: str, node: str, now: float) -> BindAnswer:
-        """Assume devices for a pod that another scheduler will bind; the effects contain what to write."""
-        return bind(self._state, uid, node, now)
+    def predicate(self, pod: PodView, node: str, now: float) -> Fit:
+        """Return whether a pod fits on one node now, for a scheduler that asks node by node; nothing is reserved."""
+        effects = reconcile(self._state, now)
+        fit = predicate(self._state, pod, node, now)
+        return replace(fit, effects=(*effects, *self._state.outbox.drain()))
+
+    def rank(self, pod: PodView, names: Sequence[str], now: float) -> dict[str, float]:
+        """Return a score for every node, larger is better; for a scheduler that adds scores of its own."""
+        reconcile_later(self._state, now)
+        return rank(self._state, pod, names)
+
+    def invalid_job(self, job: Job, now: float) -> str:
+        """Return why a job can't be scheduled as it is; empty if it can, or if that is not known yet."""
+        reconcile_later(self._state, now)
+        return invalid_job(self._state, job)
+
+    def victims(self, pod: PodView, uids: Sequence[str], now: float) -> Victims:
+        """Return which of these pods must be evicted so that a pod fits on their node."""
+        reconcile_later(self._state, now)
+        return victims(self._state, pod, uids)
+
+    def book(self, task: Task, now: float) -> BindAnswer:
+        """Book devices of a node for a pod that another scheduler will bind; nothing is written until it is bound."""
+        effects = reconcile(self._state, now)
+        error = book(self._state, task, now)
+        flush(self._state)
+        return BindAnswer(error, (*effects, *self._state.outbox.drain()))
 
     def unbook(self, uid: str, now: float) -> tuple[Effect, ...]:
-        """Release devices booked for another scheduler that were not written."""
-        entry = self._state.cluster.ledger.get(uid)
-        for serial in entry.open if entry and entry.state == "ASSUMED" else ():  # it may have been booked again
-            self._state.cluster.ledger.outcome(uid, serial, "refused")
-        return reconcile(self._state, now)
+        """Give booked devices back; for a bound pod, note that the other scheduler evicts it."""
+        effects = reconcile(self._state, now)
+        unbook(self._state, uid, now)
+        return (*effects, *reconcile(self._state, now))
 
     def prepare(self, nodes: int) -> bool:
         """Process changes of at most that many nodes; return whether more are left."""
@@ -337,21 +423,27 @@ class Broker(BrokerView):
 
         Nothing else may be answered before it is done. Effects are returned by the next verb that returns effects.
         """
+        self._state.recovering = True
         reconcile_later(self._state, now)
-        return self._recovery.advance(now)
+        self._state.recovering = self._recovery.advance(now)
+        return self._state.recovering
 
     def restore_plans(self, now: float) -> None:
         """Restore the plans recorded on bound members, so that a reader of the cluster sees what the service reserves."""
+        self._state.recovering = True
         reconcile_later(self._state, now)
         self._recovery.restore_all(now)
+        self._state.recovering = False
 
     def step(self, now: float, budget: int = 1) -> tuple[Effect, ...]:
         """Reconcile, then work ahead for that many steps on tables and plans."""
         effects = reconcile(self._state, now)
         self._state.cluster.index.work_ahead(budget)
         advance_plans(self._state, now, budget)
+        if self._state.groups.gated(Unschedulable):
+            advance_reservations(self._state, now)  # no scheduler reports that it does not fit
         evictions.evict_for_preemptors(self._state, now)
-        wake_members(self._state)
+        wake_members(self._state, now)
         return (*effects, *self._state.outbox.drain())
 
     def unanswered(self) -> tuple[Effect, ...]:

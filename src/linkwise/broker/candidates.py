@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.reserved_devices import reserved_entry
+from linkwise.broker.reservations.devices import reserved_entry
 from linkwise.engine.index.node_index import choices
 from linkwise.model.verdict import Reject
 

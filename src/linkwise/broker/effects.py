@@ -7,13 +7,28 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from linkwise.model.verdict import Grant  # noqa: TC001 - snapshots are decoded by these annotations
+from linkwise.model.views import PodCondition  # noqa: TC001 - snapshots are decoded by these annotations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from linkwise.engine.ledger import Outcome
 
-__all__ = ["Bind", "BindResult", "Effect", "Event", "Evict", "Performer", "Wake"]
+__all__ = [
+    "Bind",
+    "BindResult",
+    "Condition",
+    "Effect",
+    "Event",
+    "Evict",
+    "Performer",
+    "PolicyStatus",
+    "Queued",
+    "RankTable",
+    "Record",
+    "Steer",
+    "Wake",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +62,18 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A Kubernetes event about a pod or a node."""
+    """A Kubernetes event about a pod, a node or a PodGroup of Volcano."""
 
     kind: Literal["Normal", "Warning"]
     reason: str
     sentence: str
     namespace: str = ""
     name: str = ""
-    """of the pod; empty if it is about a node"""
+    """of the pod or PodGroup; empty if it is about a node"""
     uid: str = ""
     node: str = ""
+    about: Literal["Pod", "PodGroup"] = "Pod"
+    """the kind of the object that has that name"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +86,87 @@ class Evict:
     sentence: str
 
 
-Effect = Bind | Wake | Event | Evict
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Publish in a pod's status whether it has a node, and why not; the UID guards against a pod of the same name."""
+
+    namespace: str
+    name: str
+    uid: str
+    condition: PodCondition
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyStatus:
+    """Write the status of an AcceleratorPolicy; no verb returns it: the service asks for it every few seconds."""
+
+    name: str
+    status: Mapping[str, object]
+
+    @property
+    def uid(self) -> str:
+        """What identifies it in a queue."""
+        return self.name
+
+    @property
+    def namespace(self) -> str:
+        """None: policies are cluster-scoped."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class RankTable:
+    """Write the rank table of a job into its ConfigMap; no verb returns it: the service asks for it every few seconds."""
+
+    namespace: str
+    name: str
+    """of the ConfigMap"""
+    text: str
+    pods: tuple[str, ...] = ()
+    """UIDs of the pods of the job: a job that runs again may have the same table in a new ConfigMap"""
+
+    @property
+    def uid(self) -> str:
+        """What identifies it in a queue."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Steer:
+    """Write the plan of a gang on a pending member, and remove its scheduling gate; the UID guards against a pod of the same name.
+
+    The nomination is written first: kube-scheduler then counts the member on its node from the moment it may try it. A pod of
+    Volcano is pinned to its node as well, in the patch that removes the gate. Volcano tries a nominated node alone; if it
+    tried others, it would take the first member's misfit there for that of all members of the task.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    node: str | None = None
+    """the nominated node; empty to nominate none, None to leave the nomination as it is"""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    gate: str = ""
+    """the scheduling gate to remove; empty to leave all"""
+    since: float = 0.0  # seconds since the epoch
+    """when the gang was complete; 0 if that does not matter"""
+    pin: str = ""
+    """the node that its required node affinity is restricted to, with the gate; empty to leave the affinity as it is"""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Write the devices of a pod that another scheduler has bound; the UID guards against a pod of the same name."""
+
+    namespace: str
+    name: str
+    uid: str
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+Queued = Wake | Event | Evict | Condition | PolicyStatus | RankTable | Record | Steer
+"""effects that may be carried out later"""
+Effect = Bind | Queued
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +189,6 @@ class Performer(Protocol):
         """Determine the result of a bind whose outcome is unknown, however long that takes."""
         ...
 
-    def tell(self, effects: Iterable[Wake | Evict | Event]) -> None:
+    def tell(self, effects: Iterable[Queued]) -> None:
         """Queue effects that may be carried out later."""
         ...

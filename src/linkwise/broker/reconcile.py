@@ -8,19 +8,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from linkwise.broker.access.enforcement import has_work, reconcile_access
 from linkwise.broker.cluster.node_events import inventory_events
-from linkwise.broker.cluster.pod_request import asks_for_devices, group_said
+from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.broker.effects import Event, Wake
+from linkwise.broker.groups.gates import observe_steered
 from linkwise.broker.groups.lifecycle import node_changed, prepare_groups, reconcile_groups, wake_members
 from linkwise.broker.groups.plan_annotations import note_generation
 from linkwise.broker.groups.reservations import note_emptied
 from linkwise.broker.preemption import evictions
-from linkwise.broker.reservations import (
+from linkwise.broker.records.stages import Unschedulable
+from linkwise.broker.reservations.reservations import (
     advance_reservations,
     keep_reserved,
     next_deadline as reservation_deadline,
 )
 from linkwise.broker.unobserved import forget_unobserved, take_observed, wake_observed
+from linkwise.broker.volcano.booking import reconcile_bookings
+from linkwise.broker.volcano.bound import next_record, reconcile_bound
 from linkwise.broker.wake_ups import wake_pods
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted, PodListComplete
 from linkwise.dialects.dra.objects import KINDS as DRA_KINDS
@@ -71,6 +76,8 @@ def reconcile(state: State, now: float) -> tuple[Effect, ...]:
     state.cluster.expire_inventories(now)
     ledger = state.cluster.ledger
     ledger.drop(ledger.expired_offers(now, state.settings.pending))
+    reconcile_bookings(state, now)
+    reconcile_access(state)
     if _groups_are_busy(state):
         prepare_groups(state, now)
     if state.reservations.made:
@@ -82,14 +89,15 @@ def reconcile(state: State, now: float) -> tuple[Effect, ...]:
         reconcile_groups(state, gained, now)
     if state.preemptions.records or state.preemptions.avoided:
         evictions.reconcile_preemptions(state, now)
-        wake_members(state)
+        wake_members(state, now)
     again = state.queue.take_untaken()
     if state.queue.waiting and (gained or again):
         state.outbox.add(wake_pods(state, dict.fromkeys(gained), again))
-    if state.reservations.made or state.cluster.known.unschedulable:
+    if state.reservations.made or state.cluster.known.unschedulable or state.groups.gated(Unschedulable):
         advance_reservations(state, now)
     if shown:
         state.outbox.add(wake_observed(state, shown, state.outbox.effects()))
+    reconcile_bound(state, now)
     state.outbox.add(_node_events(state))
     return state.outbox.drain()
 
@@ -112,8 +120,10 @@ def next_deadline(state: State) -> float | None:
         deadlines.append(cluster.objects.next_deadline())
     if _groups_are_busy(state):
         deadlines.append(state.groups.next_deadline())
-    if state.reservations.made or cluster.known.unschedulable:
+    if state.reservations.made or cluster.known.unschedulable or state.groups.gated(Unschedulable):
         deadlines.append(reservation_deadline(state))
+    if cluster.unwritten and not state.recovering:
+        deadlines.append(next_record(state))
     if state.preemptions.records or state.settings.preemption.evict:
         deadlines.append(evictions.next_deadline(state))
     return min((time for time in deadlines if time is not None), default=None)
@@ -125,6 +135,8 @@ def _has_work(state: State) -> bool:
         or state.queue.shown
         or (state.queue.waiting and state.queue.untaken)
         or state.cluster.unsettled()
+        or state.cluster.changes.access is not None
+        or has_work(state)
         or state.cluster.index.owes()
     )
 
@@ -147,7 +159,7 @@ def _observe_pod(state: State, pod: PodView) -> None:
     state.queue.show(pod.uid)
     if before:  # a name is free only when its pod is gone
         _delete_pod(state, before.uid)
-    group, problems = group_said(pod, by_owner=state.settings.group.by_owner)
+    group, problems = state.group_said(pod)
     known = groups.key_of(pod.uid)
     if group or problems or known:
         if group and not new and not known:
@@ -164,6 +176,7 @@ def _observe_pod(state: State, pod: PodView) -> None:
             cluster.changes.invalid_groups[pod.uid] = "; ".join(
                 f"{problem.key}: {problem.sentence}" for problem in problems
             )
+    observe_steered(state, pod, known, new=new)
     if not pod.node and (asks_for_devices(pod) or POLICY in pod.annotations):
         problems = state.request(pod).problems  # in the cache from now on, where filter and bind look it up
         if new and POLICY in pod.annotations:

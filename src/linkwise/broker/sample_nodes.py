@@ -51,7 +51,7 @@ def fleet_node(  # noqa: PLR0913 - a builder: every field has a default
     inventory: bool = True,
     labels: Mapping[str, str] | None = None,
 ) -> tuple[WatchEvent, ...]:
-    """A node of this machine; with its inventory as our agent writes it, or as only a vendor's plugin tells of it."""
+    """A node of this machine; with its inventory as our agent writes it, or as a vendor's plugin alone reports it."""
     offered = _offered(machine, mode)
     devices = machine_devices(machine, name, offered.memory, sick)
     view = NodeView(

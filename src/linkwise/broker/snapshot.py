@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from linkwise.broker.cluster.node_objects import MissingInventory
-from linkwise.broker.cluster.pod_request import group_said
 from linkwise.broker.effects import Effect
 from linkwise.broker.reconcile import observe, reconcile
+from linkwise.broker.records.bookings import Attempt
 from linkwise.broker.records.groups import GroupRecord
 from linkwise.broker.records.preemptions import Preemption
 from linkwise.broker.watch_events import ClusterObject, NodeObject
@@ -76,6 +76,12 @@ class BrokerState:
     """evictions for groups and pods of higher priority, and the devices held for them"""
     avoided: Mapping[str, float] = field(default_factory=dict)
     """pods whose eviction for others was refused, and until when no other is requested"""
+    limited: Mapping[str, bool] = field(default_factory=dict)
+    """pods refused for a limit of an AcceleratorPolicy, and whether they were woken since"""
+    leaving: Mapping[str, float] = field(default_factory=dict)
+    """bound pods that a Volcano session evicts, and until when that counts"""
+    unwritten: Mapping[str, Attempt] = field(default_factory=dict)
+    """pods that Volcano bound and whose devices are not written on them yet, with the attempts to do so"""
     missing: Mapping[str, Mapping[str, MissingInventory]] = field(default_factory=dict)
     """by node and kind: objects that were deleted and are used for a grace period; annotations by name"""
 
@@ -150,6 +156,9 @@ def _state_of(state: State) -> BrokerState:
         schedulers=tuple(sorted(state.reservations.schedulers)),
         preemptions=tuple(record for _, record in sorted(state.preemptions.records.items())),
         avoided=dict(sorted(state.preemptions.avoided.items())),
+        limited=dict(sorted(state.access.limited.items())),
+        leaving=dict(sorted(state.bookings.leaving.items())),
+        unwritten={uid: state.bookings.attempts.get(uid, Attempt()) for uid in sorted(state.cluster.unwritten)},
         missing=state.cluster.objects.stored(),
     )
 
@@ -166,16 +175,21 @@ def restore(state: State, snapshot: Snapshot[BrokerState]) -> None:
     cluster.restore(snapshot, stored.deleted, stored.missing)
     cluster.ledger.restore(stored.entries, stored.serial)
     cluster.restore_drift(stored.changed_grants, stored.moved)
+    cluster.unwritten.update(dict.fromkeys(stored.unwritten))
+    state.bookings.restore(stored.leaving, stored.unwritten)
     pods = [_with_query(state, queued) for queued in stored.queue]
     shown = [queued.uid for queued in pods if not queued.observed and queued.uid in cluster.pods]
     state.queue.restore(pods, shown, stored.untaken)
+    if cluster.ledger.sharing_of:
+        cluster.ledger.derive_sharing()  # the queue has pods that the watch has not delivered
     state.writer.restore(stored.timestamps)
     for pod in snapshot.pods:
-        state.groups.see(pod, group_said(pod, by_owner=state.settings.group.by_owner)[0])
+        state.groups.see(pod, state.group_said(pod)[0])
     state.groups.restore(stored.groups, stored.changed_groups, stored.evicted)
     state.reservations.restore(stored.reservations, stored.refused_reservations, stored.schedulers)
     state.reservations.searched = stored.searched
     state.preemptions.restore(stored.preemptions, stored.avoided)
+    state.access.restore(stored.limited)
     cluster.settle()
     cluster.changes.forget_events()
     state.outbox.add(stored.outbox)

@@ -5,12 +5,18 @@ Data only: `reconcile` observes events and derives what follows from them; `grou
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from linkwise.broker.cluster.cluster import Cluster
+from linkwise.broker.cluster.pod_request import group_said
+from linkwise.broker.effects import Wake
 from linkwise.broker.grant_writer import GrantWriter
+from linkwise.broker.records.access import Access
+from linkwise.broker.records.bookings import Bookings
 from linkwise.broker.records.groups import Groups
 from linkwise.broker.records.preemptions import Preemptions
+from linkwise.broker.volcano.scope import is_volcano
 from linkwise.dialects.dra.objects import by_claim
 from linkwise.dialects.registry import BY_NAME
 from linkwise.engine.index.node_index import Query
@@ -25,7 +31,9 @@ if TYPE_CHECKING:
     from linkwise.broker.cluster.cluster_objects import Parse
     from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.broker.effects import Effect
+    from linkwise.model.ask import Group
     from linkwise.model.settings import PlacingSettings
+    from linkwise.model.verdict import Problem
     from linkwise.model.views import PodView
 
 __all__ = ["Outbox", "State", "pod_name"]
@@ -49,15 +57,16 @@ ITEMS_PER_PAUSE: Final = 32
 class Outbox:
     """Effects that came up in the middle of a verb; the next verb that returns effects returns them too."""
 
-    def __init__(self) -> None:
+    def __init__(self, useful: Callable[[Effect], bool] = lambda _: True) -> None:
         self._effects: tuple[Effect, ...] = ()
+        self._useful = useful
 
     def __bool__(self) -> bool:
         return bool(self._effects)
 
     def add(self, effects: Iterable[Effect]) -> None:
         """Keep effects behind those that are there."""
-        added = tuple(effects)  # what makes them may add some itself
+        added = tuple(filter(self._useful, effects))  # what makes them may add some itself
         self._effects += added
 
     def drain(self) -> tuple[Effect, ...]:
@@ -82,10 +91,20 @@ class State:
         self.writer: Final = GrantWriter()
         self.groups: Final = Groups(self.cluster.changes, self.cluster.shared.completed, self.cluster.ledger.get)
         self.preemptions: Final = Preemptions()
+        self.access: Final = Access(self.cluster, self.pod)
+        self.cluster.find_pod = self.pod
         self.hosts: Final = Hosts()
-        self.outbox: Final = Outbox()
+        self.bookings: Final = Bookings()
+        self.outbox: Final = Outbox(self._is_useful)
+        self.recovering = False
+        """whether plans on members are still being restored after a restart: until then nothing is written about them"""
         self.pause: Callable[[], None] = _go_on
         """called by explanations between small pieces of work; the service answers calls meanwhile if one takes long"""
+
+    def _is_useful(self, effect: Effect) -> bool:
+        """Return whether an effect is carried out: Volcano tries its pods every second, so a wake-up is a write for nothing."""
+        pod = self.pod(effect.uid) if isinstance(effect, Wake) else None
+        return pod is None or not is_volcano(self.settings, pod)
 
     def pausing(self, items: Iterable[T]) -> Iterator[T]:
         """Yield the items, with a pause before every few of them."""
@@ -112,18 +131,25 @@ class State:
         """What the pod requests, read once per template."""
         return self.cluster.requests.of(pod)
 
+    def group_said(self, pod: PodView) -> tuple[Group | None, tuple[Problem, ...]]:
+        """The group of a pod, by its own words or by its owner, and its problems; every reader of groups uses this one."""
+        return group_said(pod, by_owner=self.cluster.by_owner)
+
     def query(self, pod: PodView) -> Query | None:
         """The pod's request as nodes are queried for it; None if it requests no devices, or its request is invalid."""
-        return self.query_of(self.request(pod))
+        return self.query_of(self.request(pod), pod)
 
-    def query_of(self, request: PodRequest) -> Query | None:
+    def query_of(self, request: PodRequest, pod: PodView) -> Query | None:
         """The same for a caller that has the request already."""
-        if request.ask is None:
+        ask = request.ask
+        if ask is None:
             return None
-        word = request.ask.resource if BY_NAME[request.dialect].by_resource else request.dialect
+        word = ask.resource if BY_NAME[request.dialect].by_resource else request.dialect
         if request.claimed:
-            word = by_claim(request.ask.resource)
-        return Query(request.ask, word, self.policies[request.policy])
+            word = by_claim(ask.resource)
+        if not ask.devices and (sharing := self.cluster.sharing_of(pod)):
+            ask = replace(ask, sharing=sharing)
+        return Query(ask, word, self.policies[request.policy])
 
     def asked(self, pod: PodView, query: Query | None, now: float) -> QueuedPod:
         """The record of a pod that asks for the first time."""
@@ -131,6 +157,7 @@ class State:
 
     def leave_to_group(self, uid: str) -> None:
         """From now on the pod's group answers for it; an open offer ends."""
+        self.access.forget(uid)
         self.queue.leave_to_group(uid)
         self.withdraw(uid)
 
@@ -141,5 +168,6 @@ class State:
 
     def forget(self, uid: str) -> None:
         """Remove a pod that is bound or deleted from the queue; an open offer ends."""
+        self.access.forget(uid)
         self.queue.forget(uid)
         self.withdraw(uid)

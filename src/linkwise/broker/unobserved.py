@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.broker.effects import Wake
+from linkwise.broker.volcano.scope import is_volcano
 from linkwise.engine.index.node_index import choices
 from linkwise.engine.queue.scheduling_queue import MAX_UNOBSERVED
 from linkwise.model.views import FINISHED
@@ -120,5 +121,5 @@ def unanswered(state: State) -> tuple[Wake, ...]:
 
 def _waits(state: State, pod: PodView) -> bool:
     """Return whether a previous instance may have refused it: members that request no devices wait for their group."""
-    free = not (pod.node or pod.deleting or pod.gates or pod.phase in FINISHED)
+    free = not (pod.node or pod.deleting or pod.gates or pod.phase in FINISHED or is_volcano(state.settings, pod))
     return free and (asks_for_devices(pod) or bool(state.groups.key_of(pod.uid)))

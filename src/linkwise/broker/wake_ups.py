@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from linkwise.broker.access.enforcement import refused_on
 from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.effects import Wake
 from linkwise.engine.feasibility import unfit
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from linkwise.broker.state import State
+    from linkwise.model.views import PodView
 
 __all__ = ["flush", "may_go", "note_gain", "wake_pods"]
 
@@ -47,6 +49,12 @@ def wake_pods(state: State, gained: Iterable[str], again: Iterable[str]) -> list
     ]
 
 
+def _is_permitted(state: State, pod: PodView, name: str) -> bool:
+    """Whether policies permit the pod on a node; one that waits for a limit is woken when the limit permits it."""
+    query = state.query(pod)
+    return pod.uid not in state.access.limited and not (query and refused_on(state, pod, query, name))
+
+
 def may_go(state: State, uid: str, name: str) -> bool:
     """Whether a pod fits on a node apart from devices and other pods: these may change before it gets there."""
     pod, view = state.pod(uid), state.cluster.nodes[name]
@@ -55,5 +63,7 @@ def may_go(state: State, uid: str, name: str) -> bool:
     kept = state.reservations.made and state.cluster.ledger.get(f"{uid}{RESERVED}")
     if kept and kept.node == name:
         return False  # it gets what is reserved for it, and needs nothing else of the node
+    if state.access and not _is_permitted(state, pod, name):
+        return False
     demand = replace(demand_of(pod)[0], apart=(), together=())
     return unfit(demand, view, capacity_of(view), state.cluster.load(name)) is None

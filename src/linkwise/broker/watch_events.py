@@ -47,7 +47,7 @@ class NodeObject:
 
 @dataclass(frozen=True, slots=True)
 class ClusterObject:
-    """An object that describes groups or the network topology."""
+    """An object that describes groups, the network topology, access policies or namespaces."""
 
     kind: str
     """with its API group, as in `PodGroup.scheduling.volcano.sh`"""

@@ -3,6 +3,8 @@
 OFFERED    filter named the node a moment ago, and the bind is expected; with a deadline
 RESERVED   kept free for a pod that waits for more devices of the node; beside the pod's own entry, with a deadline
 PLANNED    reserved for a member of a group's plan; with a deadline
+CLAIMED    booked like BOOKED, but some of the devices are still in use by pods that are leaving; with a deadline
+BOOKED     allocated by another scheduler (Volcano), which binds the pod by itself; with a deadline
 ASSUMED    reserved by a bind that the watch has not confirmed yet, as kube-scheduler's assumed pods
 ASSIGNED   observed as bound
 RELEASING  being deleted; the devices stay in use until the containers have stopped
@@ -21,14 +23,27 @@ from linkwise.model.verdict import Entry, Outcome, State
 from linkwise.speed.fast_dataclass import fast_constructor
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from linkwise.model.verdict import Part
 
 __all__ = ["TABLE", "Entry", "Ledger", "Outcome", "State", "Transition", "is_whole"]
 
 Transition = Literal[
-    "offer", "reserve", "plan", "drop", "assume", "written", "refused", "unknown", "observed", "deleting", "gone"
+    "offer",
+    "reserve",
+    "plan",
+    "drop",
+    "claim",
+    "book",
+    "unbook",
+    "assume",
+    "written",
+    "refused",
+    "unknown",
+    "observed",
+    "deleting",
+    "gone",
 ]
 
 TABLE: Final[Mapping[tuple[State | None, Transition], State | None]] = {
@@ -42,9 +57,21 @@ TABLE: Final[Mapping[tuple[State | None, Transition], State | None]] = {
     ("OFFERED", "plan"): "PLANNED",  # a pod that was scheduled alone has become a member of a group
     ("PLANNED", "plan"): "PLANNED",  # planned again
     ("PLANNED", "drop"): None,  # the plan expired or can't be carried out
+    (None, "claim"): "CLAIMED",
+    ("CLAIMED", "claim"): "CLAIMED",  # allocated again, while the devices are still in use
+    (None, "book"): "BOOKED",
+    ("PLANNED", "book"): "BOOKED",
+    ("CLAIMED", "book"): "BOOKED",  # the pods that used the devices are gone
+    ("BOOKED", "book"): "BOOKED",  # allocated again
+    ("BOOKED", "plan"): "PLANNED",  # given back, and the plan of its group reserves it further
+    # Not "drop": what drops offers, reservations or plans must not touch what another scheduler counts on.
+    ("CLAIMED", "unbook"): None,
+    ("BOOKED", "unbook"): None,  # given back, or neither repeated nor bound in time
     (None, "assume"): "ASSUMED",
     ("OFFERED", "assume"): "ASSUMED",
     ("PLANNED", "assume"): "ASSUMED",
+    ("CLAIMED", "assume"): "ASSUMED",
+    ("BOOKED", "assume"): "ASSUMED",  # kube-scheduler binds it after all
     ("ASSUMED", "assume"): "ASSUMED",  # the bind is retried
     ("ASSUMED", "written"): "ASSUMED",
     ("ASSUMED", "unknown"): "ASSUMED",  # it may have been written: only a watch event or a read resolves that
@@ -60,6 +87,8 @@ TABLE: Final[Mapping[tuple[State | None, Transition], State | None]] = {
     ("OFFERED", "observed"): "ASSIGNED",
     ("RESERVED", "observed"): "ASSIGNED",  # a pod of that name: no API server makes such UIDs
     ("PLANNED", "observed"): "ASSIGNED",
+    ("CLAIMED", "observed"): "ASSIGNED",
+    ("BOOKED", "observed"): "ASSIGNED",
     ("ASSUMED", "observed"): "ASSIGNED",
     ("ASSIGNED", "observed"): "ASSIGNED",
     ("RELEASING", "observed"): "RELEASING",  # a deletion can't be undone: the event is older than the deletion
@@ -67,6 +96,8 @@ TABLE: Final[Mapping[tuple[State | None, Transition], State | None]] = {
     ("OFFERED", "deleting"): "RELEASING",
     ("RESERVED", "deleting"): "RELEASING",
     ("PLANNED", "deleting"): "RELEASING",
+    ("CLAIMED", "deleting"): "RELEASING",
+    ("BOOKED", "deleting"): "RELEASING",
     ("ASSUMED", "deleting"): "RELEASING",
     ("ASSIGNED", "deleting"): "RELEASING",
     ("RELEASING", "deleting"): "RELEASING",
@@ -74,12 +105,27 @@ TABLE: Final[Mapping[tuple[State | None, Transition], State | None]] = {
     ("OFFERED", "gone"): None,
     ("RESERVED", "gone"): None,
     ("PLANNED", "gone"): None,
+    ("CLAIMED", "gone"): None,
+    ("BOOKED", "gone"): None,
     ("ASSUMED", "gone"): None,
     ("ASSIGNED", "gone"): None,
     ("RELEASING", "gone"): None,
 }
 
 _entry: Final = fast_constructor(Entry)
+
+
+class _Deadlines(dict[str, float]):
+    """Deadlines by pod, in the order in which they were set: the earliest first, as long as the clock is not set back."""
+
+    def expired(self, now: float, longest: float) -> list[str]:
+        """Pods whose time is over, or would last for more than `longest` seconds because the clock was set back."""
+        if not self:
+            return []
+        earliest, latest = next(iter(self.values())), next(reversed(self.values()))
+        if now < earliest and latest <= now + longest:
+            return []
+        return [pod for pod, expires in self.items() if not now < expires <= now + longest]
 
 
 class Ledger:
@@ -92,10 +138,18 @@ class Ledger:
     def __init__(self, touched: set[str] | None = None) -> None:
         self._entries: dict[str, Entry] = {}
         self._by_node: dict[str, dict[str, Entry]] = {}
-        self._offers: dict[str, float] = {}
-        """deadlines of the OFFERED entries, the earliest first"""
+        self._offers = _Deadlines()
+        """of the OFFERED entries"""
+        self._bookings = _Deadlines()
+        """of the BOOKED and CLAIMED entries"""
+        self._claims: dict[str, None] = {}
+        """the pods with a CLAIMED entry"""
         self._serial = 0
         self.touched: Final[set[str]] = set() if touched is None else touched
+        self.sharing_of: Callable[[Entry], str] | None = None
+        """the sharing domain of an entry, empty for the namespace; None while that is the domain of all"""
+        self.changed_pods: set[str] | None = None
+        """gets the pods whose entries change, while they are counted; the caller empties it"""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -132,16 +186,45 @@ class Ledger:
 
     def expired_offers(self, now: float, longest: float) -> list[str]:
         """Pods whose offer is expired, or would last for more than `longest` seconds because the clock was set back."""
-        if not self._offers:
-            return []
-        earliest, latest = next(iter(self._offers.values())), next(reversed(self._offers.values()))
-        if now < earliest and latest <= now + longest:
-            return []
-        return [pod for pod, expires in self._offers.items() if not now < expires <= now + longest]
+        return self._offers.expired(now, longest)
 
     def next_expiry(self) -> float | None:
-        """The earliest deadline of an offer."""
-        return next(iter(self._offers.values()), None)
+        """The earliest deadline of an offer or a booking."""
+        firsts = [next(iter(each.values())) for each in (self._offers, self._bookings) if each]
+        return min(firsts, default=None)
+
+    @property
+    def bookings(self) -> Collection[str]:
+        """The pods with a BOOKED or CLAIMED entry."""
+        return self._bookings.keys()
+
+    @property
+    def claims(self) -> Collection[str]:
+        """The pods with a CLAIMED entry."""
+        return self._claims.keys()
+
+    def expired_bookings(self, now: float, longest: float) -> list[str]:
+        """Pods whose booking is expired, or would last for more than `longest` seconds because the clock was set back."""
+        return self._bookings.expired(now, longest)
+
+    def book(self, entry: Entry, agent_reported: Collection[str] = ()) -> None:
+        """Reserve devices for a pod that another scheduler binds; `agent_reported` as in `assume`."""
+        self._check(entry, "book")
+        self._check_deadline(entry)
+        self._check_together([entry], agent_reported)
+        self._set(entry if entry.state == "BOOKED" else replace(entry, state="BOOKED"))
+
+    def claim(self, entry: Entry, leaving: Collection[str], agent_reported: Collection[str] = ()) -> None:
+        """Reserve devices for such a pod that are in use by leaving pods; they are its own when those are gone."""
+        self._check(entry, "claim")
+        self._check_deadline(entry)
+        self._check_together([entry], {*leaving, *agent_reported})
+        self._set(entry if entry.state == "CLAIMED" else replace(entry, state="CLAIMED"))
+
+    def unbook(self, pod: str) -> None:
+        """Free devices that are booked or claimed."""
+        self._next(pod, "unbook")
+        self._remove(pod)
 
     def reserve(self, entry: Entry, agent_reported: Collection[str] = ()) -> None:
         """Keep free devices for a pod that waits for more of them; `agent_reported` as in `assume`."""
@@ -202,7 +285,8 @@ class Ledger:
         known = self._entries.get(entry.pod)
         serial = known.serial if known else 0
         pod = (entry.namespace, entry.created, entry.unrecorded_ask)
-        return self._set(_entry(entry.grant, state or "ASSIGNED", *pod, serial, entry.open, "written"))
+        state = state or "ASSIGNED"
+        return self._set(_entry(entry.grant, state, *pod, serial, entry.open, "written", None, entry.decision))
 
     def note_indices(self, node: str, indices: Mapping[str, int]) -> None:
         """Note the indices of devices, by id, on the entries of a node that is about to know its devices by index only."""
@@ -229,7 +313,7 @@ class Ledger:
         """Replace the content with that of a snapshot."""
         for pod in list(self._entries):
             self._remove(pod)
-        for entry in sorted(entries, key=lambda entry: (entry.expires or 0.0) if entry.state == "OFFERED" else 0.0):
+        for entry in sorted(entries, key=_order):
             self._set(entry)
         self._serial = serial
 
@@ -251,6 +335,10 @@ class Ledger:
         known = self._entries.get(entry.pod)
         if known and known.state == "ASSUMED" and _claim(known) != _claim(entry):
             raise LedgerError(f"pod {entry.pod} is assumed on other devices, and that bind has not finished")
+
+    def _check_deadline(self, entry: Entry) -> None:
+        if entry.expires is None:
+            raise LedgerError(f"the booking for pod {entry.pod} has no deadline")
 
     def _check_together(self, entries: Sequence[Entry], agent_reported: Collection[str]) -> None:
         """Raise LedgerError if a device would be double-booked among the entries, or with another pod."""
@@ -284,8 +372,17 @@ class Ledger:
         others = self._by_node.get(entry.node, {}).values()
         return any(not devices.isdisjoint(part.devices) for other in others for part in other.grant.offer.parts)
 
+    def derive_sharing(self) -> None:
+        """Derive the sharing domains of all entries again, because who may share with whom has changed."""
+        for entry in tuple(self._entries.values()):
+            self._set(entry if self.sharing_of else replace(entry, sharing=""))
+
     def _set(self, entry: Entry) -> Entry:
+        if self.sharing_of is not None and (sharing := self.sharing_of(entry)) != entry.sharing:
+            entry = replace(entry, sharing=sharing)
         pod, known = entry.pod, self._entries.get(entry.pod)
+        if self.changed_pods is not None:
+            self.changed_pods.add(pod)
         if known and _usage_key(known) == _usage_key(entry):  # only the state differs: the node's usage does not change
             del self._entries[pod]
         else:
@@ -293,16 +390,28 @@ class Ledger:
             self.touched.add(entry.node)
         self._entries[pod] = entry
         self._by_node.setdefault(entry.node, {})[pod] = entry
-        self._offers.pop(pod, None)
-        if entry.state == "OFFERED" and entry.expires is not None:
+        self._forget_deadline(pod)
+        if entry.expires is not None and entry.state == "OFFERED":
             self._offers[pod] = entry.expires
+        elif entry.expires is not None and entry.booked:
+            self._bookings[pod] = entry.expires
+            if entry.state == "CLAIMED":
+                self._claims[pod] = None
         return entry
+
+    def _forget_deadline(self, pod: str) -> None:
+        self._offers.pop(pod, None)
+        if self._bookings:
+            self._bookings.pop(pod, None)
+            self._claims.pop(pod, None)
 
     def _remove(self, pod: str) -> bool:
         entry = self._entries.pop(pod, None)
         if entry is None:
             return False
-        self._offers.pop(pod, None)
+        if self.changed_pods is not None:
+            self.changed_pods.add(pod)
+        self._forget_deadline(pod)
         on_node = self._by_node[entry.node]
         del on_node[pod]
         if not on_node:
@@ -319,7 +428,12 @@ def _with_indices(part: Part, indices: Mapping[str, int]) -> Part:
 
 def _usage_key(entry: Entry) -> tuple[object, ...]:
     """Everything of an entry that a node's usage depends on."""
-    return entry.grant, entry.namespace, entry.created, entry.unrecorded_ask
+    return entry.grant, entry.domain, entry.created, entry.unrecorded_ask, entry.state == "CLAIMED"
+
+
+def _order(entry: Entry) -> float:
+    """The order in which deadlines that expire one after the other are entered."""
+    return (entry.expires or 0.0) if entry.state == "OFFERED" or entry.booked else 0.0
 
 
 def _claim(entry: Entry) -> tuple[str, tuple[Part, ...]]:

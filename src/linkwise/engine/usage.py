@@ -57,10 +57,14 @@ _usage: Final = fast_constructor(Usage)
 def usage_of(inventory: NodeInventory, entries: Sequence[Entry], ended: Collection[str] = ()) -> Usage:
     """Usage by the entries, sorted by age; `ended` are pods known to use nothing any more."""
     counter = _UsageCounter(inventory)
-    for entry in entries:
+    claims = [entry for entry in entries if entry.state == "CLAIMED"]
+    using = [entry for entry in entries if entry.state != "CLAIMED"] if claims else entries
+    for entry in using:
         counter.add(entry)
     counter.add_unknown_pods({entry.pod for entry in entries}, ended)
-    return counter.result(entries)
+    for entry in claims:
+        counter.add_claim(entry)
+    return counter.result(using or entries)
 
 
 def resolved(inventory: NodeInventory, devices: Iterable[str]) -> frozenset[str]:
@@ -90,12 +94,12 @@ def node_of(inventory: NodeInventory, usage: Usage) -> Node:
     )
 
 
-def node_after(node: Node, offer: Offer, namespace: str, mode: Mode) -> Node:
+def node_after(node: Node, offer: Offer, domain: str, mode: Mode) -> Node:
     """The node once an offer is allocated as well."""
     used = dict(node.used)
     for part in offer.parts:
         for device in part.devices:
-            used[device] = _add_use(used.get(device, FREE), part, namespace)
+            used[device] = _add_use(used.get(device, FREE), part, domain)
     return replace(node, used=used, mode=mode if node.mode == "any" else node.mode)
 
 
@@ -106,17 +110,17 @@ def node_with_only(node: Node, devices: Collection[str]) -> Node:
     return replace(node, used={**used, **others})
 
 
-def _add_use(use: Use, part: Part, namespace: str | None) -> Use:
-    if use is FREE and namespace is not None:
-        return _first_use(part.share, part.core, namespace)
-    names = use.namespaces | {namespace} if namespace is not None else use.namespaces
-    return Use(use.share + part.share, use.core + part.core, use.whole or is_whole(part), names)
+def _add_use(use: Use, part: Part, domain: str | None) -> Use:
+    if use is FREE and domain is not None:
+        return _first_use(part.share, part.core, domain)
+    domains = use.domains | {domain} if domain is not None else use.domains
+    return Use(use.share + part.share, use.core + part.core, use.whole or is_whole(part), domains)
 
 
 @lru_cache(maxsize=4096)
-def _first_use(share: int, core: int, namespace: str) -> Use:
+def _first_use(share: int, core: int, domain: str) -> Use:
     """Usage of a device that was free; cached, because most usages are the first and many are equal."""
-    return Use(share, core, not (share or core), frozenset({namespace}))
+    return Use(share, core, not (share or core), frozenset({domain}))
 
 
 class _UsageCounter:
@@ -144,7 +148,7 @@ class _UsageCounter:
         if unknown:
             self._report("strange device", (entry.pod,), unknown)
         for part in parts:
-            self._take(part, entry.pod, entry.namespace, reported)
+            self._take(part, entry.pod, entry.domain, reported)
         if entry.unrecorded_ask is not None:
             self._take_unattributed(entry.unrecorded_ask, len(reported))
 
@@ -154,12 +158,12 @@ class _UsageCounter:
         Devices in the ledger stand for their number only. They count by name where they are free, so that no other
         reservation names them too.
         """
-        self._take(Part("", claimed), entry.pod, entry.namespace, claimed)
+        self._take(Part("", claimed), entry.pod, entry.domain, claimed)
         ask, named = entry.unrecorded_ask, entry.grant.offer.devices
         missing = max(0, (ask.devices if ask else len(named)) - len(claimed))
         taken = {device for devices in self._inventory.allocations.values() for device in devices}
         free = [device for device in named if device in self._ids and device not in taken | self._used.keys()][:missing]
-        self._take(Part("", tuple(free)), entry.pod, entry.namespace, ())
+        self._take(Part("", tuple(free)), entry.pod, entry.domain, ())
         self._devices += missing - len(free)
 
     def add_unknown_pods(self, known: Collection[str], ended: Collection[str]) -> None:
@@ -170,6 +174,25 @@ class _UsageCounter:
                 if not self._by_claims:
                     self._report("stranger", (pod,), devices)
                 self._take(Part("", tuple(devices)), pod, None, devices)
+
+    def add_claim(self, entry: Entry) -> None:
+        """Count what is claimed for the time when leaving pods are gone: what these still use is not counted twice."""
+        # rule 003.between: to all others the devices are in use, also in the moment when the leaving pod is gone.
+        for part in self.recorded(entry):
+            for device in part.devices:
+                if device in self._ids and (rest := self._unused(part, device)):
+                    self._used[device] = _add_use(self._used.get(device, FREE), rest, entry.domain)
+
+    def _unused(self, part: Part, device: str) -> Part | None:
+        """What a claimed part adds to the use of a device; None if it adds nothing."""
+        use = self._used.get(device, FREE)
+        if use is FREE:
+            return part
+        if use.whole or is_whole(part):
+            return None
+        share = min(part.share, max(0, self._ids[device].memory - use.share))
+        core = min(part.core, max(0, 100 - use.core))
+        return replace(part, share=share, core=core) if share or core else None
 
     def result(self, entries: Sequence[Entry]) -> Usage:
         """The usage of all claims added, with double claims and oversold devices reported as drift."""
@@ -204,7 +227,7 @@ class _UsageCounter:
         """The device's id; records of other systems have only its index."""
         if device in self._ids:
             return device
-        # An id that the node does not have is of other hardware, unless the node has no ids now: then the index tells.
+        # An id that the node does not have is of other hardware, unless the node has no ids now: then the index decides.
         if index is not None and f"#{index}" in self._ids:
             return f"#{index}"
         return next((known.id for known in self._inventory.devices if f"#{known.index}" == device), device)
@@ -246,12 +269,12 @@ class _UsageCounter:
         shares_by_device = [shares_on(ask, device.memory, device.bytes) for device in known]
         return max((sum(shares) for shares in shares_by_device if shares is not None), default=0)
 
-    def _take(self, part: Part, pod: str, namespace: str | None, reported: Collection[str]) -> None:
+    def _take(self, part: Part, pod: str, domain: str | None, reported: Collection[str]) -> None:
         for device in part.devices:
             if device not in self._ids:
                 self._take_unknown_device(part)
                 continue
-            self._used[device] = _add_use(self._used.get(device, FREE), part, namespace)
+            self._used[device] = _add_use(self._used.get(device, FREE), part, domain)
             self._claims.setdefault(device, {})[pod] = device in reported
 
     def _take_unknown_device(self, part: Part) -> None:
@@ -277,8 +300,8 @@ def gained_capacity(before: Node | None, after: Node) -> bool:
     rooms, healthy = before.room(), after.healthy()
     if any(rooms.get(device, -1) < room for device, room in after.room().items()):
         return True
-    if any(not before.use(device).namespaces <= after.use(device).namespaces for device in healthy):
-        return True  # a namespace left the device: others may share it now
+    if any(not before.use(device).domains <= after.use(device).domains for device in healthy):
+        return True  # a sharing domain left the device: others may share it now
     return not {device.id for device in after.free()} <= {device.id for device in before.free()}
 
 

@@ -20,14 +20,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Holder", "InspectedDevice", "NodeInspection", "inspect_nodes", "inspections"]
 
-HolderState = Literal["scheduling", "reserved", "planned", "binding", "bound", "terminating", "unknown"]
-"""`scheduling`, `reserved`, `planned` and `binding` pods are not observed on the node yet; `unknown` pods are reported by its
-agent only"""
+HolderState = Literal[
+    "scheduling", "reserved", "planned", "claimed", "booked", "binding", "bound", "terminating", "unknown"
+]
+"""`bound` and `terminating` pods are observed on the node; `unknown` pods are reported by its agent only"""
 
 _STATES: Final[Mapping[LedgerState, HolderState]] = {
     "OFFERED": "scheduling",
     "RESERVED": "reserved",
     "PLANNED": "planned",
+    "CLAIMED": "claimed",
+    "BOOKED": "booked",
     "ASSUMED": "binding",
     "ASSIGNED": "bound",
     "RELEASING": "terminating",
@@ -51,7 +54,7 @@ class Holder:
     @property
     def seen(self) -> bool:
         """Whether the pod was observed on the node."""
-        return self.state not in {"scheduling", "reserved", "planned", "binding"}
+        return self.state in {"bound", "terminating", "unknown"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ class InspectedDevice:
     pods: tuple[Holder, ...]
     claim: str = ""
     """the ResourceClaim that has it, with its namespace"""
+    domains: tuple[str, ...] = ()
+    """sharing domains of its pods: only pods of the same domain may join"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +185,10 @@ def _device(inventory: NodeInventory, node: Node, device: Device, room: int, pod
         use.core,
         use.whole,
         room,
-        tuple(sorted(use.namespaces)),
+        tuple(sorted({pod.namespace for pod in pods if pod.namespace and use.domains})),
         tuple(pods),
         claim,
+        tuple(sorted(use.domains)),
     )
 
 

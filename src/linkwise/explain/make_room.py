@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.cluster.pods import holds_devices
 from linkwise.broker.cluster.recorded_grants import usage_of_entry
-from linkwise.broker.reserved_devices import reserved_nodes
+from linkwise.broker.reservations.devices import reserved_nodes
 from linkwise.engine.feasibility import unfit
 from linkwise.engine.ledger import is_whole
 from linkwise.engine.preemption import eviction_frees_enough

@@ -8,7 +8,7 @@ from linkwise.broker.cluster.demand import capacity_of
 from linkwise.engine.drift import drift_text
 from linkwise.engine.feasibility import all_unfit
 from linkwise.engine.index.node_index import Query
-from linkwise.explain.choice import why_chosen
+from linkwise.explain.choice.devices import why_chosen
 from linkwise.explain.inspect import inspections
 from linkwise.explain.reports.node import NodeExplanation, Suspect
 from linkwise.model.ask import Ask, ContainerAsk

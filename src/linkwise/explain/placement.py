@@ -15,7 +15,7 @@ from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.dialects.linkwise.inventory import SOURCE
 from linkwise.dialects.registry import BY_NAME
 from linkwise.engine.drift import drift_text
-from linkwise.explain.choice import why_chosen
+from linkwise.explain.choice.devices import why_chosen
 from linkwise.explain.reports.pod import ContainerDevices, OtherNode, PlacedBecause, Term
 from linkwise.explain.survey import against_all, survey
 from linkwise.model.node import Node, Use
@@ -41,6 +41,8 @@ __all__ = ["container_devices", "explain_placed", "other_node", "rank_of", "scor
 _STATES: Final[Mapping[LedgerState, PodState]] = {
     "OFFERED": "scheduling",
     "PLANNED": "planned",
+    "CLAIMED": "claimed",
+    "BOOKED": "booked",
     "ASSUMED": "binding",
     "ASSIGNED": "bound",
     "RELEASING": "terminating",
@@ -53,7 +55,7 @@ def explain_placed(state: State, pod: PodView, request: PodRequest, entry: Entry
     parts = allocated_parts(inventory, entry) if inventory else entry.grant.offer.parts
     drift = [each for each in state.cluster.drift.get(entry.node, ()) if entry.pod in each.pods]
     gone = () if inventory else (f"node {entry.node} no longer exists",)
-    foreign = _is_foreign(pod, entry)
+    foreign = _is_foreign(state, pod, entry)
     report = replace(
         report,
         state=_STATES[entry.state],
@@ -66,7 +68,7 @@ def explain_placed(state: State, pod: PodView, request: PodRequest, entry: Entry
         record=_record(entry, inventory),
         notes=(*(drift_text(each, state.name_of) for each in drift), *gone, *report.notes),
     )
-    query = _query_of(state, request, report.policy)
+    query = _query_of(state, pod, request, report.policy)
     if foreign or entry.state == "RELEASING" or query is None or not parts or query.policy.admit(query.ask):
         return report
     decision = _decision_of(pod, entry)
@@ -84,8 +86,10 @@ def _decision_of(pod: PodView, entry: Entry) -> Decision | None:
     return recorded_decision(pod, GRANT)
 
 
-def _is_foreign(pod: PodView, entry: Entry) -> bool:
+def _is_foreign(state: State, pod: PodView, entry: Entry) -> bool:
     """Return whether another scheduler bound the pod: it is observed on its node and has no grant of ours."""
+    if pod.uid in state.cluster.unwritten and entry.unrecorded_ask is None:
+        return False  # its grant is being written
     observed = entry.state in {"ASSIGNED", "RELEASING"} and not entry.serial
     return observed and BY_NAME[SOURCE].held(pod).grant is None
 
@@ -112,7 +116,7 @@ def _node_then(query: Query, inventory: NodeInventory, decision: Decision) -> No
         memory, core = rooms.get(device.index, (0, 0))
         if device.index in rooms and (memory < device.memory or core < WHOLE_CORE):
             share = max(0, device.memory - memory)
-            used[device.id] = Use(share, WHOLE_CORE - core, namespaces=frozenset({query.ask.namespace}))
+            used[device.id] = Use(share, WHOLE_CORE - core, domains=frozenset({query.ask.domain}))
         elif device.index not in rooms and device.index not in decision.free:
             used[device.id] = Use(whole=True)
     devices = tuple(replace(device, healthy=True) for device in inventory.devices)
@@ -138,9 +142,9 @@ def _compared(state: State, pod: PodView, query: Query, parts: tuple[Part, ...],
     )
 
 
-def _query_of(state: State, request: PodRequest, policy: str) -> Query | None:
+def _query_of(state: State, pod: PodView, request: PodRequest, policy: str) -> Query | None:
     """Return the query with the policy of the grant, which may differ from the one used now."""
-    query = state.query_of(request)
+    query = state.query_of(request, pod)
     return query._replace(policy=state.policies.get(policy, query.policy)) if query else None
 
 

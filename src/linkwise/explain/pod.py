@@ -9,23 +9,28 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.access.enforcement import not_permitted
 from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.demand import demand_of
 from linkwise.broker.groups.stale_gangs import stale_text
 from linkwise.broker.preemption import notices as preemption
-from linkwise.broker.reserved_devices import drained_for, reserved_nodes
+from linkwise.broker.records.stages import Unschedulable
+from linkwise.broker.reservations.devices import drained_for, reserved_nodes
 from linkwise.broker.state import pod_name
 from linkwise.broker.unobserved import is_unobserved_member
+from linkwise.dialects.linkwise.gang_gate import GATE, has_other_gates, is_gated
 from linkwise.dialects.misspelt_keys import closest_key
-from linkwise.engine.reasons.catalog import refusal
-from linkwise.explain.choice import why_chosen
-from linkwise.explain.group import group_explanation, group_stage
+from linkwise.engine.reasons.catalog import code_of, refusal
+from linkwise.explain.choice.devices import why_chosen
+from linkwise.explain.codes import SCHEDULER, nowhere_code, stage_code, state_code
+from linkwise.explain.group.group import group_explanation, group_stage
 from linkwise.explain.placement import container_devices, explain_placed, other_node, rank_of, terms_of
 from linkwise.explain.remedies import fewer_devices, remedies
 from linkwise.explain.reports.pod import Explanation, Offered, Requested
 from linkwise.explain.survey import against_all, survey
 from linkwise.explain.text.group import NOTHING_RESERVED, brief_lines, heading
-from linkwise.explain.text.pod import explanation_lines
+from linkwise.explain.text.pod import HAS_GATES, explanation_lines
+from linkwise.explain.volcano import NO_POD_GROUP, awaits_pod_group, volcano_notes
 from linkwise.model.verdict import Offer
 from linkwise.model.views import FINISHED
 
@@ -36,24 +41,30 @@ if TYPE_CHECKING:
     from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
+    from linkwise.engine.reasons.codes import ReasonCode
     from linkwise.explain.reports.group import GroupExplanation, GroupStage
     from linkwise.explain.survey import Survey
     from linkwise.model.ask import Ask
     from linkwise.model.verdict import Problem
     from linkwise.model.views import PodView
 
-__all__ = ["as_member", "explain_pod", "explanation_lines", "unknown_resource", "with_outlook"]
+__all__ = ["as_member", "explain_alone", "explain_pod", "explanation_lines", "unknown_resource", "with_outlook"]
 
 
 def explain_pod(broker: Broker, uid: str, now: float, *, plan: bool = True) -> Explanation | None:
     """Why the pod is pending, or has these devices; None if it is unknown. With `plan` its group is planned if needed."""
     state = broker.state_at(now)
     pod = state.pod(uid)
-    return as_member(state, _explain_alone(state, pod), now, plan=plan) if pod else None
+    return as_member(state, explain_alone(state, pod), now, plan=plan) if pod else None
+
+
+def explain_alone(state: State, pod: PodView) -> Explanation:
+    """Explain a pod without regard to its group."""
+    report = _explain_alone(state, pod)
+    return report if report.code else replace(report, code=state_code(report.state) or "")
 
 
 def _explain_alone(state: State, pod: PodView) -> Explanation:
-    """Explain a pod without regard to its group."""
     uid = pod.uid
     request, entry = state.request(pod), state.cluster.ledger.get(uid)
     report = Explanation(
@@ -63,7 +74,7 @@ def _explain_alone(state: State, pod: PodView) -> Explanation:
     report = replace(
         report, asked=_requested(state, request.ask, entry.node if entry else ""), notes=_sentences(problems)
     )
-    report = replace(report, notes=(*report.notes, *preemption.of_pod(state, pod)))
+    report = replace(report, notes=(*report.notes, *preemption.of_pod(state, pod), *volcano_notes(state, pod)))
     if pod.phase in FINISHED or pod.stopped:
         return replace(report, state="ended")
     if entry is not None:
@@ -83,32 +94,44 @@ def _without_ask(request: PodRequest, report: Explanation, unknown: str) -> Expl
 
 
 def _unplaced(state: State, pod: PodView, request: PodRequest, report: Explanation) -> Explanation:
-    query = state.query_of(request)
+    query = state.query_of(request, pod)
     if query is None:
         return report
     report = replace(report, notes=(*report.notes, *_holding_back(pod, request)))
     refused = query.policy.admit(query.ask)
     if refused:
         less = fewer_devices(state, pod, query, demand_of(pod)[0])
-        return replace(report, state="invalid", sentence=refusal(refused), remedies=less)
+        return replace(report, state="invalid", sentence=refusal(refused), remedies=less, code=code_of(refused))
+    if state.access and (denied := not_permitted(state, pod, query)):
+        return replace(report, state="not permitted", sentence=refusal(denied), code=code_of(denied))
     nodes = survey(state, pod, query)
     offered = _offered(state, pod)
     report = replace(report, drained=drained_for(state, pod.uid))
     if nodes.fitting:
-        return _schedulable(state, pod, query, nodes, replace(report, offered=offered))
+        unasked = not offered.asked and pod.scheduler not in {"", SCHEDULER}
+        code: ReasonCode = "GangIncomplete" if pod.gates else "OtherScheduler" if unasked else "Planned"
+        return _schedulable(state, pod, query, nodes, replace(report, offered=offered, code=code))
     return replace(
         report,
         state="unschedulable",
         offered=offered,
+        code="GangIncomplete" if pod.gates and not _is_alone(state, pod) else nowhere_code(nodes),
         against=against_all(state, query, nodes),
         # What helps a member alone does not help its group, which has remedies of its own.
-        remedies=() if _is_member(state, pod.uid) else remedies(state, pod, query, nodes),
+        remedies=() if _is_member(state, pod.uid) and not _is_alone(state, pod) else remedies(state, pod, query, nodes),
     )
 
 
 def _is_member(state: State, uid: str) -> bool:
     view = state.groups.view(state.groups.key_of(uid))
     return view is not None and uid not in view.extra
+
+
+def _is_alone(state: State, pod: PodView) -> bool:
+    """Return whether the pod is all of its group, as the PodGroups are that Volcano makes for single pods."""
+    view = state.groups.view(state.groups.key_of(pod.uid))
+    alone = view is not None and view.seen == 1 and view.least <= 1 and view.group.total in {None, 1}
+    return alone and not has_other_gates(pod)
 
 
 def _schedulable(state: State, pod: PodView, query: Query, surveyed: Survey, report: Explanation) -> Explanation:
@@ -161,7 +184,9 @@ def _unit(state: State, ask: Ask, node: str) -> str:
 
 
 def _holding_back(pod: PodView, request: PodRequest) -> list[str]:
-    gates = [f"it has scheduling gates: {', '.join(pod.gates)}"] if pod.gates else []
+    others = [gate for gate in pod.gates if gate != GATE]
+    gates = [f"{HAS_GATES}: {', '.join(others)}"] if others else []
+    gates += [f"its scheduling gate {GATE} is removed when its devices are planned"] if is_gated(pod) else []
     return [
         *gates,
         *([ONLY_BY_CLAIM] if request.claimed else []),
@@ -189,7 +214,9 @@ def as_member(state: State, report: Explanation, now: float, *, plan: bool) -> E
     waiting = report.state in {"unschedulable", "schedulable"} or (report.state == "no devices" and not report.node)
     pod, key = state.pod(report.uid), state.groups.key_of(report.uid)
     if pod and waiting and is_unobserved_member(state, pod):
-        return replace(report, state="grouped", notes=(*report.notes, UNSEEN))
+        return replace(report, state="grouped", notes=(*report.notes, UNSEEN), code="Planned")
+    if pod and waiting and awaits_pod_group(state, pod):
+        return replace(report, state="grouped", standing=NO_POD_GROUP, code="GangIncomplete")
     view = state.groups.view(key) if key else None
     if view is None or report.uid in view.extra:
         return report
@@ -200,10 +227,14 @@ def as_member(state: State, report: Explanation, now: float, *, plan: bool) -> E
     report = replace(report, group=key, standing=standing, notes=notes)
     if not waiting or _is_placed_alone(state, key, report):
         return report
-    report = replace(report, state="grouped")
-    lacking = stage in {"schedulable", "unschedulable"} or (
-        stage == "reserved" and not _has_place(state, key, report.uid)
-    )
+    if stage == report.state == "unschedulable" and pod and _is_alone(state, pod):
+        return report  # the reasons of nodes say more than the group
+    left_out = stage == "reserved" and not _has_place(state, key, report.uid)
+    known = state.groups.stage(key)
+    short = known.reason if isinstance(known, Unschedulable) else None
+    code = "NoRoom" if left_out else stage_code(stage, reason or short)
+    report = replace(report, state="grouped", code=code)
+    lacking = stage in {"schedulable", "unschedulable"} or left_out
     outlook = group_explanation(state, key, now, most=1) if plan and lacking else None
     return with_outlook(report, outlook) if outlook else report
 
@@ -211,11 +242,14 @@ def as_member(state: State, report: Explanation, now: float, *, plan: bool) -> E
 def with_outlook(report: Explanation, group: GroupExplanation, *, helped: bool = True) -> Explanation:
     """Add the outlook of a pending member: what planning its group now would yield, and the first remedy."""
     left_out = any(member.uid == report.uid and member.state == "left out" for member in group.members)
+    if left_out or group.stage == "unschedulable":
+        report = replace(report, code=group.code)
     match group.stage:
         case "unschedulable":
             report = replace(report, standing=f"its group {heading(group)}")
         case "schedulable":
             rest = "leaves this pod out" if left_out else PLANNED_WHEN
+            report = replace(report, code=report.code if left_out else "Planned")
             report = replace(report, standing=f"its group {heading(group)}, and {rest}")
     if group.stage != "unschedulable" and not left_out:
         return report

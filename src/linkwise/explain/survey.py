@@ -10,10 +10,12 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.access.enforcement import refused_on
 from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.demand import capacity_of
 from linkwise.broker.cluster.host_fit import misfit, needed_by
-from linkwise.broker.reserved_devices import reserved_reason
+from linkwise.broker.reservations.devices import reserved_reason
+from linkwise.engine.access import RULE
 from linkwise.engine.feasibility import lasting, unfit
 from linkwise.engine.reasons.catalog import refusal, short_refusal
 from linkwise.engine.reasons.phrases import is_or_are
@@ -79,7 +81,9 @@ def survey(state: State, pod: PodView, query: Query, but: str = "") -> Survey:
         if name == but or name not in cluster.index.nodes:
             continue
         rejected = lookup.refusal(name)
-        if rejected:
+        if denied := refused_on(state, pod, query, name) if state.access else None:
+            refused[name] = Reject(name, denied, final=True)
+        elif rejected:
             final = rejected.final or _never(state, query, rejected, name)
             refused[name] = replace(rejected, final=final)
             if name in drained and (kept := reserved_reason(state, query, name, pod.uid)):
@@ -101,7 +105,7 @@ def against_all(state: State, query: Query, surveyed: Survey) -> tuple[RefusalSu
 
     def exact(name: str, reason: Reason) -> Reason:
         """Pick again on this node: nodes of one shape share a verdict, but not device names."""
-        if name not in surveyed.refused or name in surveyed.barred or reason.kind == "reserved":
+        if name not in surveyed.refused or name in surveyed.barred or reason.kind == "reserved" or reason.rule == RULE:
             return reason
         offer = candidates.pick(name)
         return offer.reason if isinstance(offer, Reject) else reason

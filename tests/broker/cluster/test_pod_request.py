@@ -10,12 +10,14 @@ import pytest
 from linkwise.broker.cluster.pod_request import (
     ANNOTATION_BYTES,
     LONGEST,
+    NO_OWNERS,
     RESERVED_BYTES,
     TEMPLATES,
     RequestCache,
     read_request,
 )
 from linkwise.dialects.groups.membership import NAME, REPLICA
+from linkwise.dialects.groups.owners import OwnerRules
 from linkwise.model.views import ContainerView, Owner, PodView
 
 GPU = "nvidia.com/gpu"
@@ -25,13 +27,13 @@ ANNOTATIONS = [{}, {"linkwise.dev/policy": "whole-device"}, {"linkwise.dev/polic
 
 
 def test_pods_of_one_template_are_read_once() -> None:
-    wishes = RequestCache({}, by_owner=False)
+    wishes = RequestCache({})
     one, other = (PodView("team", name, name, CONTAINERS[0], LABELS[1]) for name in ("a", "b"))
     assert wishes.of(other) is wishes.of(one)
 
 
 def test_pods_that_say_something_else_are_read_themselves() -> None:
-    wishes = RequestCache({}, by_owner=False)
+    wishes = RequestCache({})
     pod = PodView("team", "a", "a", CONTAINERS[0], LABELS[1])
     found = wishes.of(pod)
     assert wishes.of(replace(pod, annotations=ANNOTATIONS[1])).policy == "whole-device"
@@ -39,22 +41,22 @@ def test_pods_that_say_something_else_are_read_themselves() -> None:
 
 
 def test_pods_with_long_texts_are_not_kept_in_mind() -> None:
-    wishes = RequestCache({}, by_owner=False)
+    wishes = RequestCache({})
     long = PodView("team", "a", "a", CONTAINERS[0], annotations={"text": "x" * (LONGEST + 1)})
     assert wishes.of(long) == wishes.of(long)
     assert wishes.of(long) is not wishes.of(long)
 
 
 def test_problems_are_reported_for_the_pod_that_has_them() -> None:
-    wishes = RequestCache({}, by_owner=False)
+    wishes = RequestCache({})
     for name in ("", "a", "b", "a"):
         (problem,) = wishes.of(PodView("team", name, name, CONTAINERS[2])).problems
         assert problem.where == f"pod team/{name}"
 
 
-@pytest.mark.parametrize("by_owner", [False, True])
+@pytest.mark.parametrize("by_owner", [NO_OWNERS, OwnerRules(everywhere=True)])
 @pytest.mark.parametrize("most", [1, 3, TEMPLATES])
-def test_memory_changes_no_answer(most: int, by_owner: bool) -> None:  # noqa: FBT001 - a case
+def test_memory_changes_no_answer(most: int, by_owner: OwnerRules) -> None:
     chance = random.Random(7)
     wishes = RequestCache({GPU: "bandwidth"}, by_owner=by_owner, most=most)
     for number in range(2_000):
@@ -85,7 +87,7 @@ def test_memory_changes_no_answer(most: int, by_owner: bool) -> None:  # noqa: F
 def test_annotations_that_leave_no_space_for_the_record_are_refused_until_the_pod_is_bound(
     annotations: dict[str, str],
 ) -> None:
-    cache = RequestCache({}, by_owner=False)
+    cache = RequestCache({})
     pod = PodView("team", "a", "a", CONTAINERS[0], annotations=annotations)
     broken = cache.of(pod).broken
     assert broken is not None

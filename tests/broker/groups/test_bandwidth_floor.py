@@ -6,7 +6,7 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
-from linkwise.explain.group import explain_group
+from linkwise.explain.group.group import explain_group
 from linkwise.model.settings import BandwidthSettings, PlacingSettings
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.testing.cluster import in_gang, in_group

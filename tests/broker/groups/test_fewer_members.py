@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.explain.group import explain_group
+from linkwise.explain.group.group import explain_group
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, in_gang, in_group
 
 if TYPE_CHECKING:

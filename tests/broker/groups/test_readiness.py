@@ -8,7 +8,7 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
-from linkwise.explain.group import explain_group
+from linkwise.explain.group.group import explain_group
 from linkwise.model.settings import PlacingSettings
 from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile

@@ -12,7 +12,7 @@ from linkwise.broker.effects import Bind, Event, Evict
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.snapshot import BrokerState
 from linkwise.broker.watch_events import PodDeleted
-from linkwise.explain.group import explain_group
+from linkwise.explain.group.group import explain_group
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.settings import GroupSettings, PlacingSettings

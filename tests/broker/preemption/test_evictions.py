@@ -12,7 +12,7 @@ from linkwise.broker.effects import Event, Evict, Wake
 from linkwise.broker.snapshot import BrokerState
 from linkwise.broker.watch_events import ClusterObject, PodDeleted
 from linkwise.dialects.disruption_budgets import BUDGET
-from linkwise.explain.group import explain_group
+from linkwise.explain.group.group import explain_group
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.settings import PlacingSettings, PreemptionSettings

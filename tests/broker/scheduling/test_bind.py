@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.effects import Bind, Event
+from linkwise.broker.volcano.booking import Task
 from linkwise.broker.watch_events import NodeGone, PodDeleted
 from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.testing.cluster import (
@@ -316,7 +317,7 @@ def test_what_was_booked_twice_is_given_back_at_once() -> None:
     broker = broker_of(FakeNode("n"))
     pod = device_pod("a", 2)
     broker.observe([pod], NOW)
-    assert [broker.book(pod.uid, "n", NOW).error for _ in range(2)] == ["", ""]
+    assert [broker.book(Task(pod.uid, "n"), NOW).error for _ in range(2)] == ["", ""]
     broker.unbook(pod.uid, NOW)
     broker.unbook(pod.uid, NOW)
     assert free(broker, "n") == ["n-d0", "n-d1"]

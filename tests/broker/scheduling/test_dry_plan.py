@@ -7,7 +7,7 @@ from dataclasses import replace
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import ClusterObject
-from linkwise.explain.group import explain_group
+from linkwise.explain.group.group import explain_group
 from linkwise.model.views import ContainerView, PodView
 from linkwise.testing.cluster import in_gang, in_group
 from linkwise.vendors.machines import profile

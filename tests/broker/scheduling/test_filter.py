@@ -9,7 +9,7 @@ import pytest
 
 from linkwise.broker.effects import Bind
 from linkwise.model.settings import PlacingSettings
-from linkwise.model.views import ContainerView, PodView
+from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.testing.cluster import (
     ASCEND,
     KOORDINATOR,
@@ -235,6 +235,15 @@ def test_a_call_that_leads_to_no_bind_leaves_nothing_behind() -> None:
     assert broker.filter(device_pod("a"), ["n"], NOW, keep=False).nodes == ["n"]
     assert broker.filter(device_pod("b", 2), ["n"], NOW, keep=False).nodes == []
     assert broker.snapshot(NOW) == before
+
+
+def test_a_node_that_counts_more_devices_than_a_machine_has_is_placed_by_number() -> None:
+    """NVIDIA's plugin counts every GPU several times if it slices their time."""
+    broker, amounts = broker_of(), {NVIDIA: "80"}
+    broker.observe([NodeView("n", capacity=amounts, allocatable=amounts)], NOW)
+    assert broker.filter(device_pod("all", 80), ["n"], NOW).nodes == ["n"]
+    assert broker.filter(device_pod("more", 81), ["n"], NOW).nodes == []
+    assert broker.filter(device_pod("one"), ["n"], NOW).nodes == []  # the first has them
 
 
 def test_a_pod_under_way_may_go_where_it_was_promised_and_nowhere_else() -> None:

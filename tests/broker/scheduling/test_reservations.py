@@ -20,6 +20,7 @@ from linkwise.testing.cluster import (
     binds,
     broker_of,
     device_pod,
+    gated,
     in_gang,
     place,
     seen_bound,
@@ -58,6 +59,19 @@ def test_a_gang_that_needs_two_nodes_starts_soon_after_it_has_waited_long_enough
     backlog.run(500)
     assert AFTER < backlog.started["a"] == backlog.started["b"] < SOON
     assert backlog.idle < 2 * 8 * 2 * SHORTEST
+
+
+def test_a_gated_gang_starts_soon_after_it_has_waited_long_enough_though_no_scheduler_reports_it() -> None:
+    backlog = Backlog(FLEET, gated(in_gang(device_pod("a", 8), device_pod("b", 8), least=2)))
+    backlog.run(500)
+    assert AFTER < backlog.started["a"] == backlog.started["b"] < SOON
+    assert backlog.idle < 2 * 8 * 2 * SHORTEST
+
+
+def test_smaller_pods_pass_a_gated_gang_only_until_it_has_waited_long_enough() -> None:
+    backlog = Backlog(FLEET, gated(in_gang(device_pod("a", 8), device_pod("b", 8), least=2)), OFF)
+    backlog.run(500)
+    assert not {"a", "b"} & backlog.started.keys()
 
 
 def test_without_reservations_neither_starts() -> None:

@@ -54,7 +54,7 @@ def nodes(draw: st.DrawFn) -> Node:
     return Node(
         f"n{draw(st.integers(0, 4))}",
         tuple(Device(f"d{number}", number, memory=8, healthy=number not in sick) for number in range(count)),
-        {f"d{number}": Use(share, whole=not share, namespaces=frozenset({"default"})) for number in taken},
+        {f"d{number}": Use(share, whole=not share, domains=frozenset({"default"})) for number in taken},
         profile=draw(st.sampled_from(["", "ascend-910-half"])),
         mode=mode,
         unattributed=draw(st.integers(0, 1)),

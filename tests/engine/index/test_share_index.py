@@ -9,6 +9,7 @@ import pytest
 from linkwise import Ask, Device, Node, Use
 from linkwise.engine.index.share_buckets import SortedNames
 from linkwise.engine.index.share_index import ShareIndex
+from linkwise.model.access_policy import ALONE, COMMON
 from linkwise.model.settings import ShareSettings
 from linkwise.testing.nodes import share_ask, share_node
 
@@ -47,8 +48,9 @@ def test_a_device_of_another_namespace_is_not_seen_unless_all_may_share() -> Non
     node = share_node(CARD, [50], owners={0: "team-a"})
     assert left(rooms_of(node), "n", share_ask(30, namespace="team-a")) == 20
     assert left(rooms_of(node), "n", share_ask(30, namespace="team-b")) is None
-    open_to_all = rooms_of(node, settings=ShareSettings(within="any"))
-    assert left(open_to_all, "n", share_ask(30, namespace="team-b")) == 20
+    open_to_all = share_node(CARD, [50], owners={0: COMMON})
+    assert left(rooms_of(open_to_all), "n", replace(share_ask(30, namespace="team-b"), sharing=COMMON)) == 20
+    assert left(rooms_of(open_to_all), "n", replace(share_ask(30), sharing=ALONE)) is None
 
 
 @pytest.mark.rule("004.mode")

@@ -154,7 +154,7 @@ def test_room_is_more_when_anything_can_be_had_that_could_not_be_before() -> Non
 @given(st.lists(st.integers(0, 3), min_size=3, max_size=3), st.lists(st.integers(0, 3), min_size=3, max_size=3))
 def test_room_is_more_whether_or_not_the_devices_are_known_to_be_the_same(before: list[int], after: list[int]) -> None:
     devices = tuple(Device(f"d{index}", index, memory=16) for index in range(3))
-    uses = (None, Use(4, 0, whole=False, namespaces=frozenset({"a"})), Use(8), Use(whole=True))
+    uses = (None, Use(4, 0, whole=False, domains=frozenset({"a"})), Use(8), Use(whole=True))
     one, other = (
         Node("n", devices, {f"d{place}": use for place, kind in enumerate(kinds) if (use := uses[kind])}, mode="share")
         for kinds in (before, after)

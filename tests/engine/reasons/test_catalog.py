@@ -8,7 +8,7 @@ import pytest
 import linkwise.topology
 from linkwise import Bottleneck, Partition, Reason, best_bottleneck, best_partition, refusal, score_matrix
 from linkwise.engine.reasons.catalog import short_refusal
-from linkwise.explain.choice_links import bottleneck_lost, partition_lost
+from linkwise.explain.choice.links import bottleneck_lost, partition_lost
 from linkwise.testing.machines import DGX1
 from linkwise.topology.device_sets import Question
 from linkwise.topology.fabric import fabric_of

@@ -67,7 +67,7 @@ class Use:
 class Agent:
     """The agent of a real node, started with a machine of GPUs; it keeps its port over restarts."""
 
-    def __init__(self, node: RealNode, folder: Path) -> None:
+    def __init__(self, node: RealNode, folder: Path, kubeconfig: Path | None = None) -> None:
         self.node, self.cluster = node, node.cluster
         (port,) = free_ports(1)
         self.http = Api(f"http://127.0.0.1:{port}")
@@ -75,7 +75,7 @@ class Agent:
         self._uuids: list[str] = []
         self._own = {
             **self._stub.environment,
-            "KUBECONFIG": str(self.cluster.kubeconfig("agent")),
+            "KUBECONFIG": str(kubeconfig or self.cluster.kubeconfig("agent")),
             "NODE_NAME": node.name,
             "LINKWISE_AGENT_PORT": str(port),
         }

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from linkwise.net.http.client import Answer
+
 __all__ = ["LABEL", "Api", "ApiError", "Raw", "collection_of", "in_parallel", "marked", "path_of"]
 
 Raw = dict[str, Any]
@@ -44,8 +46,15 @@ class ApiError(Exception):
 class Api:
     """One user's connection."""
 
-    def __init__(self, server: str, token: str = "", certificate: Path | None = None) -> None:
+    def __init__(
+        self,
+        server: str,
+        token: str = "",
+        certificate: Path | None = None,
+        impersonate: Mapping[str, str] | None = None,
+    ) -> None:
         self.server, self._token, self._certificate = server, token, certificate
+        self._impersonate = dict(impersonate or {})
         self._http = BlockingHttp(_origin(server, certificate))
 
     def get(self, path: str) -> Any:  # noqa: ANN401 - JSON
@@ -88,12 +97,18 @@ class Api:
         self, method: str, path: str, body: bytes | None = None, kind: str = "", *, accept: str = "application/json"
     ) -> tuple[int, bytes]:
         """The status and the bytes of an answer."""
+        answer = self.answer(method, path, body, kind, accept=accept)
+        return answer.status, answer.body
+
+    def answer(
+        self, method: str, path: str, body: bytes | None = None, kind: str = "", *, accept: str = "application/json"
+    ) -> Answer:
+        """An answer with its headers."""
         headers = self._headers(accept) | ({"Content-Type": kind} if body is not None else {})
         try:
-            answer = self._http.call(method, path, headers, body or b"")
+            return self._http.call(method, path, headers, body or b"")
         except ClusterError as error:
             raise BedError(f"{method} {self.server}{path}: {error!r}") from error
-        return answer.status, answer.body
 
     @contextmanager
     def watch(self, path: str, accept: str = "application/json") -> Iterator[Iterator[Raw]]:
@@ -112,6 +127,11 @@ class Api:
         """The same user, or whoever has this token, on a connection of its own."""
         return Api(self.server, token or self._token, self._certificate)
 
+    def acting_as(self, user: str, group: str = "") -> Api:
+        """The administrator, who acts as another user."""
+        headers = {"Impersonate-User": user} | ({"Impersonate-Group": group} if group else {})
+        return Api(self.server, self._token, self._certificate, headers)
+
     def answers(self, path: str = "/readyz") -> bool:
         """Whether a path is served with 200."""
         try:
@@ -120,7 +140,9 @@ class Api:
             return False
 
     def _headers(self, accept: str) -> dict[str, str]:
-        return {"Accept": accept} | ({"Authorization": f"Bearer {self._token}"} if self._token else {})
+        return {"Accept": accept, **self._impersonate} | (
+            {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        )
 
 
 def _origin(server: str, certificate: Path | None) -> Origin:

@@ -16,6 +16,7 @@ __all__ = ["clear", "clear_marked"]
 
 KEPT: Final = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 WORKLOADS: Final = (
+    "/apis/batch.volcano.sh/v1alpha1/{}/jobs",
     "/apis/batch/v1/{}/cronjobs",
     "/apis/batch/v1/{}/jobs",
     "/apis/apps/v1/{}/deployments",
@@ -30,10 +31,12 @@ SETTINGS: Final = (
     "/api/v1/{}/resourcequotas",
     "/api/v1/{}/configmaps",
     "/apis/policy/v1/{}/poddisruptionbudgets",
+    "/apis/scheduling.volcano.sh/v1beta1/{}/podgroups",
 )
 CLUSTER_WIDE: Final = (
     "/api/v1/nodes",
     "/apis/linkwise.dev/v1alpha1/deviceinventories",
+    "/apis/linkwise.dev/v1alpha1/acceleratorpolicies",
     "/apis/scheduling.koordinator.sh/v1alpha1/devices",
     "/apis/resource.k8s.io/v1/resourceslices",
     "/apis/resource.k8s.io/v1/deviceclasses",
@@ -44,6 +47,7 @@ MARKED: Final = (
     "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings",
     "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles",
     "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "/apis/scheduling.volcano.sh/v1beta1/queues",
     "/api/v1/namespaces/kube-system/configmaps",
 )
 """collections that hold things of the cluster's own as well"""

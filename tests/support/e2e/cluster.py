@@ -32,11 +32,11 @@ class Cluster:
     own = False
     """whether its components can be killed and restarted"""
 
-    def __init__(self, programs: Path, folder: Path) -> None:
+    def __init__(self, programs: Path, folder: Path, *scheduler_flags: str) -> None:
         self.programs, self.folder = programs, folder
         self._numbers = count(1)
         self._apis: dict[str, Api] = {}
-        self.scheduler = Scheduler(programs, folder, self.kubeconfig("scheduler"))
+        self.scheduler = Scheduler(programs, folder, self.kubeconfig("scheduler"), *scheduler_flags)
 
     @property
     def api(self) -> Api:
@@ -63,11 +63,16 @@ class Cluster:
 
     def kubectl(self, *words: str, user: str = "admin", stdin: str = "") -> str:
         """What kubectl prints; AssertionError with its complaint if it fails."""
+        code, output, complaint = self.run_kubectl(*words, user=user, stdin=stdin)
+        if code:
+            raise AssertionError(f"kubectl {' '.join(words)} ended with {code}: {complaint.strip()}")
+        return output
+
+    def run_kubectl(self, *words: str, user: str = "admin", stdin: str = "") -> tuple[int, str, str]:
+        """The exit code of kubectl, what it prints, and its warnings and errors."""
         command = [str(self.programs / "kubectl"), f"--kubeconfig={self.kubeconfig(user)}", *words]
         done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
-        if done.returncode:
-            raise AssertionError(f"kubectl {' '.join(words)} ended with {done.returncode}: {done.stderr.strip()}")
-        return done.stdout
+        return done.returncode, done.stdout, done.stderr
 
     def apply(self, text: str, namespace: str = "default", user: str = "admin") -> str:
         """Apply YAML with kubectl; what does not name a namespace goes into this one."""
@@ -121,14 +126,39 @@ class Cluster:
         self._give(user, [thing for thing in yaml.safe_load_all(manifest) if thing["apiVersion"].startswith(RBAC)])
 
     def _give(self, user: str, things: Iterable[Raw]) -> None:
-        """Roles and bindings as they are, but for their names and for whom they are."""
+        """Roles and bindings as they are, but for their names and for whom they are; returns when they have effect."""
         subject = {"apiGroup": RBAC, "kind": "User", "name": USERS[user].name}
         for thing in things:
             renamed = {**thing, "metadata": {**thing["metadata"], "name": f"e2e-{thing['metadata']['name']}"}}
             if "roleRef" in thing:
                 renamed["roleRef"] = {**thing["roleRef"], "name": f"e2e-{thing['roleRef']['name']}"}
                 renamed["subjects"] = [subject]
-            self.api.create(marked(renamed))
+            made = self.api.create(marked(renamed))
+            if "roleRef" in thing:
+                wait_for(partial(self._allowed, made), what=f"the roles of {user} have effect")
+
+    def _allowed(self, binding: Raw) -> bool:
+        """Whether the API server lets the user of a binding do what the first rule of its role allows."""
+        within = binding["metadata"].get("namespace", "")
+        where = f"/apis/{RBAC}/v1/{f'namespaces/{within}/roles' if within else 'clusterroles'}"
+        rule = self.api.get(f"{where}/{binding['roleRef']['name']}")["rules"][0]
+        resource, _, subresource = rule["resources"][0].partition("/")
+        attributes = {
+            "namespace": within,
+            "verb": rule["verbs"][0],
+            "group": rule["apiGroups"][0],
+            "resource": resource,
+            "subresource": subresource,
+            "name": (rule.get("resourceNames") or [""])[0],
+        }
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {"user": binding["subjects"][0]["name"], "resourceAttributes": attributes},
+        }
+        return bool(
+            self.api.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)["status"]["allowed"]
+        )
 
     def pod(self, namespace: str, name: str) -> Raw:
         """A pod as it is now."""

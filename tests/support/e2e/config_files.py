@@ -69,6 +69,8 @@ OWN_USERS: Final[Mapping[str, User]] = {
     **USERS,
     "node": _user(f"system:node:{NODE}", "system:nodes"),
     "agent": _user(AGENT),
+    # What Volcano may do is decided by Volcano's own roles, which are no subject of these tests.
+    "volcano": _user("volcano", "system:masters"),
 }
 """users of a cluster of our own; no test may act as a node in an external one"""
 

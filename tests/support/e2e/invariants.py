@@ -25,6 +25,7 @@ __all__ = [
     "INVENTORIES",
     "Claim",
     "all_is_well",
+    "chips_are_single",
     "claims",
     "held",
     "nothing_is_sold_twice",
@@ -35,6 +36,8 @@ __all__ = [
 GRANT: Final = "linkwise.dev/grant"
 MEMORY: Final = "aliyun.com/gpu-mem"
 WHOLE: Final = ("nvidia.com/gpu", "amd.com/gpu", "huawei.com/Ascend910")
+CHIPS: Final = "huawei.com/Ascend910"
+"""resource of Ascend 910 chips, and the annotation with those of a pod"""
 PERCENT: Final = "koordinator.sh/gpu"
 FINISHED: Final = ("Succeeded", "Failed")
 INVENTORIES: Final = "/apis/linkwise.dev/v1alpha1/deviceinventories"
@@ -87,6 +90,7 @@ def all_is_well(placing: Placing) -> list[Raw]:
     """No device twice, no share over its card, every record whole, and the service believes just that; all pods."""
     pods = placing.cluster.api.list("/api/v1/pods")
     nothing_is_sold_twice(placing.cluster.api, pods)
+    chips_are_single(pods)
     records_are_whole(pods, placing.cluster.api.list(INVENTORIES))
     the_ledger_is_true(placing)
     return pods
@@ -108,6 +112,27 @@ def nothing_is_sold_twice(api: Api, pods: Iterable[Raw]) -> None:
         wrong += [f"{device} of {node} has {room} and gave {total}, and {core} %: {found}"] * (
             total > room or core > 100
         )
+    _safe(wrong)
+
+
+def chips_are_single(pods: Iterable[Raw]) -> None:
+    """By Huawei's annotation alone, which its device plugin reads: no chip has two pods, and our record says the same."""
+    wrong: list[str] = []
+    by_chip: dict[tuple[str, str], list[str]] = {}
+    for pod in pods:
+        text = _annotations(pod).get(CHIPS, "")
+        if not text or not _holds(pod):
+            continue
+        found = text.split(",")
+        for chip in found:
+            by_chip.setdefault((pod["spec"]["nodeName"], chip), []).append(_name(pod))
+        recorded = [device.replace("#", "Ascend910-") for device in grant(pod).devices]
+        wrong += [f"{_name(pod)} has {text} by annotation and {recorded} by its record"] * (
+            bool(recorded) and sorted(recorded) != sorted(found)
+        )
+    wrong += [
+        f"{chip} of {node} has several pods: {names}" for (node, chip), names in by_chip.items() if len(names) > 1
+    ]
     _safe(wrong)
 
 
@@ -150,7 +175,8 @@ def _cards(api: Api) -> dict[str, dict[str, int]]:
     """By node, the memory of its devices by id: in the node's unit where parts are given by memory."""
     found: dict[str, dict[str, int]] = {}
     for node in api.list("/api/v1/nodes"):
-        amounts = node["status"]["allocatable"]
+        # A faulty chip is not allocatable, and may be any of those that the node has.
+        amounts = node["status"]["capacity" if CHIPS in node["status"]["capacity"] else "allocatable"]
         count = int(amounts.get("aliyun.com/gpu-count", 0)) or max(int(amounts.get(name, 0)) for name in WHOLE)
         each = int(amounts.get(MEMORY, 0)) // max(1, count)
         found[node["metadata"]["name"]] = {f"#{index}": each for index in range(count)}

@@ -45,11 +45,11 @@ class OwnCluster(Cluster):
 
     own = True
 
-    def __init__(self, programs: Path, folder: Path, *api_flags: str) -> None:
+    def __init__(self, programs: Path, folder: Path, *api_flags: str, scheduler_flags: tuple[str, ...] = ()) -> None:
         client, peer, port, controllers = free_ports(4)
         self.server = f"https://127.0.0.1:{port}"
         self.certificate = folder / "certificates/apiserver.crt"
-        super().__init__(programs, folder)
+        super().__init__(programs, folder, *scheduler_flags)
         key, tokens = (
             service_account_key(folder / "service-account.key"),
             token_file(folder / "tokens", OWN_USERS.values()),

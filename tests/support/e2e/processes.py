@@ -191,11 +191,19 @@ class Process:
         """End it at once, as a crash would, with whatever it started; its exit code."""
         if self._running is None:
             return 0
-        self.signal(signal.SIGKILL)
-        code = self._running.wait()
+        code = self._killed(self._running)
         _reaper().forget(self._running.pid)
         self._running = None
         return code
+
+    def _killed(self, running: subprocess.Popen[bytes]) -> int:
+        while True:
+            self.signal(signal.SIGKILL)
+            try:
+                return running.wait(1)
+            except subprocess.TimeoutExpired:
+                # Seen once with a stopped nsenter: the signal to the group had ended only the program inside.
+                running.kill()
 
     def tail(self, lines: int = TAIL) -> str:
         """What it said last, under the name of the file that has it all."""

@@ -86,6 +86,15 @@ class Placing:
 
         wait_for(all_known, SECONDS, "the service has seen what the test made")
 
+    def seen_pods(self, namespace: str, count: int) -> None:
+        """Wait until the service has seen so many pods of a namespace."""
+
+        def known() -> bool:
+            found = [pod["metadata"]["namespace"] for pod in self.snapshot()["pods"]]
+            return found.count(namespace) == count
+
+        wait_for(known, SECONDS, f"the service has seen {count} pods of {namespace}")
+
     def empty(self) -> None:
         """Wait until the service knows of no nodes and no pods."""
         wait_for(lambda: not self._left(), SECONDS, "the service has seen the end of the test before")

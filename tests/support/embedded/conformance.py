@@ -9,9 +9,11 @@ Known differences between the embedded server and kube-apiserver, which no confo
 - A Binding without a node is invalid (422); kube-apiserver returns 500. The same holds for non-numeric resourceVersions, and
   for creating objects with a resourceVersion.
 - managedFields are not tracked: server-side apply never conflicts, and only removes fields that the same manager applied.
-- There is no authorization: a token is either valid or not.
+- RBAC does not prevent escalation, ClusterRoles are not aggregated, and of several Impersonate-Group headers the last counts.
+- matchConditions count as met, and ValidatingAdmissionPolicies have no effect: there is no CEL interpreter.
+- A review of a patch has UpdateOptions, one of a scale has the workload, and webhooks are not called for reviews of access.
 - Type errors in fields have another message, and quantities are not normalized (1000m stays 1000m).
-- Versions of a custom resource differ only in their name; webhooks, CEL rules and schema defaults have no effect.
+- Versions of a custom resource differ only in their name; conversion webhooks, CEL rules and schema defaults have no effect.
 - Resources without a controller stay as written: Services get no address, quotas count nothing.
 """
 

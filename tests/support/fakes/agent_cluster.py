@@ -67,3 +67,6 @@ class NodeApi:
 
     def observe_device(self, document: object) -> None:
         """Nothing."""
+
+    def observe_device_info(self, document: object) -> None:
+        """Nothing."""

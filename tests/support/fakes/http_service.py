@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from linkwise.broker.broker import Broker
+    from linkwise.serve.explanations.access import Access
 
 __all__ = ["Reply", "Served"]
 
@@ -56,12 +57,15 @@ class Served:
         synced: bool = True,
         token: str = "",
         limits: Limits | None = None,
+        access: Access | None = None,
     ) -> None:
         self.performer = performer or Recorder()
         self.service = Service(broker, self.performer, Counting(), leads, clock)
         self.service.synced = synced
         self.service.counting.registry.register(Gauges(self.service, dict, dict))
-        self._server = Server(application(self.service, self._waits_for, token=token), limits or Limits())
+        self._server = Server(
+            application(self.service, self._waits_for, token=token, access=access), limits or Limits()
+        )
         self._door = listen("127.0.0.1", 0)
         self.port: int = self._door.getsockname()[1]
         self._http = BlockingHttp(Origin("127.0.0.1", self.port), 100.0)

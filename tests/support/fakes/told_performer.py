@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Literal
 
-from linkwise.broker.effects import Event, Wake
+from linkwise.broker.effects import Condition, Event, RankTable, Record, Wake
 from linkwise.kube.perform.performer import Performer
 from linkwise.kube.settings import PerformSettings
 from support.fakes.scripted_api import FakeTime, Reply, ScriptedApi, play, until
@@ -40,7 +40,7 @@ class Told:
 
 
 def tell(
-    *rounds: Iterable[Wake | Event],
+    *rounds: Iterable[Wake | Event | Condition | RankTable | Record],
     scripts: dict[str, tuple[Reply, ...]] | None = None,
     settings: PerformSettings | None = None,
 ) -> Told:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from collections import Counter
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import pytest
+from support.stub_library import compiled
 
 if TYPE_CHECKING:
     from support.nvml_stub.machine import StubMachine
@@ -18,9 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Stub"]
 
 SOURCE: Final = Path(__file__).with_name("stub.c")
-CACHE: Final = Path(__file__).resolve().parents[3] / ".pytest_cache" / "nvml-stub"
 SONAME: Final = "libnvidia-ml.so.1"
-FLAGS: Final = ("-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread", f"-Wl,-soname,{SONAME}")
 
 
 class Stub:
@@ -32,7 +26,7 @@ class Stub:
 
     def __init__(self, folder: Path, *, old_driver: bool = False) -> None:
         """Compile the library unless it is in the cache; skip the test if there is no C compiler."""
-        self.library: Final = _compiled(("-DOLD_DRIVER",) if old_driver else ())
+        self.library: Final = compiled(SOURCE, SONAME, ("-DOLD_DRIVER",) if old_driver else ())
         self.config: Final = folder / "nvml.txt"
 
     @property
@@ -54,17 +48,3 @@ class Stub:
         """Number of calls by symbol since the first `write`."""
         record = self.config.with_name(f"{self.config.name}.calls")
         return Counter(record.read_text("ascii").split()) if record.exists() else Counter()
-
-
-def _compiled(options: tuple[str, ...]) -> Path:
-    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        pytest.skip("no C compiler: the stub of NVML can't be built (install gcc, or set CC)")
-    recipe = f"{SOURCE.read_text('utf-8')} {FLAGS} {options}"
-    library = CACHE / sha256(recipe.encode()).hexdigest()[:16] / SONAME
-    if not library.exists():
-        library.parent.mkdir(parents=True, exist_ok=True)
-        new = library.with_name(f"{SONAME}.{os.getpid()}")  # workers may compile it at the same time
-        subprocess.run([compiler, *FLAGS, *options, "-o", str(new), str(SOURCE)], check=True)
-        new.replace(library)
-    return library

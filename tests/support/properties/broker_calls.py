@@ -12,7 +12,7 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted
-from linkwise.explain.group import explain_group
+from linkwise.explain.group.group import explain_group
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explain_pod

@@ -8,14 +8,15 @@ from itertools import repeat
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from linkwise.broker import reservations
 from linkwise.broker.cluster.inventory import merge_inventory
 from linkwise.broker.cluster.pod_request import read_request
 from linkwise.broker.preemption import evictions
+from linkwise.broker.reservations import reservations
 from linkwise.broker.scheduling.bind import pick_on
 from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.broker.wake_ups import may_go
 from linkwise.broker.watch_events import PodDeleted
+from linkwise.dialects.groups.owners import OwnerRules
 from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.engine.index.node_index import choices
 from linkwise.engine.queue.scheduling_queue import UNOBSERVED_TIME
@@ -264,7 +265,7 @@ class Checks:
         state = state_of(self._world.broker)
         settings = state.settings
         for pod in state.cluster.pods.values():
-            read = read_request(pod, settings.policies, by_owner=settings.group.by_owner)
+            read = read_request(pod, settings.policies, by_owner=OwnerRules.of(settings.group))
             must(state.request(pod) == read, f"another request of {pod.name} is cached")
 
     def _nobody_waits_unseen(self) -> None:

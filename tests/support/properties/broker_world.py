@@ -46,7 +46,7 @@ class World:
     moves: ClassVar[Mapping[str, Move]] = {}
 
     def __init__(self, families: int, nodes: int, settings: PlacingSettings | None = None) -> None:
-        self.api = ModelApi()
+        self.api = self.new_api()
         self.settings: Final = settings
         self.broker = Broker(settings)
         self.now = 1e9
@@ -60,6 +60,10 @@ class World:
             count = 8 if family == "ring" else 2 + number % 3
             self.api.add(FakeNode(f"n{number}", family, count, inventory=number != 2 or family == "percent"))
         self.see(self.api.deliver_all())
+
+    def new_api(self) -> ModelApi:
+        """The API server of this world."""
+        return ModelApi()
 
     def step(self, move: str, a: int, b: int, c: int) -> None:
         """Make one move, and check everything."""

@@ -140,7 +140,7 @@ class GangWorld(GroupWorld):
         self.parked.pop(pod.uid, None)
         if f"pod/{pod.uid}" not in self.api.told:
             self.early[pod.uid] = self.now
-        if set(self._names()) <= set(names):
+        if set(self.names()) <= set(names):
             self.parked[pod.uid] = pod.version
         super().filter_pod(pod, [name for name in names if name not in self.left_out.get(pod.uid, ())] or names)
         if self.offered[pod.uid]:
@@ -261,10 +261,10 @@ class GangWorld(GroupWorld):
         as a whole.
         """
         self.see(self.api.deliver_all())
-        pods = self._active()[a % 3 :][:BURST] if self._names() else []  # or nobody is asked
+        pods = self._active()[a % 3 :][:BURST] if self.names() else []  # or nobody is asked
         planned, highest = {}, self._priority(pods)
         for pod in pods:
-            self.filter_pod(pod, self._names())
+            self.filter_pod(pod, self.names())
             planned[pod.uid] = self._by_plan(self._group(pod)).keys()
         offered = [pod for pod in pods if self.offered.get(pod.uid)]
         for place, pod in enumerate(reversed(offered) if b % 2 else offered):
@@ -289,7 +289,7 @@ class GangWorld(GroupWorld):
             self.api.change(name, inventory=True)
         self._come_to_rest(bind=False)
         pod = one_of([pod for pod in self._active() if self._group(pod)], a)
-        if pod is None or not self._names():
+        if pod is None or not self.names():
             return
         key = self._group(pod)
         self._try(pod)
@@ -328,7 +328,7 @@ class GangWorld(GroupWorld):
             self.parked = {uid: version for uid, version in self.parked.items() if self.broker.group_of(uid)}
             self.checks.reopened.clear()
         stuck = 0
-        for _ in range(2 * PATIENCE if self._names() else 0):
+        for _ in range(2 * PATIENCE if self.names() else 0):
             while self.evicts:
                 self.evict(0, 1, 0)
             self._land_all()
@@ -340,12 +340,16 @@ class GangWorld(GroupWorld):
                     self._try(pod)
                     self.take(self.broker.step(self.now, 1000))
             due = self.broker.next_deadline()
-            if not tried and not self.flights and not self.evicts:
+            if not tried and not self.flights and not self.evicts and self.is_quiet():
                 if due is None or due > self.now + LONGEST or not bind:
                     return
                 self.now, stuck = max(self.now, due) + 0.001, 0
             stuck += 1
             must(stuck < PATIENCE, f"{[pod.uid for pod in tried]} are tried again and again")
+
+    def is_quiet(self) -> bool:
+        """Whether nothing else is to be written."""
+        return True
 
     def _active(self) -> list[PodView]:
         """Pods that a scheduler would try now."""
@@ -355,14 +359,9 @@ class GangWorld(GroupWorld):
             if not pod.deleting and not pod.gates and self.parked.get(pod.uid) != pod.version
         ]
 
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
+        """Nodes that are there."""
         return [name for name in self.api.boxes if name not in self.api.gone]
-
-    def _land_all(self) -> None:
-        for flight in list(self.flights):
-            if flight.landed is None:
-                flight.landed = self.api.bind(flight.bound)
-            self.learn(flight)
 
     def restart(self, a: int, b: int, c: int) -> None:
         """The same; whoever waits is woken by the new broker, or tried for the first time by it."""

@@ -12,7 +12,7 @@ from linkwise.broker.groups.stale_gangs import has_begun
 from linkwise.broker.groups.what_if import WhatIf
 from linkwise.broker.records.stages import BackingOff, Planning, Reserved, Unschedulable, Waiting, deadline_of
 from linkwise.dialects.linkwise.group_plan import recorded_plans
-from linkwise.explain.group import explain_group
+from linkwise.explain.group.group import explain_group
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.testing.cluster import binds

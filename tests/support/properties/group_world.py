@@ -31,6 +31,7 @@ SETTINGS: Final = (
     GroupSettings(steps=3),
     GroupSettings(models="any", steps=1, order="seed"),
     GroupSettings(evict_half_bound=True, by_owner=True, hold=10.0, longest_hold=10.0),
+    GroupSettings(owners={"*": "gang"}, steps=3),
     GroupSettings(evict_half_bound=True, steps=3, hold=10.0, longest_hold=20.0),
 )
 LONG: Final = 700.0  # seconds; longer than any plan holds and any group rests
@@ -149,10 +150,7 @@ class GroupWorld(World):
         for _ in range(ROUNDS):
             while self.evicts:
                 self.evict(0, 1, 0)
-            for flight in list(self.flights):
-                if flight.landed is None:
-                    flight.landed = self.api.bind(flight.bound)
-                self.learn(flight)
+            self._land_all()
             self.see(self.api.deliver_all())
             self.now += LONG
             self.take(self.broker.step(self.now, 1000))
@@ -162,8 +160,16 @@ class GroupWorld(World):
                 if not pod.deleting and not pod.gates and not self.api.pods[pod.uid].node:
                     self._try(pod)
                     self.take(self.broker.step(self.now, 1000))
+        self._land_all()
         self.see(self.api.deliver_all())
         self.checks.settled()
+
+    def _land_all(self) -> None:
+        """All that is under way to the API server arrives."""
+        for flight in list(self.flights):
+            if flight.landed is None:
+                flight.landed = self.api.bind(flight.bound)
+            self.learn(flight)
 
 
 def _own(pod: PodView) -> dict[str, str]:

@@ -18,6 +18,7 @@ from linkwise.model.views import (
     NodeTerm,
     NodeView,
     Owner,
+    PodCondition,
     PodTerm,
     PodView,
     Requirement,
@@ -100,7 +101,7 @@ def _uses(draw: st.DrawFn, mode: Mode, memory: int) -> Use:
         return Use(whole=True)
     # Records may say that more is taken than there is.
     share, core = draw(st.integers(0, memory + 2)), draw(st.integers(0, 120))
-    return Use(share, core, namespaces=frozenset(draw(st.sets(_NAMESPACES, min_size=1))))
+    return Use(share, core, domains=frozenset(draw(st.sets(_NAMESPACES, min_size=1))))
 
 
 def _matrices(draw: st.DrawFn, count: int) -> tuple[tuple[tuple[Link, ...], ...], tuple[tuple[float, ...], ...]]:
@@ -200,6 +201,7 @@ def pod_views(draw: st.DrawFn) -> PodView:
         stopped=stopped,
         nominated=draw(WORDS),
         begun=stopped or draw(st.booleans()),
+        condition=draw(st.one_of(st.none(), st.builds(PodCondition, st.booleans(), WORDS, WORDS, TIMES))),
     )
 
 

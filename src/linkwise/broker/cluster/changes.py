@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from linkwise.engine.access import AccessRules
     from linkwise.engine.drift import Drift
     from linkwise.model.inventory import NodeInventory
     from linkwise.model.verdict import Grant
@@ -55,6 +56,10 @@ class Changes:
     """nodes that gained capacity for groups, and how many changes of nodes the index had counted then"""
     reopened: bool = False
     """whether a node changed so that it may accept more pods"""
+    overwritten: dict[str, Grant] = field(default_factory=dict)
+    """pods whose record differs from what was booked for them, with the booking: events follow"""
+    access: AccessRules | None = None
+    """the access rules before policies or labels of namespaces changed; None if they did not"""
 
     def take_pod_groups(self) -> list[str]:
         """Take the names of changed PodGroups out, in order."""
@@ -67,7 +72,13 @@ class Changes:
         changed, self.network = self.network, False
         return changed
 
+    def take_access(self) -> AccessRules | None:
+        """Take the earlier access rules out."""
+        before, self.access = self.access, None
+        return before
+
     def forget_events(self) -> None:
         """Drop what would only lead to events, for a restored state: nothing of it is new."""
         self.inventories.clear()
         self.drift.clear()
+        self.overwritten.clear()

@@ -17,17 +17,21 @@ from linkwise.broker.cluster.pod_request import RequestCache, asks_for_devices
 from linkwise.broker.cluster.pods import Pods, holds_devices
 from linkwise.broker.cluster.recorded_grants import elsewhere, mismatch, unrecorded_grant
 from linkwise.broker.cluster.resource_claims import ResourceClaims
+from linkwise.broker.volcano.scope import is_volcano
 from linkwise.dialects.dialect import where_pod
+from linkwise.dialects.groups.owners import OwnerRules
+from linkwise.dialects.linkwise.accelerator_policy import subject_of
 from linkwise.dialects.registry import held_by
 from linkwise.engine.drift import Drift
 from linkwise.engine.index.node_index import Index
 from linkwise.engine.ledger import Entry, Ledger
 from linkwise.engine.usage import gained_capacity, node_of, resolved, usage_of
+from linkwise.model.access_policy import COMMON, Subject
 from linkwise.model.inventory import NodeInventory
 from linkwise.model.verdict import Grant, Offer, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from linkwise.broker.cluster.cluster_objects import Parse
     from linkwise.broker.cluster.node_objects import MissingInventory
@@ -48,7 +52,8 @@ class Cluster:
 
     def __init__(self, settings: PlacingSettings, parse: Parse) -> None:
         self.settings: Final = settings
-        self.requests: Final = RequestCache(settings.policies, by_owner=settings.group.by_owner)
+        self.by_owner: Final = OwnerRules.of(settings.group)
+        self.requests: Final = RequestCache(settings.policies, by_owner=self.by_owner)
         self.changes: Final = Changes()
         self.known: Final = Pods()
         self.nodes: dict[str, NodeView] = {}
@@ -67,6 +72,11 @@ class Cluster:
         self._changed: dict[str, Grant] = {}
         """records of bound pods that were changed after they were first observed"""
         self._moved: dict[str, Drift] = {}
+        self.unwritten: Final[dict[str, None]] = {}
+        """pods that Volcano bound and whose record is not observed: it is ours to choose their devices and to write them"""
+        self.find_pod: Callable[[str], PodView | None] = self.pods.get
+        """a pod by UID; the state sets it, which also knows pods that were only asked about"""
+        self.follow_sharing()
 
     @property
     def pods(self) -> Mapping[str, PodView]:
@@ -141,6 +151,27 @@ class Cluster:
         known = self.pods.get(uid)
         return uid in self.known.gone or (known is not None and bool(known.node))
 
+    def follow_sharing(self) -> None:
+        """Let the ledger derive sharing domains if they are not simply the namespaces."""
+        derived = self.settings.share.within == "any" or self.shared.access.governs_sharing
+        self.ledger.sharing_of = self._sharing_of_entry if derived else None
+
+    def sharing_of(self, pod: PodView) -> str:
+        """Return the sharing domain of a pod; empty if it is its namespace."""
+        return self._sharing(subject_of(pod)) if self.ledger.sharing_of else ""
+
+    def _sharing_of_entry(self, entry: Entry) -> str:
+        pod = self.find_pod(entry.pod.partition("/")[0])
+        return self._sharing(subject_of(pod) if pod else Subject(entry.namespace))
+
+    def _sharing(self, subject: Subject) -> str:
+        rules = self.shared.access
+        rule = rules.rule(subject) if rules.governs_sharing else None
+        domain = rule.domain if rule else ""
+        # rule 002.segregate: without a policy, pods share within a namespace or with any, by a setting.
+        domain = domain or (COMMON if self.settings.share.within == "any" else "")
+        return "" if domain == subject.namespace else domain
+
     def load(self, node: str) -> Load:
         """Return what the pods of a node use apart from devices, including pods being bound to it."""
         return self.known.load(node, [entry.pod for entry in self.ledger.on(node)])
@@ -160,6 +191,7 @@ class Cluster:
         self.unready = {view.name for view in snapshot.nodes if not view.ready}
         self.objects.restore(snapshot.objects, missing)
         self.shared.restore(snapshot.shared)
+        self.follow_sharing()
         self.claims.restore(snapshot.shared)
         for view in snapshot.nodes:
             self.shared.labels_changed(view.name, view.labels)
@@ -243,7 +275,7 @@ class Cluster:
         self._note_drift(name, (*usage.drift, *known))
         before, after = self.index.nodes.get(name), node_of(inventory, usage)
         if before == after and not merged:
-            return False  # what is held is held in another way, which is nothing to whoever looks for room
+            return False  # what is held is held in another way, which does not matter for free devices
         self.index.put(after, inventory.words)
         return gained_capacity(before, after)
 
@@ -295,6 +327,7 @@ class Cluster:
     def _let_go(self, uid: str) -> None:
         self.ledger.release(uid)
         self.problems.pop(uid, None)
+        self.unwritten.pop(uid, None)
         self._changed.pop(uid, None)
         self._moved.pop(uid, None)
 
@@ -302,14 +335,22 @@ class Cluster:
         """Enter a bound pod by its record; later changes of the record are ignored."""
         grant, request = self._read(view)
         known = self.ledger.get(view.uid)
+        if is_volcano(self.settings, view):
+            self._note_unwritten(view, grant, request)
         if known and known.state in _OBSERVED and not known.unrecorded_ask:
-            self._compare(known, grant)
+            if grant or view.uid not in self.unwritten:
+                self._compare(known, grant)
             entry = known
+        elif grant is None and known and view.uid in self.unwritten and self._is_reserved(known, view):
+            # rule 003.allocate: Volcano's bind has no devices; they are those that were booked when it allocated the node.
+            entry = Entry(known.grant, "ASSIGNED", view.namespace, view.created, decision=known.decision)
         elif grant is None and (request is None or request.ask is None):
             return
         else:
             if known and known.state != "OFFERED" and known.node != view.node:
                 self._moved[view.uid] = elsewhere(view.uid, view.node, known.node)
+            elif grant and known and known.booked and _claim(grant) != _claim(known.grant):
+                self.changes.overwritten[view.uid] = known.grant
             ask = request.ask if request else None
             entry = Entry(grant or unrecorded_grant(view, request), "ASSIGNED", view.namespace, view.created, ask)
         same = (
@@ -319,6 +360,22 @@ class Cluster:
         )
         if not same or view.deleting:
             self.ledger.observe(entry, deleting=view.deleting)
+
+    def _note_unwritten(self, view: PodView, grant: Grant | None, request: PodRequest | None) -> None:
+        """Note a bound pod without a record; one whose containers have started has devices that are not for us to choose."""
+        if grant:
+            self.unwritten.pop(view.uid, None)
+        elif request and request.ask and not request.claimed and not (view.begun or view.deleting):
+            self.unwritten[view.uid] = None
+        elif (known := self.ledger.get(view.uid)) is None or known.unrecorded_ask:
+            self.unwritten.pop(view.uid, None)
+
+    def _is_reserved(self, known: Entry, view: PodView) -> bool:
+        """Whether the devices of an entry are the pod's own on the node that it was bound to."""
+        if known.node != view.node or not (known.booked or known.state == "PLANNED"):
+            return False
+        inventory = self.inventories.get(known.node)
+        return not self.ledger.has_conflict(known, inventory.allocations if inventory else ())
 
     def _compare(self, known: Entry, grant: Grant | None) -> None:
         """Note a changed record of a bound pod."""
@@ -332,7 +389,7 @@ class Cluster:
     def _read(self, view: PodView) -> tuple[Grant | None, PodRequest | None]:
         """Return the recorded grant of a bound pod, or its request if it has no record that matches it."""
         held = held_by(view)
-        grant = held.grant if held.grant and held.grant.offer.parts else None  # a record of nothing tells nothing
+        grant = held.grant if held.grant and held.grant.offer.parts else None  # an empty record holds no information
         problems = held.problems
         ask = self.requests.ask_of(view) if grant else None
         if grant and ask and (wrong := mismatch(ask, grant)):

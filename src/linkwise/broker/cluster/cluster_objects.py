@@ -1,4 +1,4 @@
-"""Cluster-wide objects: PodGroups, disruption budgets, and objects that describe the network topology."""
+"""Cluster-wide objects: PodGroups, disruption budgets, access policies, and objects that describe the network topology."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from linkwise.dialects.groups.network_topology import LADDERS, ladder_of
 from linkwise.dialects.groups.pod_group_objects import (
     KINDS,
     gang_name,
+    pod_group_kind,
     pod_group_of,
     points_to_pod_group,
     with_pod_group,
 )
+from linkwise.dialects.linkwise.accelerator_policy import NAMESPACE, POLICY, labels_of, policy_of
+from linkwise.engine.access import NO_RULES, AccessRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from linkwise.dialects.groups.hyper_nodes import HyperNode, Tiers
     from linkwise.dialects.groups.network_topology import Ladder
     from linkwise.dialects.groups.pod_group_objects import PodGroup
+    from linkwise.model.access_policy import AcceleratorPolicy
     from linkwise.model.ask import Group
     from linkwise.model.disruption_budget import DisruptionBudget
     from linkwise.model.verdict import Problem
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["READ", "ClusterObjects", "Parse", "document_of"]
 
-READ: Final = (*KINDS.values(), *LADDERS, HYPER_NODE, BUDGET)
+READ: Final = (*KINDS.values(), *LADDERS, HYPER_NODE, BUDGET, POLICY, NAMESPACE)
 """supported kinds"""
 _POD_GROUPS: Final = frozenset(KINDS.values())
 _NETWORK: Final = frozenset({*LADDERS, HYPER_NODE})
@@ -64,6 +68,10 @@ class ClusterObjects:
         self.ladders: dict[tuple[str, str], Ladder] = {}
         self.budgets: dict[str, DisruptionBudget] = {}
         """by namespace and name"""
+        self.access: AccessRules = NO_RULES
+        """what AcceleratorPolicies permit"""
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        """labels of namespaces"""
         self._pod_groups: dict[tuple[str, str], PodGroup] = {}
         self._hyper_nodes: dict[str, HyperNode] = {}
         self._tiers: Tiers | None = None
@@ -78,6 +86,8 @@ class ClusterObjects:
         known = name in self.documents.get(kind, {})
         self._drop(kind, name)
         found = None if document is None or kind not in READ else document_of(document)
+        if found is not None and kind == NAMESPACE:
+            found = {"metadata": {"name": name, "labels": labels_of(found)}}  # nothing else of it is needed
         if found is not None:
             self.documents.setdefault(kind, {})[name] = found
         if kind in _POD_GROUPS:
@@ -90,6 +100,10 @@ class ClusterObjects:
             self._see_hyper_node(name, found)
         elif kind == BUDGET:
             self._see_budget(name, found)
+        elif kind == POLICY:
+            self._see_policy(name, found)
+        elif kind == NAMESPACE:
+            self._see_namespace(name, found)
 
     def restore(self, objects: Mapping[str, Mapping[str, Mapping[str, object]]]) -> None:
         """Restore a snapshot, without noting changes."""
@@ -98,16 +112,18 @@ class ClusterObjects:
                 self.see(kind, name, document)
         self._changes.take_pod_groups()
         self._changes.take_network()
+        self._changes.take_access()
 
     def completed(self, pod: PodView, group: Group) -> Group:
         """Return the group completed from its PodGroup."""
-        kind = KINDS.get(group.source)
-        found = self._pod_groups.get((kind, gang_name(pod, group))) if kind and self._pod_groups else None
+        found = None
+        if self._pod_groups and (kind := pod_group_kind(pod, group)):
+            found = self._pod_groups.get((kind, gang_name(pod, group)))
         return with_pod_group(group, found) if found else group
 
     def missing_pod_group(self, pod: PodView, group: Group) -> str:
         """Return the name of the PodGroup that a pod points to and that is not observed; empty if there is none."""
-        kind, name = KINDS.get(group.source), gang_name(pod, group) if points_to_pod_group(pod, group) else ""
+        kind, name = pod_group_kind(pod, group), gang_name(pod, group) if points_to_pod_group(pod, group) else ""
         return name if kind and name and name not in self.documents.get(kind, {}) else ""
 
     @property
@@ -117,7 +133,7 @@ class ClusterObjects:
 
     def wrong_for(self, pod: PodView, group: Group) -> list[Problem]:
         """Return problems of objects that the group depends on: its PodGroup, and the network if it has requirements there."""
-        own = (KINDS.get(group.source, ""), gang_name(pod, group))
+        own = (pod_group_kind(pod, group), gang_name(pod, group))
         wanted = [key for key in sorted(self.problems) if key == own or (group.network and key[0] in _NETWORK)]
         labels = [label_problem(self._invalid_labels)] if group.network and self._invalid_labels else []
         return [*(problem for key in wanted for problem in self.problems[key]), *labels]
@@ -201,6 +217,27 @@ class ClusterObjects:
         if budget:
             self.budgets[name] = budget
         self._note(BUDGET, name, problems)
+
+    def _see_policy(self, name: str, document: Mapping[str, object] | None) -> None:
+        before = self.access.policies.get(name)
+        policy, problems = policy_of(name, document) if document is not None else (None, ())
+        self._note(POLICY, name, problems)
+        if policy != before:
+            others = {key: known for key, known in self.access.policies.items() if key != name}
+            self._renew_access({**others, name: policy} if policy else others)
+
+    def _see_namespace(self, name: str, document: Mapping[str, object] | None) -> None:
+        before = self.namespaces.pop(name, None)
+        if document is not None:
+            self.namespaces[name] = labels_of(document)
+        if self.access.by_labels and before != self.namespaces.get(name):
+            self._renew_access(self.access.policies)
+
+    def _renew_access(self, policies: Mapping[str, AcceleratorPolicy]) -> None:
+        """Replace the rules; `reconcile` derives what follows from the difference."""
+        if self._changes.access is None:
+            self._changes.access = self.access
+        self.access = AccessRules(policies, self.namespaces)
 
     def _note(self, kind: str, name: str, problems: tuple[Problem, ...]) -> None:
         if problems:

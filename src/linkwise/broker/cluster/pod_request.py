@@ -10,7 +10,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.dialect import DefaultPolicies, where_pod
-from linkwise.dialects.groups.membership import group_of, may_have_group, owner_group
+from linkwise.dialects.groups.membership import group_by_owner, group_of, may_have_group
+from linkwise.dialects.groups.owners import OwnerRules, counts_every_pod
 from linkwise.dialects.linkwise.dialect import POLICY, policy_of as annotated_policy
 from linkwise.dialects.registry import BY_NAME, DIALECTS, owners, understand
 from linkwise.model.ask import Ask, ContainerAsk
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ANNOTATION_BYTES",
     "LONGEST",
+    "NO_OWNERS",
     "RESERVED_BYTES",
     "TEMPLATES",
     "PodRequest",
@@ -58,12 +60,15 @@ class PodRequest:
         return None if self.ask else next((problem for problem in self.problems if owners(problem.key)), None)
 
 
-def read_request(pod: PodView, by_resource: Mapping[str, str], *, by_owner: bool = False) -> PodRequest:
+NO_OWNERS: Final = OwnerRules()
+
+
+def read_request(pod: PodView, by_resource: Mapping[str, str], *, by_owner: OwnerRules = NO_OWNERS) -> PodRequest:
     """Read the request of a pod; `by_resource` and `by_owner` are the administrator's choice of policies and groups."""
     declared = understand(pod)
     if declared.ask and (oversized := _oversized(pod, declared.ask)):
         return PodRequest(declared.dialect, None, "", declared.group, (*declared.problems, oversized))
-    group = group_said(pod, by_owner=True)[0] if by_owner else declared.group
+    group = group_said(pod, by_owner=by_owner)[0] if by_owner else declared.group
     if declared.ask is None:
         return PodRequest(declared.dialect, None, "", group, declared.problems)
     policy, wrong = policy_of(pod, declared.dialect, declared.ask, in_group=group is not None, by_resource=by_resource)
@@ -73,11 +78,14 @@ def read_request(pod: PodView, by_resource: Mapping[str, str], *, by_owner: bool
     return PodRequest(declared.dialect, declared.ask, policy, group, problems, claimed)
 
 
-def group_said(pod: PodView, *, by_owner: bool) -> tuple[Group | None, tuple[Problem, ...]]:
-    """Return the group of a pod and its problems; with `by_owner`, the owner of a pod that declares none."""
+def group_said(pod: PodView, *, by_owner: OwnerRules) -> tuple[Group | None, tuple[Problem, ...]]:
+    """Return the group of a pod and its problems: the one that it declares, otherwise that of its owner by the rules."""
     if may_have_group(pod):
         return group_of(pod)
-    return (owner_group(pod), ()) if by_owner and pod.owner and asks_for_devices(pod) else (None, ())
+    mode = by_owner.mode(pod.namespace) if by_owner and pod.owner else "none"
+    if mode == "none" or not (asks_for_devices(pod) or counts_every_pod(pod)):
+        return None, ()
+    return group_by_owner(pod, mode)
 
 
 def asks_for_devices(pod: PodView) -> bool:
@@ -139,11 +147,13 @@ class RequestCache:
 
     Args:
         by_resource: the administrator's choice of policies.
-        by_owner: whether pods of one owner form a group without declaring one.
+        by_owner: where pods of one owner form a group without declaring one.
         most: limit of cached templates.
     """
 
-    def __init__(self, by_resource: Mapping[str, str], *, by_owner: bool, most: int = TEMPLATES) -> None:
+    def __init__(
+        self, by_resource: Mapping[str, str], *, by_owner: OwnerRules = NO_OWNERS, most: int = TEMPLATES
+    ) -> None:
         self._by_resource = by_resource
         self._by_owner = by_owner
         self._most = most

@@ -26,7 +26,7 @@ def usage_of_entry(inventory: NodeInventory, entry: Entry) -> Usage:
     if inventory.by_claims:
         claimed = inventory.allocations.get(entry.pod, ())
         wanted = entry.unrecorded_ask.devices if entry.unrecorded_ask else len(entry.grant.offer.devices)
-        use = Use(whole=True, namespaces=frozenset({entry.namespace}))
+        use = Use(whole=True, domains=frozenset({entry.domain}))
         return Usage(dict.fromkeys(claimed, use), max(0, wanted - len(claimed)))
     if entry.pod not in inventory.allocations and entry.unrecorded_ask is None:
         known = {device.id for device in inventory.devices}
@@ -42,7 +42,7 @@ def _used(entry: Entry) -> dict[str, Use]:
         for device in part.devices:
             use = used.get(device, FREE)
             whole = use.whole or is_whole(part)
-            used[device] = Use(use.share + part.share, use.core + part.core, whole, frozenset({entry.namespace}))
+            used[device] = Use(use.share + part.share, use.core + part.core, whole, frozenset({entry.domain}))
     return used
 
 

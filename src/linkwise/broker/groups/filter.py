@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from linkwise.broker.answers import FilterAnswer
 from linkwise.broker.groups.bundles import bundle
-from linkwise.broker.groups.lifecycle import answer_now, back_off, resume
+from linkwise.broker.groups.gates import is_being_steered, was_steered
+from linkwise.broker.groups.lifecycle import answer_now, replan, resume
+from linkwise.broker.groups.native_domains import (
+    domain_level,
+    is_other_domain,
+    note_other_domain,
+    note_planned_domain,
+    within_offered,
+)
 from linkwise.broker.groups.planning import begin, plan_now, requested_of
 from linkwise.broker.groups.priority import trial_plan
 from linkwise.broker.groups.readiness import may_start_alone, pending_reason
@@ -20,7 +28,7 @@ from linkwise.engine.reasons.catalog import short_refusal
 from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from linkwise.broker.records.members import GroupView
     from linkwise.broker.records.stages import Limits
@@ -36,16 +44,15 @@ _PLANNING = Reason("001.members", kind="planning")
 _UNOBSERVED = Reason("001.members", kind="missing")
 _PLANNED_WITHOUT_SUCCESS = {"short", "never", "left out"}
 """kinds of refusals that result from planning"""
-FEW_REPLANS: Final = 8
-"""how often a plan is made again for nodes that the scheduler left out, beside twice per member"""
 
 
-def filter_member(
-    state: State, pod: PodView, names: Sequence[str], now: float, *, keep: bool = True
+def filter_member(  # noqa: PLR0913 - two switches for schedulers that ask in other ways
+    state: State, pod: PodView, names: Sequence[str], now: float, *, keep: bool = True, one_by_one: bool = False
 ) -> FilterAnswer | None:
     """Return the planned node, or a refusal; None if the pod is placed alone.
 
-    Without `keep` nothing is reserved or remembered.
+    Without `keep` nothing is reserved or remembered. `one_by_one` is for a scheduler that asks about one node after the
+    other: a planned node that is not named is no reason to plan again.
     """
     if keep and is_unobserved_member(state, pod):
         return _refuse(state, pod, names, _UNOBSERVED)
@@ -56,51 +63,71 @@ def filter_member(
         return _dry_answer(state, view, pod, names, now)
     record = state.groups[view.key]
     record.answers[pod.uid] = Answer(Idle)  # its earlier answers do not count any more
-    _prepare_plan(state, view, pod, names, now)
+    steering = _prepare_plan(state, view, pod, names, now, one_by_one=one_by_one)
     answer = _answer(state, view.key, pod, names)
-    record.answers[pod.uid] = answer_now(state, record, pod)
+    if not steering:  # or it is woken when the plan is on all members
+        record.answers[pod.uid] = answer_now(state, record, pod)
     return answer
 
 
-def _prepare_plan(state: State, view: GroupView, pod: PodView, names: Sequence[str], now: float) -> None:
-    """Plan the group of a member that is tried, unless its stage has the answer already."""
+def _prepare_plan(  # noqa: PLR0913 - the arguments of `filter_member`, and the group
+    state: State, view: GroupView, pod: PodView, names: Sequence[str], now: float, *, one_by_one: bool
+) -> bool:
+    """Plan the group of a member that is tried, unless its stage has the answer already.
+
+    Return whether the planned node is not named and the plan is still being written on the members.
+    """
     key = view.key
+    # With a single name, kube-scheduler tries the nominated node first; if that fails, it asks again with all names.
+    nominated = one_by_one or (len(names) == 1 and names[0] == pod.nominated)
     match state.groups.stage(key):
         case Unschedulable(requested=requested, until=until, limits=limits):
             views, known = bundle(state, key), limits.allowed.get(pod.uid)
-            if known is not None and known != frozenset(names):
-                _replan(state, views, _limited(limits, pod.uid, names), now)
+            if known is not None and known != frozenset(names) and not nominated:
+                everywhere = known.union(names) if domain_level(view.group) else frozenset(names)
+                if everywhere != known:
+                    replan(state, views, _limited(limits, pod.uid, everywhere), now)
             elif requested != requested_of(views) or is_over(until, now, state.settings.group.window):
                 begin(state, views, limits)
         case Idle() | Waiting():
             # rule 001.members: all members that are not bound are planned when the first is tried.
             resume(state, key, now)
     plan_now(state, key, now)
-    stage = state.groups.plan_of(key)
+    steering = _fit_to_names(state, view, pod, () if nominated else names, now)
+    plan_now(state, key, now)
+    return steering
+
+
+def _fit_to_names(state: State, view: GroupView, pod: PodView, names: Sequence[str], now: float) -> bool:
+    """Plan again if the plan has no place for a member, or one that the scheduler does not name; without names, any will do.
+
+    Return whether the planned node is not named because the plan is still being written on the members.
+    """
+    key, stage = view.key, state.groups.plan_of(view.key)
     if stage is None or state.request(pod).ask is None or pod.uid in stage.plan.missing:
-        return
+        return False
     # rule 001.siblings: later members take their part of the plan without planning again.
     placement = stage.plan.placements.get(pod.uid)
     if placement is None:
         begin(state, bundle(state, key), stage.limits)  # it joined the group after it was planned
-    elif names and placement.node not in names:
+    elif placement.node in names:
+        if domain_level(view.group):
+            note_planned_domain(state, key, now)
+    elif is_other_domain(state, view.group, placement.node, names):
+        if note_other_domain(state, key, pod.uid, names, now):
+            replan(state, bundle(state, key), within_offered(stage.limits), now)
+    elif is_being_steered(state.groups[key]) and was_steered(state.groups[key], pod):
+        return bool(names)  # the node may be full of members that are still nominated by an earlier plan
+    elif names:
         # The scheduler names all nodes that pass its own filters: for volumes or topology spread, which are not known
         # here, this one did not. The same may be true of the other members, each of which is planned again then.
-        _replan(state, bundle(state, key), _limited(stage.limits, pod.uid, names), now)
-    plan_now(state, key, now)
+        replan(state, bundle(state, key), _limited(stage.limits, pod.uid, names), now)
+    return False
 
 
-def _limited(limits: Limits, uid: str, names: Sequence[str]) -> Limits:
+def _limited(limits: Limits, uid: str, names: Iterable[str]) -> Limits:
     """Return the limits with a member on one of these nodes."""
-    return replace(limits, allowed={**limits.allowed, uid: frozenset(names)}, replans=limits.replans + 1)
-
-
-def _replan(state: State, views: Sequence[GroupView], limits: Limits, now: float) -> None:
-    """Plan again within other limits, or back off if that was done too often."""
-    if limits.replans > FEW_REPLANS + 2 * sum(len(view.waiting) for view in views):
-        back_off(state, views[0].key, Reason("001.hold", kind="unstable"), now)
-    else:
-        begin(state, views, limits)
+    return replace(limits, allowed={**limits.allowed, uid: frozenset(names)})
 
 
 def _answer(state: State, key: str, pod: PodView, names: Sequence[str]) -> FilterAnswer | None:

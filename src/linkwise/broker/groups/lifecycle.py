@@ -10,8 +10,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
+from linkwise.broker.access.enforcement import group_reason, refused_on
 from linkwise.broker.effects import Event, Wake
 from linkwise.broker.groups.bundles import bundle, bundle_keys
+from linkwise.broker.groups.gates import awaits_plan, is_being_steered, steer_members, was_steered
+from linkwise.broker.groups.native_domains import within_offered
 from linkwise.broker.groups.notices import group_warnings
 from linkwise.broker.groups.planning import begin, capacity_gained, requested_of
 from linkwise.broker.groups.readiness import may_start_alone, pending_reason, waits_until
@@ -29,16 +32,20 @@ from linkwise.broker.groups.reservations import (
 from linkwise.broker.groups.stale_gangs import evictions, note_stale_gangs, stale_gang
 from linkwise.broker.records.groups import Answer
 from linkwise.broker.records.stages import STAGES, BackingOff, Idle, Planning, Reserved, Unschedulable, Waiting
+from linkwise.broker.volcano.pins import describe_pod_group, pinned_node
+from linkwise.broker.volcano.scope import is_volcano
 from linkwise.broker.wake_ups import flush
+from linkwise.engine.reasons.catalog import refusal
 from linkwise.engine.reasons.phrases import count_text, is_or_are
 from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from linkwise.broker.effects import Bind
     from linkwise.broker.records.groups import GroupRecord
     from linkwise.broker.records.members import GroupView
+    from linkwise.broker.records.stages import Limits
     from linkwise.broker.state import State
     from linkwise.engine.ledger import Entry
     from linkwise.model.views import NodeView, PodView
@@ -51,6 +58,7 @@ __all__ = [
     "node_changed",
     "prepare_groups",
     "reconcile_groups",
+    "replan",
     "resume",
     "wake_members",
 ]
@@ -61,6 +69,8 @@ LONGEST_BACKOFF: Final = 1.25 * MAX_BACKOFF
 """with jitter"""
 MAX_REFUSED_BINDS: Final = 3
 """binds of a member to its planned node that are refused before the node is avoided"""
+FEW_REPLANS: Final = 8
+"""how often a plan is made again for nodes that the scheduler left out, beside twice per member"""
 RETRY: Final = Answer(retry=True)
 _EXPIRED: Final = Reason("001.hold", kind="resting")
 
@@ -95,7 +105,7 @@ def reconcile_groups(state: State, gained: Iterable[str], now: float) -> None:
         capacity_gained(state, more, anywhere=anywhere)
     if reviewed or changes.invalid_groups:
         state.outbox.add(group_warnings(state, reviewed))
-    wake_members(state)
+    wake_members(state, now)
 
 
 def node_changed(state: State, view: NodeView) -> None:
@@ -140,9 +150,12 @@ def _review(state: State, key: str, nodes: set[str] | None, now: float) -> None:
         case BackingOff(until=until):
             if is_over(until, now, LONGEST_BACKOFF):
                 move(state, key, "retry", Idle())
+                view = state.groups.view(key)
+                if view and any(awaits_plan(state, view, pod) for pod in view.waiting):
+                    resume(state, key, now)  # its scheduler does not ask
         case Idle():
             view = state.groups.view(key)
-            if view and any(_was_refused(state, record, pod) for pod in view.waiting):
+            if view and any(_was_refused(state, record, view, pod) for pod in view.waiting):
                 resume(state, key, now)
         case _:
             resume(state, key, now)
@@ -159,8 +172,11 @@ def resume(state: State, key: str, now: float) -> None:
     if record.since is None:
         record.since = now
     if reason := pending_reason(state, view, now):
-        move(state, key, "wait", Waiting(reason, waits_until(state, view, reason)))
+        record.complete = None
+        move(state, key, "wait", Waiting(reason, waits_until(state, view, reason, now)))
         return
+    if record.complete is None:
+        record.complete = now
     requested = requested_of(views)
     match record.stage:
         case Planning(run=run) if run.requested == requested:
@@ -171,15 +187,21 @@ def resume(state: State, key: str, now: float) -> None:
 
 
 def was_tried(state: State, view: GroupView) -> bool:
-    """Return whether the scheduler asked for a pending member, as a member or before it was one."""
-    answers = state.groups[view.key].answers
-    return any(pod.uid in answers or pod.uid in state.queue for pod in view.waiting)
+    """Return whether the scheduler asked for a pending member, as a member or before it was one.
+
+    It does not ask for one with our gate, and need not have asked yet for one whose gate was removed.
+    """
+    record = state.groups[view.key]
+    return any(
+        pod.uid in record.answers or pod.uid in state.queue or awaits_plan(state, view, pod) or was_steered(record, pod)
+        for pod in view.waiting
+    )
 
 
-def _was_refused(state: State, record: GroupRecord, pod: PodView) -> bool:
-    """Return whether a pending member was refused or lost its place, and was not woken since."""
+def _was_refused(state: State, record: GroupRecord, view: GroupView, pod: PodView) -> bool:
+    """Return whether a pending member was refused or lost its place, and was not woken since; or has our gate."""
     last = record.answers.get(pod.uid)
-    return not last.retry if last else pod.uid in state.queue
+    return (not last.retry if last else pod.uid in state.queue) or awaits_plan(state, view, pod)
 
 
 def _review_plan(state: State, key: str, stage: Reserved, nodes: set[str] | None, now: float) -> None:
@@ -199,22 +221,45 @@ def _review_plan(state: State, key: str, stage: Reserved, nodes: set[str] | None
     available = shares_are_reserved(state, key)
     waiting = {pod.uid for pod in view.waiting} & stage.plan.placements.keys()
     if not any(uid in waiting or not state.cluster.is_settled(uid) for uid in stage.plan.placements):
-        _finish_plan(state, view, now)
+        if stage.expires <= now or not _any_goes_anywhere(state, view, stage):
+            _finish_plan(state, view, now)
     elif not waiting:
         if stage.expires <= now:
             extend(state, key, now)  # its last binds are in progress, and these have no deadline
-    elif reason := _broken_reason(state, stage, waiting, nodes, available=available) or _too_few(state, view, stage):
+    elif reason := (
+        _broken_reason(state, stage, waiting, nodes, available=available)
+        or _too_few(state, view, stage)
+        or (_not_permitted(state, view, stage) if state.access else "")
+        or _pinned_elsewhere(view, stage)
+    ):
         _break_plan(state, view, reason, now)
+    elif stage.expires <= now and stage.limits.offered:
+        # kube-scheduler tried a domain after the other, and the planned one was not among those that pass its filters.
+        replan(state, bundle(state, key), within_offered(stage.limits), now)
     elif stage.expires <= now:
-        sentence = "the plan expired before its members were bound"
-        back_off(state, key, _EXPIRED, now, sentence)
+        back_off(state, key, _EXPIRED, now, _expired_text(state, view))
+
+
+def _expired_text(state: State, view: GroupView) -> str:
+    if not any(is_volcano(state.settings, pod) for pod in view.waiting):
+        return "the plan expired before its members were bound"
+    return (
+        f"Volcano did not bind the planned members within {hold_time(state, view.group):g} s, so their devices are free again; "
+        f"for its reason, run: {describe_pod_group(view.waiting[0])}"
+    )
+
+
+def _any_goes_anywhere(state: State, view: GroupView, stage: Reserved) -> bool:
+    """Return whether a member without devices was ungated for the plan, and is not bound: the plan lets it in."""
+    record = state.groups[view.key]
+    return any(was_steered(record, pod) and pod.uid not in stage.plan.missing for pod in view.waiting)
 
 
 def _finish_plan(state: State, view: GroupView, now: float) -> None:
     """End a plan whose members are bound or gone; members that it left out are planned next."""
     key, record = view.key, state.groups[view.key]
     move(state, key, "finish", Idle())
-    record.since, record.expirations = None, 0
+    record.since, record.expirations, record.complete = None, 0, None
     state.outbox.add(stale_gang(state, view, now))
     if any(state.request(pod).ask for pod in view.waiting):
         resume(state, key, now)
@@ -228,6 +273,15 @@ def _break_plan(state: State, view: GroupView, sentence: str, now: float) -> Non
     for key in ended:
         state.groups[key].since = None
         resume(state, key, now)
+
+
+def replan(state: State, views: Sequence[GroupView], limits: Limits, now: float) -> None:
+    """Plan again within other limits, or back off if that was done too often."""
+    limits = replace(limits, replans=limits.replans + 1, offered={}, named=False)
+    if limits.replans > FEW_REPLANS + 2 * sum(len(view.waiting) for view in views):
+        back_off(state, views[0].key, Reason("001.hold", kind="unstable"), now)
+    else:
+        begin(state, views, limits)
 
 
 def back_off(state: State, key: str, reason: Reason, now: float, sentence: str = "") -> None:
@@ -285,12 +339,33 @@ def _is_available(state: State, entry: Entry) -> bool:
     return healthy >= set(entry.grant.offer.devices) and not twice
 
 
+def _pinned_elsewhere(view: GroupView, stage: Reserved) -> str:
+    """Return which member of Volcano can't go to its planned node, because an earlier plan pinned it; empty if all can."""
+    for pod in view.waiting:
+        placement, node = stage.plan.placements.get(pod.uid), pinned_node(pod)
+        if placement and placement.offer and node not in {"", placement.node}:
+            return f"pod {pod.name} can go to node {node} only, to which it was pinned when its scheduling gate was removed"
+    return ""
+
+
 def _too_few(state: State, view: GroupView, stage: Reserved) -> str:
     """Return why a gang that lost members, or needs more of them, can't start; empty if it can."""
     placed = [pod for pod in view.waiting if pod.uid in stage.plan.placements or state.request(pod).ask is None]
     left = len(view.bound) + len(placed)
     members = count_text(left, "member")
     return f"only {members} {is_or_are(left)} left, but {view.least} must start together" if left < view.least else ""
+
+
+def _not_permitted(state: State, view: GroupView, stage: Reserved) -> str:
+    """Return why policies, which may have changed, do not permit a plan; empty if they do."""
+    planned = replace(view, waiting=tuple(pod for pod in view.waiting if pod.uid in stage.plan.placements))
+    if reason := group_reason(state, planned, len(planned.waiting)):
+        return refusal(reason)
+    for pod in planned.waiting:
+        query, name = state.query(pod), stage.plan.placements[pod.uid].node
+        if query and (reason := refused_on(state, pod, query, name)):
+            return f"node {name} of the plan: {refusal(reason)}"
+    return ""
 
 
 def bound_by_plan(state: State, uid: str, now: float) -> None:
@@ -321,19 +396,28 @@ def bind_refused(state: State, bound: Bind, now: float) -> None:
         begin(state, bundle(state, key), limits)
 
 
-def wake_members(state: State) -> None:
-    """Wake members that would get a better answer than their last one: a node, or another attempt to plan."""
+def wake_members(state: State, now: float) -> None:
+    """Wake members that would get a better answer than their last one: a node, or another attempt to plan.
+
+    Members that have or had our gate are steered instead: what is written on them wakes them too.
+    """
+    if state.recovering:
+        return
     moved, state.cluster.changes.answers = state.cluster.changes.answers, {}
     for key in moved:
         record, view = state.groups.get(key), state.groups.view(key)
         if record is None or view is None:
             continue
+        steered = steer_members(state, key, now)
+        spread = is_being_steered(record)
         extra = [pod for uid in view.extra if uid in record.answers and (pod := state.pod(uid)) and not pod.node]
         answers = [(pod, answer_now(state, record, pod)) for pod in view.waiting]
         for pod, answer in (*answers, *((pod, RETRY) for pod in extra)):
             last = record.answers.get(pod.uid) or (Answer() if pod.uid in state.queue else None)
-            if last is None or answer == last or not (answer.node or answer.retry):
+            if last is None or answer == last or not (answer.node or answer.retry) or pod.uid in steered:
                 continue
+            if answer.node and spread and was_steered(record, pod):
+                continue  # until kube-scheduler counts all of them where they are planned
             record.answers[pod.uid] = answer
             sentence = "its group is planned" if answer.node else "its group can be retried"
             state.outbox.add([Wake(pod.namespace, pod.name, pod.uid, sentence, pod.priority)])

@@ -6,6 +6,7 @@ members are missing when all exist and do not fit, since nothing retries it for 
 
 from __future__ import annotations
 
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +15,9 @@ from linkwise.broker.groups.bundles import unlinked
 from linkwise.broker.groups.readiness import missing_pod_group, schedulers_of
 from linkwise.broker.records.groups import Answer
 from linkwise.broker.records.stages import Planning, Unschedulable, Waiting
+from linkwise.broker.volcano.pins import lost_pin
 from linkwise.dialects.groups.membership import group_of
+from linkwise.dialects.linkwise.gang_gate import is_gated
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.engine.reasons.phrases import count_text
 from linkwise.model.ask import Group
@@ -34,9 +37,17 @@ _OUTDATED: Final = (Waiting, Planning)
 
 
 def unfit_events(state: State, view: GroupView, reason: Reason) -> list[Event]:
-    """Return events for members whose last answer is outdated, because their group was planned and does not fit."""
+    """Return events for members whose last answer is outdated, because their group was planned and does not fit.
+
+    Members with our gate have no other answer: their scheduler does not try them.
+    """
     answers = state.groups[view.key].answers
-    outdated = [pod for pod in view.waiting if (last := answers.get(pod.uid)) and last.stage in _OUTDATED]
+    outdated = [
+        pod
+        for pod in view.waiting
+        if ((last := answers.get(pod.uid)) and last.stage in _OUTDATED)
+        or (is_gated(pod) and not (last and last.stage is Unschedulable))
+    ]
     answers |= dict.fromkeys((pod.uid for pod in outdated), Answer(Unschedulable))
     sentence = f"its group does not fit: {refusal(reason)}; for remedies, run: linkwise explain group/{view.key}"
     return [Event("Warning", "GroupDoesNotFit", sentence, pod.namespace, pod.name, pod.uid) for pod in outdated]
@@ -53,7 +64,7 @@ def group_warnings(state: State, keys: Iterable[str]) -> list[Event]:
         record, view = state.groups.get(key), state.groups.view(key)
         if record is None or view is None:
             continue
-        known, record.notices = record.notices, dict(_oddities(state, key, view))
+        known, record.notices = record.notices, dict(chain(_oddities(state, key, view), _lost_pins(state, view)))
         events += [
             Event("Warning", event, sentence, pod.namespace, pod.name, pod.uid)
             for (uid, event), sentence in record.notices.items()
@@ -106,6 +117,13 @@ def _oddities(state: State, key: str, view: GroupView) -> Iterator[tuple[tuple[s
     members = count_text(view.group.total or 0, "member")
     for uid in view.extra:
         yield (uid, "TooManyMembers"), f"its group already has {members}; it is scheduled separately"
+
+
+def _lost_pins(state: State, view: GroupView) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield the pods of Volcano that can go nowhere any more."""
+    for pod in view.waiting:
+        if sentence := lost_pin(state, pod):
+            yield (pod.uid, "PinnedNodeGone"), sentence
 
 
 def _annotation_problems(state: State, pod: PodView) -> str:

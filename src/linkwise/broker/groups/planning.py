@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.access.enforcement import within_limits
 from linkwise.broker.groups.bundles import alternatives, bundle, joined
 from linkwise.broker.groups.notices import bundle_warnings, unfit_events
 from linkwise.broker.groups.planning_input import minimum_of, planning_input, read_network, takes_any_model
@@ -25,7 +26,7 @@ from linkwise.broker.groups.reservations import (
 )
 from linkwise.broker.groups.stale_gangs import note_stale
 from linkwise.broker.records.stages import NO_LIMITS, Idle, Planning, Reserved, Run, Unschedulable, Waiting
-from linkwise.broker.reserved_devices import release, reserved_nodes
+from linkwise.broker.reservations.devices import release, reserved_nodes
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.planning.make_plan import make_plan
 from linkwise.engine.planning.plan import model_of
@@ -84,7 +85,7 @@ def requested_of(views: Iterable[GroupView]) -> Requested:
 
 
 def plan_now(state: State, key: str, now: float) -> None:
-    """Advance the plan of a group as far as one filter call may; the stage tells the result."""
+    """Advance the plan of a group as far as one filter call may; the stage is the result."""
     budget = state.settings.group.steps
     while budget > 0 and isinstance(stage := state.groups.stage(key), Planning):
         budget -= max(1, stage.run.advance(budget))
@@ -110,7 +111,7 @@ def _finish(state: State, run: Run, now: float) -> None:
     lacking = next(((view, reason) for view in views if (reason := pending_reason(state, view, now))), None)
     flush(state)
     if lacking:
-        _wait(state, run, *lacking)
+        _wait(state, run, *lacking, now)
     elif run.requested != requested_of(views) or (run.plan is None and run.missed):
         begin(state, views, limits)
     elif run.plan is None and limits.avoided and not _has_open_binds(state, views):
@@ -174,11 +175,11 @@ def _reserve(state: State, run: Run, views: Sequence[GroupView], plan: Plan, now
     state.outbox.add(event for view in views for event in bundle_warnings(state, view))
 
 
-def _wait(state: State, run: Run, view: GroupView, reason: Reason) -> None:
+def _wait(state: State, run: Run, view: GroupView, reason: Reason, now: float) -> None:
     """Leave a run, because the groups are not ready any more."""
     for key in run.keys:
         if key in state.groups:
-            move(state, key, "wait", Waiting(reason, waits_until(state, view, reason)))
+            move(state, key, "wait", Waiting(reason, waits_until(state, view, reason, now)))
             state.cluster.changes.groups[key] = None  # reviewed for what it lacks itself
 
 
@@ -214,9 +215,10 @@ def _share(plan: Plan, members: set[str]) -> Plan:
 
 def _steps(state: State, views: Sequence[GroupView]) -> Generator[None, None, Plan | None]:
     for view, left in alternatives(views):
-        plan = yield from planning(state, view)
+        permitted, over = within_limits(state, view)
+        plan = yield from planning(state, permitted)
         if plan is not None:
-            return replace(plan, missing=(*plan.missing, *left))
+            return replace(plan, missing=(*plan.missing, *over, *left))
     return None
 
 

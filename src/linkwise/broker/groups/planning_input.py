@@ -11,10 +11,11 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.access.enforcement import barred_nodes
 from linkwise.broker.cluster.demand import capacity_of
 from linkwise.broker.cluster.host_fit import company_in, needed_by
 from linkwise.broker.cluster.pods import holds_devices
-from linkwise.broker.reserved_devices import reserved_nodes
+from linkwise.broker.reservations.devices import reserved_nodes
 from linkwise.dialects.groups.network_labels import current_labels, same_level
 from linkwise.dialects.groups.network_topology import HOSTNAME, Ladder
 from linkwise.dialects.linkwise.dialect import any_model
@@ -47,9 +48,12 @@ def planning_input(
     state: State, group_view: GroupView, network: Network, *, every: bool = False
 ) -> Generator[None, None, tuple[Task, list[Site]]]:
     """Build task and sites: nodes with enough free devices for one member, or `every` node that provides them."""
-    members = yield from _members(state, group_view)
+    barred = barred_for_all(state, group_view)
+    members = yield from _members(state, group_view, one_by_one=barred is None)
     smallest = min((member.size for member in members if member.size), default=1)
-    sites, bound = yield from _sites(state, group_view, members, network, 1 if every else smallest)
+    sites, bound = yield from _sites(
+        state, group_view, members, network, least=1 if every else smallest, barred=barred or _NOTHING
+    )
     task = Task(
         members,
         network.levels,
@@ -75,7 +79,17 @@ def minimum_of(group_view: GroupView) -> int:
     return max(1, group_view.least - there)
 
 
-def _members(state: State, group_view: GroupView) -> Generator[None, None, tuple[Member, ...]]:
+def barred_for_all(state: State, group_view: GroupView) -> frozenset[str] | None:
+    """Return the nodes that access policies leave out for every member; None if they differ by member."""
+    if not state.access:
+        return _NOTHING
+    queries = [(pod, state.query(pod)) for pod in group_view.waiting]
+    barred = {frozenset(barred_nodes(state, pod, query)) if query else _NOTHING for pod, query in queries}
+    return barred.pop() if len(barred) == 1 else None if barred else _NOTHING
+
+
+def _members(state: State, group_view: GroupView, *, one_by_one: bool) -> Generator[None, None, tuple[Member, ...]]:
+    """Return the members; with `one_by_one` each has the nodes that access policies leave for it."""
     members, company, allowed = [], company_in(state.cluster), state.groups.limits(group_view.key).allowed
     for place, pod in enumerate(group_view.waiting):
         if place % MEMBERS_PER_STEP == 0:
@@ -83,19 +97,30 @@ def _members(state: State, group_view: GroupView) -> Generator[None, None, tuple
         demand = needed_by(state.cluster, pod, company)
         if pod.uid in allowed:
             demand = replace(demand, only=allowed[pod.uid])
-        members.append(Member(pod.uid, pod.name, state.query(pod), demand, place, pod.created))
+        query = state.query(pod)
+        # rule 002.access: a member goes only to nodes of permitted models.
+        if one_by_one and query and (barred := barred_nodes(state, pod, query)):
+            nodes = frozenset(state.cluster.nodes) if demand.only is None else demand.only
+            demand = replace(demand, only=nodes.difference(barred))
+        members.append(Member(pod.uid, pod.name, query, demand, place, pod.created))
     return tuple(members)
 
 
-def _sites(
-    state: State, group_view: GroupView, members: tuple[Member, ...], network: Network, least: int
+def _sites(  # noqa: PLR0913 - all that decides on a node
+    state: State,
+    group_view: GroupView,
+    members: tuple[Member, ...],
+    network: Network,
+    *,
+    least: int,
+    barred: frozenset[str],
 ) -> Generator[None, None, tuple[list[Site], tuple[BoundNode, ...]]]:
     """Return nodes that serve the request with at least that many free devices, and all nodes of bound members."""
     cluster, index, sites = state.cluster, state.cluster.index, []
     paths: dict[tuple[str, ...], tuple[str, ...]] = {}  # nodes of one rack have one
     words = {member.wanted.word: member.wanted for member in members if member.wanted}
     parts = any(member.wanted and not member.wanted.ask.devices for member in members)
-    avoided = state.groups.limits(group_view.key).avoided
+    avoided = state.groups.limits(group_view.key).avoided | barred
     held, bound = _held(cluster, group_view), []
     reserved = reserved_nodes(state, [member.pod for member in members]) if state.reservations.made else {}
     least = 0 if parts or not words else least

@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from linkwise.broker.access.enforcement import within_limits
 from linkwise.broker.effects import Event
 from linkwise.broker.groups.bundles import alternatives
 from linkwise.broker.groups.reservations import drop_plan
 from linkwise.broker.groups.what_if import Assumption, WhatIf
 from linkwise.broker.records.stages import BackingOff
-from linkwise.broker.reserved_devices import give_up, outranked
+from linkwise.broker.reservations.devices import give_up, outranked
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.preemption import eviction_frees_enough
 from linkwise.engine.queue.reservation import RESERVED
@@ -74,9 +75,10 @@ def trial_plan(state: State, parts: Sequence[GroupView], steps: int) -> Plan | N
 def _plan_without(state: State, parts: Sequence[GroupView], gone: frozenset[str], steps: int) -> Plan | None:
     """Return the plan that a group or bundle would get if these pods and plans were gone."""
     for view, left in alternatives(parts):
-        plan = WhatIf(state, view, steps).plan(Assumption(gone=gone))
+        permitted, over = within_limits(state, view)
+        plan = WhatIf(state, permitted, steps).plan(Assumption(gone=gone))
         if plan is not None:
-            return replace(plan, missing=(*plan.missing, *left))
+            return replace(plan, missing=(*plan.missing, *over, *left))
     return None
 
 

@@ -5,13 +5,20 @@ Nothing is reserved meanwhile. Volcano jobs whose shape the ring hardware does n
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.access.enforcement import group_reason
+from linkwise.broker.cluster.job_request import job_refusal
+from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.broker.groups.bundles import bundled
+from linkwise.broker.groups.planning_input import minimum_of
+from linkwise.broker.records.stages import Idle, Waiting
+from linkwise.broker.volcano.scope import is_volcano
+from linkwise.dialects.groups.conventions import VOLCANO_SOURCE
+from linkwise.dialects.groups.owners import OWNER
+from linkwise.dialects.groups.pod_group_objects import is_made_for_pods
+from linkwise.dialects.linkwise.gang_gate import has_other_gates, is_gated
 from linkwise.model.verdict import Reason
-from linkwise.policies.job_shape import Task, job_refused
-from linkwise.policies.ring_profiles import known_profile
 
 if TYPE_CHECKING:
     from linkwise.broker.records.members import GroupView
@@ -20,10 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["may_start_alone", "missing_pod_group", "pending_reason", "schedulers_of", "waits_until"]
 
-JOBS: Final = "volcano"
-RINGS: Final = "ring-affinity"
 NATIVE: Final = "kubernetes"
 """source of groups that Kubernetes itself defines: without the object nothing is known of them"""
+SETTLING: Final = "settling"
 _WITHIN_WINDOW: Final = {("001.members", "missing"), ("001.group", "object")}
 """reasons that hold for a limited time"""
 
@@ -34,14 +40,22 @@ def pending_reason(state: State, view: GroupView, now: float) -> Reason | None:
         _mixed_schedulers(view)
         or _incomplete(state, view, now)
         or _misshapen(state, view)
+        or (group_reason(state, view, minimum_of(view)) if state.access else None)
         or _bundle_incomplete(state, view, now)
+        or _unsettled(state, view, now)
     )
 
 
-def waits_until(state: State, view: GroupView, reason: Reason) -> float | None:
+def waits_until(state: State, view: GroupView, reason: Reason, now: float) -> float | None:
     """Return when the group is planned in spite of the reason; None if it never is."""
     since = state.groups[view.key].since
-    limited = (reason.rule, reason.kind) in _WITHIN_WINDOW and not (reason.kind == "object" and reason.found == NATIVE)
+    if reason.kind == SETTLING:
+        settings = state.settings.group
+        until = _settles_at(state, view)
+        return min(now + settings.settle, now if since is None else since + settings.window) if until is None else until
+    limited = (reason.rule, reason.kind) in _WITHIN_WINDOW
+    if reason.kind == "object" and _needs_pod_group(state, view):
+        limited = False
     return since + state.settings.group.window if limited and since is not None else None
 
 
@@ -60,17 +74,23 @@ def missing_pod_group(state: State, view: GroupView) -> str:
     return state.cluster.shared.missing_pod_group(pod, declared)
 
 
+def _needs_pod_group(state: State, view: GroupView) -> bool:
+    """Return whether the group is not planned without its PodGroup: nothing else defines it, or Volcano would not bind it."""
+    return view.group.source == NATIVE or any(is_gated(pod) and is_volcano(state.settings, pod) for pod in view.waiting)
+
+
 def _incomplete(state: State, view: GroupView, now: float) -> Reason | None:
     """Return what a group lacks; None if it is complete."""
     group, record = view.group, state.groups.get(view.key)
-    gated = sum(1 for pod in view.waiting if pod.gates)
+    # A gate of ours is removed when the group is planned; others are for their owners to remove.
+    gated = sum(1 for pod in view.waiting if (has_other_gates(pod) if state.settings.group.gates else pod.gates))
     if gated:
         return Reason("001.members", asked=view.seen, found=gated, kind="gated")
     since = record.since if record else None
     waited = 0.0 if since is None else abs(now - since)  # a clock set back does not prolong the wait
     in_window = waited < state.settings.group.window
     pod_group = missing_pod_group(state, view)
-    if pod_group and (in_window or group.source == NATIVE):
+    if pod_group and (in_window or _needs_pod_group(state, view)):
         return Reason("001.group", asked=pod_group, found=group.source, kind="object")
     present = len(view.waiting) if group.match_policy == "only-waiting" and view.least else view.seen
     # rule 001.gang: all or nothing; while members are missing none starts and nothing is reserved.
@@ -89,6 +109,31 @@ def _bundle_incomplete(state: State, view: GroupView, now: float) -> Reason | No
     return None
 
 
+def _unsettled(state: State, view: GroupView, now: float) -> Reason | None:
+    """Return a refusal while pods of a job may follow: their number is unknown, and controllers create them one by one.
+
+    The time counts from the last pod on, up to the window. Pods that follow bound ones, as after a failure, do not wait.
+    """
+    record, settings = state.groups.get(view.key), state.settings.group
+    if not view.group.settles or view.bound or record is None or record.since is None or not settings.settle:
+        return None
+    if not 0 <= now - record.since < settings.window:
+        return None
+    until = _settles_at(state, view)
+    settled = (
+        not isinstance(record.stage, Idle | Waiting) if until is None else not now < until <= now + settings.settle
+    )
+    return None if settled else Reason("001.members", found=view.seen, kind=SETTLING)
+
+
+def _settles_at(state: State, view: GroupView) -> float | None:
+    """Return when the wait for more pods of a job ends; None if it does not wait, or pods were added since it did."""
+    match state.groups.stage(view.key):
+        case Waiting(reason=Reason(kind=kind, found=int(seen)), until=until) if kind == SETTLING and view.seen <= seen:
+            return until
+    return None
+
+
 def _mixed_schedulers(view: GroupView) -> Reason | None:
     """Return a refusal if members use different schedulers, each of which sees only its own."""
     names = schedulers_of(view)
@@ -96,21 +141,21 @@ def _mixed_schedulers(view: GroupView) -> Reason | None:
 
 
 def schedulers_of(view: GroupView) -> tuple[str, ...]:
-    """Return the schedulers of the pending members."""
-    return tuple(sorted({pod.scheduler for pod in view.waiting if pod.scheduler}))
+    """Return the schedulers of the pending members.
+
+    In a group that its pods do not declare, those without devices do not count: any scheduler may place them.
+    """
+    declared = view.group.source != OWNER
+    return tuple(
+        sorted({pod.scheduler for pod in view.waiting if pod.scheduler and (declared or asks_for_devices(pod))})
+    )
 
 
 def _misshapen(state: State, view: GroupView) -> Reason | None:
-    """Return why the hardware does not support the shape of a Volcano job; None if it does."""
-    if view.group.source != JOBS:
+    """Return why the hardware does not support the shape of a Volcano job; None if it does, or if it is not a job."""
+    if view.group.source != VOLCANO_SOURCE or is_made_for_pods(view.key):
         return None
-    pods: Counter[tuple[str, int]] = Counter()
-    profile = None
-    for pod in (*view.bound, *view.waiting):
-        request = state.request(pod)
-        if request.ask is not None and request.policy == RINGS:
-            profile = profile or known_profile(request.ask.profile)
-            pods[request.group.role if request.group else "", request.ask.devices] += 1
-    # rule 003.one-pod: looked at when the pods are there; the job itself is for admission.
-    tasks = [Task(name, count, devices) for (name, devices), count in pods.items()]
-    return job_refused(tasks, profile, state.settings.job_shape) if profile else None
+    # rule 003.one-pod: looked at when the pods are there, since a job may have been created past the webhook.
+    requests = (state.request(pod) for pod in (*view.bound, *view.waiting))
+    tasks = ((request.group.role if request.group else "", 1, request) for request in requests)
+    return job_refusal(tasks, state.settings.job_shape)

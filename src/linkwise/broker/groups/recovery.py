@@ -1,6 +1,6 @@
-"""Recovery after a restart: partially bound groups get their plans back before any request is answered.
+"""Recovery after a restart: partially bound and ungated groups get their plans back before any request is answered.
 
-First all plans recorded on bound members are restored whose devices are still free; a group that is planned before would
+First all plans recorded on members are restored whose devices are still free; a group that is planned before would
 take devices of another's record. Then the others are planned again around their bound members, in steps: gangs that must
 start together and have not, then the rest, each by priority and age.
 
@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.groups.bundles import bundle
 from linkwise.broker.groups.planning import begin, plan_now
 from linkwise.broker.groups.readiness import pending_reason
-from linkwise.broker.groups.reservations import overcommits, reserve
-from linkwise.broker.records.stages import Planning, Reserved
+from linkwise.broker.groups.reservations import move, overcommits, reserve
+from linkwise.broker.records.stages import Idle, Planning, Reserved
 from linkwise.broker.wake_ups import flush
+from linkwise.dialects.linkwise.gang_gate import is_gated
 from linkwise.dialects.linkwise.group_plan import GROUP_PLAN, recorded_plans
 from linkwise.engine.planning.plan import Placement, Plan
 from linkwise.engine.usage import node_after
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
-    from linkwise.dialects.linkwise.group_plan import PlannedMember, RecordedPlans
+    from linkwise.dialects.linkwise.group_plan import GroupPlan, PlannedMember, RecordedPlans
     from linkwise.engine.index.node_index import Query
     from linkwise.model.node import Node
     from linkwise.model.views import PodView
@@ -60,8 +61,11 @@ class Recovery:
 
     def restore_all(self, now: float) -> None:
         """Restore the recorded plans and make none: for a reader of the cluster, which does not decide."""
-        for members in _recorded_members(self._state):
-            _restore(self._state, members, now)
+        state = self._state
+        for members in _recorded_members(state):
+            _restore(state, members, now)
+        for key, _ in list(state.groups.in_stage(Planning)):  # gated gangs; explanations plan those that they are about
+            move(state, key, "forget", Idle())
 
     def _run(self) -> Iterator[str]:
         """Yield the group of each step."""
@@ -104,25 +108,36 @@ def _recorded_members(state: State) -> list[Recorded]:
             state.cluster.changes.groups[key] = None  # whether it is stale depends on whether it was planned
             known = members.setdefault((key, plan.generation), {})
             known |= {uid: member for uid, member in plan.members.items() if uid not in known}
-    return [
-        {key: members[key, plan.generation] for key, plan in record.groups.items()}
+    newest = dict.fromkeys(  # several members carry it
+        tuple(record.groups)
         for record in records
         if all(plan.generation == state.groups[key].generation for key, plan in record.groups.items())
-    ]
+    )
+    return [{key: members[key, state.groups[key].generation] for key in keys} for keys in newest]
 
 
 def _records(state: State) -> Iterator[RecordedPlans]:
-    """Yield the records of bound members, each about its own group and those that must start together with it."""
+    """Yield the records of members, each about its own group and those that must start together with it.
+
+    A member that is not bound yet is believed for itself alone, and not while it has a gate: that goes with the record.
+    """
     for pod in state.cluster.pods.values():
         key = state.groups.key_of(pod.uid)
-        if not key or not pod.node or GROUP_PLAN not in pod.annotations:
+        if not key or GROUP_PLAN not in pod.annotations or is_gated(pod):
             continue
         own = _bundle(state, key)
         if not any((view := state.groups.view(each)) and view.waiting for each in own):
             continue  # all are bound, as of most groups of a cluster
         record = recorded_plans(pod)[0]
         if record and key in record.groups:
-            yield replace(record, groups={each: plan for each, plan in record.groups.items() if each in own})
+            groups = {each: plan for each, plan in record.groups.items() if each in own}
+            if not pod.node:
+                groups = {each: _only(plan, pod.uid) for each, plan in groups.items()}
+            yield replace(record, groups=groups)
+
+
+def _only(plan: GroupPlan, uid: str) -> GroupPlan:
+    return replace(plan, members={each: member for each, member in plan.members.items() if each == uid})
 
 
 def _restore(state: State, members: Recorded, now: float) -> None:
@@ -183,7 +198,7 @@ def _placement(state: State, pod: PodView, member: PlannedMember, nodes: dict[st
     node = nodes.get(member.node, node)
     if state.cluster.index.unserved(query, member.node) or not _serves(query, offer) or not query.takes(node, offer):
         return None
-    nodes[member.node] = node_after(node, offer, pod.namespace, query.ask.mode)
+    nodes[member.node] = node_after(node, offer, query.ask.domain, query.ask.mode)
     return Placement(member.node, offer)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.records.groups import KeptPlaces
 from linkwise.broker.records.stages import Reserved
+from linkwise.dialects.groups.conventions import VOLCANO_SOURCE
 from linkwise.engine.ledger import Entry
 from linkwise.model.verdict import Grant
 
@@ -148,9 +149,10 @@ def extend(state: State, key: str, now: float) -> None:
 
 
 def hold_time(state: State, group: Group | None) -> float:
-    """Return how long a plan of the group reserves devices."""
+    """Return how long a plan of the group reserves devices; PodGroups of Volcano have no waiting time of their own."""
     least, most = state.settings.group.hold, state.settings.group.longest_hold
-    return max(least, min(group.waiting_time, most)) if group and group.minimum else least
+    declared = group is not None and bool(group.minimum) and group.source != VOLCANO_SOURCE
+    return max(least, min(group.waiting_time, most)) if group and declared else least
 
 
 def is_over(deadline: float, now: float, longest: float) -> bool:

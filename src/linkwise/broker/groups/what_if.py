@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.cluster.pods import holds_devices
-from linkwise.broker.groups.planning_input import Network, planning_input, read_network
+from linkwise.broker.groups.planning_input import Network, barred_for_all, planning_input, read_network
 from linkwise.broker.records.preemptions import ROOM
 from linkwise.engine.index.shapes import shape_of
 from linkwise.engine.planning.make_plan import Making, make_plan
@@ -72,6 +72,8 @@ class WhatIf:
         self._positions = {name: place for place, name in enumerate(state.cluster.nodes)}
         self._restricted: dict[frozenset[str], dict[str, Site]] = {}
         """the sites of an `only`, which many assumptions have in common"""
+        self._barred = barred_for_all(state, view) or frozenset[str]()
+        """nodes that access policies leave out for every member"""
         self._serving: list[tuple[str, Node]] | None = None
         self._served_by: dict[int, frozenset[str]] = {}
         """by build of a node, the requests that it serves"""
@@ -143,7 +145,7 @@ class WhatIf:
     def _served(self, name: str) -> frozenset[str]:
         self._state.pause()
         index = self._state.cluster.index
-        if name not in index.nodes:
+        if name not in index.nodes or name in self._barred:
             return frozenset()
         build = index.shape(name).build
         if build not in self._served_by:

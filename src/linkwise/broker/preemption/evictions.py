@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from linkwise.broker.access.enforcement import not_permitted
 from linkwise.broker.cluster.pods import holds_devices
 from linkwise.broker.effects import Event, Evict, Wake
 from linkwise.broker.groups.bundles import bundle, bundle_keys
@@ -202,6 +203,8 @@ def _preemptors(state: State, now: float) -> Iterable[tuple[str, list[PodView]]]
         pod = state.cluster.pods.get(queued.uid)
         turn = abs(now - queued.asked_at) >= SCHEDULERS_TURN
         if pod and turn and queued.uid not in records and not pod.nominated and not state.groups.key_of(pod.uid):
+            if state.access and queued.query and not_permitted(state, pod, queued.query):
+                continue  # no eviction changes what policies permit
             yield pod.uid, [pod]
 
 

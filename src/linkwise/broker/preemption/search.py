@@ -157,7 +157,7 @@ def _take_all(state: State, name: str, queries: Sequence[Query], leaving: frozen
         offer = query.policy.pick(query.ask, node) if node else None
         if node is None or not isinstance(offer, Offer):
             return False
-        node = node_after(node, offer, query.ask.namespace, query.ask.mode)
+        node = node_after(node, offer, query.ask.domain, query.ask.mode)
     return True
 
 

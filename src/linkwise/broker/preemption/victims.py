@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from linkwise.broker.access.enforcement import barred_nodes
 from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.cluster.host_fit import labels_of, needed_by
 from linkwise.broker.cluster.pods import holds_devices
@@ -72,16 +73,19 @@ class Preemptor:
     own: frozenset[str] = frozenset()
     """entries of the ledger that are reserved for it"""
     _demand: Demand = field(init=False)
+    _barred: Collection[str] = field(init=False)
+    """nodes that access policies leave out"""
     _counts: dict[str, dict[str, tuple[int, dict[str, int]]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._demand = needed_by(self.state.cluster, self.pod)
+        self._barred = barred_nodes(self.state, self.pod, self.query) if self.state.access else ()
 
     def serves(self, name: str) -> bool:
         """Whether a node provides such devices and accepts pods."""
         cluster = self.state.cluster
         known = name in cluster.inventories and name in cluster.nodes and name not in cluster.unready
-        return known and not cluster.index.unserved(self.query, name)
+        return known and name not in self._barred and not cluster.index.unserved(self.query, name)
 
     def frees_devices(self, name: str, gone: Collection[str]) -> bool:
         """Whether the node has suitable devices without these pods."""

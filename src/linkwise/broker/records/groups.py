@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.records.members import GroupView, Members
+from linkwise.broker.records.members import GroupView, Members, with_all_members
 from linkwise.broker.records.stages import (
     NO_LIMITS,
     STAGES,
@@ -24,6 +24,8 @@ from linkwise.broker.records.stages import (
     deadline_of,
 )
 from linkwise.dialects.groups.pod_group_objects import gang_name
+from linkwise.dialects.linkwise.gang_gate import GATE
+from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
 from linkwise.errors import GroupError, InputError
 from linkwise.model.views import FINISHED
 
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from linkwise.model.verdict import Entry
     from linkwise.model.views import PodView
 
-__all__ = ["Answer", "GroupRecord", "Groups", "KeptPlaces"]
+__all__ = ["Answer", "GroupRecord", "Groups", "KeptPlaces", "Steered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,30 @@ class KeptPlaces:
     until: float
     entries: tuple[str, ...]
     """names in the ledger"""
+
+
+@dataclass(frozen=True, slots=True)
+class Steered:
+    """What was last written on a pending member that has or had the gate of gangs, or is being written."""
+
+    generation: int = 0
+    """of the plan"""
+    node: str = ""
+    """the nominated node; empty if any will do, or there is no plan"""
+    planned: bool = False
+    """whether the member has a place in the plan"""
+    ungated: bool = False
+    """whether the gate is removed with it"""
+    written: bool = False
+    """whether the pod was observed with it"""
+    keys: tuple[str, ...] = ()
+    """annotations with its devices, on a pod of Volcano"""
+
+    def equals(self, other: Steered) -> bool:
+        """Return whether the same is written for both."""
+        return (self.generation, self.node, self.planned) == (other.generation, other.node, other.planned) and (
+            self.ungated or not other.ungated
+        )
 
 
 @dataclass(slots=True)
@@ -84,6 +110,10 @@ class GroupRecord:
     """the last answer to each pending member"""
     notices: dict[tuple[str, str], str] = field(default_factory=dict)
     """warnings given to members, by pod and event reason"""
+    complete: float | None = None
+    """when the group was first ready to be planned, since its last plan was carried out"""
+    steered: dict[str, Steered] = field(default_factory=dict)
+    """what is written on pending members that are or were gated"""
 
     def next_deadline(self) -> float | None:
         """Return when the group is reviewed if nothing happens before; a stale gang with a plan is spared while it lasts."""
@@ -126,6 +156,8 @@ class Groups:
         """groups by stage, the first to enter it first"""
         self._dated: dict[str, None] = {}
         """groups with a deadline that outlives a stage"""
+        self._gated: dict[str, None] = {}
+        """groups with members that have the gate of gangs"""
         self.evicted: dict[str, None] = {}
         """pods whose eviction was requested"""
         self.checked = 0
@@ -166,6 +198,10 @@ class Groups:
     def dated(self) -> list[tuple[str, GroupRecord]]:
         """Return the groups with a deadline that outlives a stage."""
         return [(key, self.records[key]) for key in self._dated]
+
+    def gated(self, *stages: type[Stage]) -> list[str]:
+        """Return the groups in these stages that have members with the gate of gangs."""
+        return [key for key in self._gated if isinstance(self.records[key].stage, stages)]
 
     def is_busy(self) -> bool:
         """Return whether a group has a stage or a deadline."""
@@ -263,6 +299,9 @@ class Groups:
         key = group.key
         if self.key_by_pod.get(pod.uid, key) != key:
             self.lose(pod.uid)
+        elif self._is_only_steered(pod, group):
+            self._replace(pod, group)
+            return
         self.key_by_pod[pod.uid] = key
         self._note_change(key)
         record = self.records.get(key)
@@ -274,10 +313,43 @@ class Groups:
         self._uncall(record.members.put(pod, group))
         keys = self._called.setdefault(gang_name(pod, group), {})
         keys[key] = keys.get(key, 0) + 1
+        self._note_gated(key)
         if pod.node or pod.deleting:
             record.answers.pop(pod.uid, None)
+            record.steered.pop(pod.uid, None)
         if pod.node and not record.satisfied:
             self.count_bound(key)
+
+    def _is_only_steered(self, pod: PodView, group: Group) -> bool:
+        """Return whether nothing changed but what is written on a member that is steered: nomination, plan and gate.
+
+        This happens to all members of a gang, one after the other: what follows is derived when the last one is written.
+        """
+        record = self.records.get(group.key)
+        before, declared = record.members.pods.get(pod.uid, (None, None)) if record else (None, None)
+        if record is None or before is None or declared != group:
+            return False
+        if (before.nominated, before.gates) == (pod.nominated, pod.gates):
+            return False
+        expected = replace(before, nominated=pod.nominated, version=pod.version)
+        known, plan = record.steered.get(pod.uid), pod.annotations.get(GROUP_PLAN)
+        if known and known.planned and plan and GATE in before.gates and isinstance(record.stage, Reserved):
+            gates = tuple(gate for gate in before.gates if gate != GATE)
+            expected = replace(expected, gates=gates, annotations={**before.annotations, GROUP_PLAN: plan})
+            if known.keys:  # it is pinned, too
+                written = {key: pod.annotations[key] for key in known.keys if key in pod.annotations}
+                annotations = {**expected.annotations, **written}
+                expected = replace(expected, annotations=annotations, affinity=pod.affinity)
+        return expected == pod
+
+    def _replace(self, pod: PodView, group: Group) -> None:
+        """Record a member whose change does not matter to its group, in its cached view too."""
+        key = group.key
+        self.records[key].members.put(pod, group)
+        self._note_gated(key)
+        if view := self._views.get(key):
+            waiting = [pod if each.uid == pod.uid else each for each in view.waiting]
+            self._views[key] = replace(view, waiting=tuple(waiting))
 
     def count_bound(self, key: str) -> None:
         """Note a gang of which enough members are bound: later members need not wait for each other."""
@@ -298,9 +370,17 @@ class Groups:
             record = self.records[key]
             self._uncall(record.members.take(uid))
             record.answers.pop(uid, None)
+            record.steered.pop(uid, None)
+            self._note_gated(key)
             if not record.members:
                 self._forget(key)
         return key
+
+    def _note_gated(self, key: str) -> None:
+        if self.records[key].members.gated:
+            self._gated[key] = None
+        else:
+            self._gated.pop(key, None)
 
     def _forget(self, key: str) -> None:
         titled = self._titles[_title(key)]
@@ -352,6 +432,7 @@ class Groups:
         order = record.members.by_rank()
         leaving = tuple(pod for pod in order if pod.deleting)
         staying = [pod for pod in order if not pod.deleting]
+        group = with_all_members(group, len(staying))
         first, more = staying[: group.total], staying[group.total :] if group.total is not None else []
         bound, waiting = tuple(pod for pod in first if pod.node), tuple(pod for pod in first if not pod.node)
         return GroupView(group, waiting, bound, tuple(pod.uid for pod in more), leaving, record.satisfied)

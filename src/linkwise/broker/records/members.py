@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
+
+from linkwise.dialects.linkwise.gang_gate import is_gated
 
 if TYPE_CHECKING:
     from linkwise.model.ask import Group
     from linkwise.model.views import PodView
 
-__all__ = ["Enrolled", "GroupView", "Members"]
+__all__ = ["Enrolled", "GroupView", "Members", "with_all_members"]
 
 Enrolled = tuple["PodView", "Group"]
 """a member, and the group that it declares"""
@@ -50,15 +52,22 @@ class GroupView:
         return 0 if self.group.minimum is None or self.satisfied else self.group.minimum
 
 
+def with_all_members(group: Group, members: int) -> Group:
+    """Return the group with the number of existing members as its minimum, if all of them must start together."""
+    return replace(group, minimum=members) if group.all_members and group.minimum is None else group
+
+
 class Members:
     """Members by UID, with the counts that are needed whenever a member changes."""
 
-    __slots__ = ("_first", "bound", "pods")
+    __slots__ = ("_first", "bound", "gated", "pods")
 
     def __init__(self) -> None:
         self.pods: dict[str, Enrolled] = {}
         self.bound = 0
         """members that have a node"""
+        self.gated = 0
+        """members that have the gate of gangs"""
         self._first: Enrolled | None = None
 
     def __len__(self) -> int:
@@ -71,6 +80,7 @@ class Members:
             self._leave(before)
         self.pods[pod.uid] = member
         self.bound += bool(pod.node)
+        self.gated += is_gated(pod)
         if self._first and _age(pod) < _age(self._first[0]):
             self._first = member
         return before
@@ -93,6 +103,7 @@ class Members:
 
     def _leave(self, member: Enrolled) -> None:
         self.bound -= bool(member[0].node)
+        self.gated -= is_gated(member[0])
         if self._first is member:
             self._first = None
 

@@ -65,6 +65,10 @@ class Limits:
     """nodes that passed the scheduler's own filters, by member whose planned node did not"""
     replans: int = 0
     """plans made again because of it"""
+    offered: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """by member of a native PodGroup, the nodes of other domains that were named since the plan was made"""
+    named: bool = False
+    """whether a member's planned node was named since then: the scheduler can use the planned domain"""
 
 
 NO_LIMITS: Final = Limits()
@@ -204,6 +208,7 @@ TABLE: Final[Mapping[tuple[type[Stage], Event], type[Stage]]] = {
     (Reserved, "break"): Idle,
     (Reserved, "expire"): BackingOff,
     (Planning, "expire"): BackingOff,
+    (Unschedulable, "expire"): BackingOff,
     (Reserved, "preempt"): BackingOff,
     (BackingOff, "retry"): Idle,
     (Waiting, "forget"): Idle,

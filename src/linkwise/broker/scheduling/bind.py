@@ -5,20 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from linkwise.broker.access.enforcement import refused_on, refused_pod
 from linkwise.broker.answers import BindAnswer
+from linkwise.broker.decisions import decided_by_bind
 from linkwise.broker.effects import Bind, Event
+from linkwise.broker.groups.grant_annotations import grant_annotations
 from linkwise.broker.groups.lifecycle import bind_refused, bound_by_plan
 from linkwise.broker.groups.plan_annotations import plan_annotation
 from linkwise.broker.groups.readiness import may_start_alone, pending_reason
+from linkwise.broker.groups.siblings import visibility_events
 from linkwise.broker.reconcile import reconcile
 from linkwise.broker.records.stages import Idle, Planning, Reserved, Unschedulable
-from linkwise.broker.reserved_devices import release, reserved_entry
-from linkwise.broker.scheduling.decisions import decided_by_bind
-from linkwise.broker.scheduling.siblings import visibility_events, visible_to
+from linkwise.broker.reservations.devices import release, reserved_entry
 from linkwise.broker.state import pod_name
 from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.broker.wake_ups import note_gain
-from linkwise.dialects.dialect import Writing
 from linkwise.engine.ledger import Entry
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.model.verdict import Grant, Offer, Reject
@@ -59,20 +60,20 @@ def bind(state: State, uid: str, node: str, now: float) -> BindAnswer:
 def _bind_pending(state: State, pod: PodView, tentative: Entry | None, node: str, now: float) -> BindAnswer:
     """Bind a pod that has no devices assumed; those that it was offered or that are planned for it come first."""
     request, uid = state.request(pod), pod.uid
-    query = state.query_of(request)
+    query = state.query_of(request, pod)
     grouped = request.group is not None or uid in state.groups.key_by_pod
     if grouped and (wrong_node := _wrong_node(state, pod, node, now)):
         return BindAnswer(wrong_node)
     if query is None:
         return _without_devices(state, pod, request, node, now)
-    if unusable := _unusable(state, node):
+    if unusable := _unusable(state, node) or (_denied(state, pod, query, node, now) if state.access else ""):
         return BindAnswer(unusable)
     if tentative and tentative.state == "PLANNED":
         # rule 001.hold: the member gets what the plan reserves.
         decision = decided_by_bind(state, pod, query, tentative.grant.offer, tentative)
         member = Entry(tentative.grant, "ASSUMED", pod.namespace, pod.created, decision=decision)
         member = _without_names(state, pod, query.ask, member)
-        bound = _assume(state, pod, request.dialect, member, now)
+        bound = _assume(state, pod, member, now)
         bound_by_plan(state, uid, now)
         return BindAnswer("", (*visibility_events(state, bound), bound))
     offer = _devices_for(
@@ -90,7 +91,7 @@ def _bind_pending(state: State, pod: PodView, tentative: Entry | None, node: str
     grant = Grant(uid, query.policy.name, offer, mode=query.ask.mode)
     decided = decided_by_bind(state, pod, query, offer, tentative) if offer.parts else None
     entry = Entry(grant, "ASSUMED", pod.namespace, pod.created, decision=decided)
-    bound = _assume(state, pod, request.dialect, _without_names(state, pod, query.ask, entry), now)
+    bound = _assume(state, pod, _without_names(state, pod, query.ask, entry), now)
     state.queue.assume(state.asked(pod, query, now), node)
     return BindAnswer("", (bound,))
 
@@ -163,7 +164,7 @@ def _repeat(state: State, pod: PodView, entry: Entry | None, node: str, now: flo
     request = state.request(pod)
     if request.ask is None:
         return BindAnswer(f"pod {pod_name(pod)} no longer requests the devices assumed for it")
-    return BindAnswer("", (_assume(state, pod, request.dialect, entry, now),))
+    return BindAnswer("", (_assume(state, pod, entry, now),))
 
 
 def _wrong_node(state: State, pod: PodView, node: str, now: float) -> str:
@@ -206,6 +207,19 @@ def _unusable(state: State, node: str) -> str:
     return "" if view.ready else f"node {node} is not ready"
 
 
+def _denied(state: State, pod: PodView, query: Query, node: str, now: float) -> str:
+    """Return why AcceleratorPolicies do not permit the bind; empty if they do."""
+    # rule 002.access: a burst of pods does not pass a limit, and a policy may have come after filter.
+    denied = refused_on(state, pod, query, node)
+    if denied is None:
+        return ""
+    if key := state.groups.key_of(pod.uid):
+        state.cluster.changes.groups[key] = None  # its plan is reviewed
+    else:
+        refused_pod(state, pod, query, denied, now)
+    return refusal(denied)
+
+
 def _without_devices(state: State, pod: PodView, request: PodRequest, node: str, now: float) -> BindAnswer:
     if request.broken:
         return BindAnswer(str(request.broken))
@@ -213,16 +227,9 @@ def _without_devices(state: State, pod: PodView, request: PodRequest, node: str,
     return BindAnswer("", (Bind(pod.namespace, pod.name, pod.uid, node, None, 0, keys),))
 
 
-def _assume(state: State, pod: PodView, dialect: str, entry: Entry, now: float) -> Bind:
+def _assume(state: State, pod: PodView, entry: Entry, now: float) -> Bind:
     """Assume the devices once all annotations are computed, so that a failure leaves no entry."""
-    devices = {device.id: device for device in state.cluster.index.nodes[entry.node].devices}
-    # rule 004.record, 001.record: node and all keys are written in one request.
-    grouped = pod.uid in state.groups.key_by_pod
-    visible = visible_to(state, pod.uid, entry.node) if grouped else ()
-    writing = Writing(pod, entry.grant, devices, 0, visible, entry.decision)
-    keys = state.writer.annotations(writing, dialect, now) if entry.unrecorded_ask is None else {}
-    if entry.grant.plan:
-        keys |= plan_annotation(state, pod, keys, now)
+    keys = grant_annotations(state, pod, entry, now)
     assumed = state.cluster.ledger.assume(entry, state.cluster.inventories[entry.node].allocations)
     return Bind(pod.namespace, pod.name, pod.uid, entry.node, entry.grant, assumed.serial, keys)
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.access.enforcement import barred_nodes, not_permitted, refused_pod
 from linkwise.broker.answers import FilterAnswer
 from linkwise.broker.candidates import Candidates
+from linkwise.broker.decisions import decided_by_filter
 from linkwise.broker.groups.filter import filter_member
 from linkwise.broker.groups.lifecycle import wake_members
 from linkwise.broker.groups.priority import preempt_plans_for_pod
 from linkwise.broker.preemption.evictions import take_room
 from linkwise.broker.reconcile import reconcile, reconcile_later
-from linkwise.broker.reserved_devices import release, reserved_reason, yield_reservation
-from linkwise.broker.scheduling.decisions import decided_by_filter
+from linkwise.broker.reservations.devices import release, reserved_reason, yield_reservation
 from linkwise.broker.wake_ups import note_gain
 from linkwise.engine.ledger import Entry
 from linkwise.engine.reasons.catalog import short_refusal
@@ -25,7 +26,7 @@ from linkwise.model.verdict import Grant, Offer, Reason
 from linkwise.speed.fast_dataclass import fast_constructor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.broker.state import State
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from linkwise.engine.queue.scheduling_queue import QueuedPod
     from linkwise.model.views import PodView
 
-__all__ = ["filter_nodes", "prioritize"]
+__all__ = ["BEING_BOUND", "filter_nodes", "prioritize", "ranked"]
 
 BEING_BOUND: Final = short_refusal(Reason("002.whole", kind="promised"))
 _entry: Final = fast_constructor(Entry)
@@ -60,7 +61,7 @@ def filter_nodes(state: State, pod: PodView, names: Sequence[str], now: float, *
         if gained := state.cluster.settle():
             note_gain(state, gained)
         if state.cluster.changes.answers:
-            wake_members(state)
+            wake_members(state, now)
     effects = (*effects, *answer.effects, *state.outbox.drain())
     return FilterAnswer(answer.nodes, answer.failed, answer.unresolvable, answer.partial, effects, request.policy)
 
@@ -69,11 +70,11 @@ def _answer(  # noqa: PLR0913 - the verb's arguments and the request
     state: State, pod: PodView, request: PodRequest, names: Sequence[str], now: float, *, keep: bool, grouped: bool
 ) -> FilterAnswer:
     entry = state.cluster.ledger.get(pod.uid)
-    if entry and not entry.tentative:
+    if entry and (entry.booked or not entry.tentative):
         return _answer_assumed(state, entry, names)
     if request.broken:
         return FilterAnswer([], {}, dict.fromkeys(names, request.broken.sentence))
-    query = state.query_of(request)
+    query = state.query_of(request, pod)
     if grouped and (member := filter_member(state, pod, names, now, keep=keep)):
         if keep:
             state.queue.join(state.asked(pod, query, now))  # it may have been alone before
@@ -92,6 +93,39 @@ def _answer_single(  # noqa: PLR0913 - same
         return FilterAnswer([], {}, dict.fromkeys(names, short_refusal(refused)))
     # A call for a pod that is bound or deleted by now is answered and not remembered.
     keep = keep and bool(pod.uid) and not state.cluster.is_settled(pod.uid)
+    place = _place_permitted if state.access else _place
+    return place(state, pod, query, names, now, keep=keep)
+
+
+def _place_permitted(  # noqa: PLR0913 - same
+    state: State, pod: PodView, query: Query, names: Sequence[str], now: float, *, keep: bool
+) -> FilterAnswer:
+    """Place a pod where AcceleratorPolicies permit it."""
+    # rule 002.access: judged again by namespace and recorded user, for pods made before a policy or past the webhook.
+    if keep and state.access.limited:
+        state.access.lift(pod.uid)
+    if denied := not_permitted(state, pod, query):
+        if keep:
+            refused_pod(state, pod, query, denied, now)
+        return FilterAnswer([], {}, dict.fromkeys(names, short_refusal(denied)))
+    barred = barred_nodes(state, pod, query)
+    if not barred:
+        return _place(state, pod, query, names, now, keep=keep)
+    permitted = [name for name in names if name not in barred]
+    answer = _place(state, pod, query, permitted, now, keep=keep)
+    if answer.nodes or len(permitted) == len(names):
+        return answer
+    left_out = {name: barred[name] for name in names if name in barred}
+    if keep:
+        state.access.note_refusal(pod.uid, next(iter(left_out.values())))
+    final = {**answer.unresolvable, **{name: short_refusal(reason) for name, reason in left_out.items()}}
+    return FilterAnswer([], answer.failed, final, answer.partial)
+
+
+def _place(  # noqa: PLR0913 - same
+    state: State, pod: PodView, query: Query, names: Sequence[str], now: float, *, keep: bool
+) -> FilterAnswer:
+    """Choose the node of a pod, and reserve devices there."""
     retried = keep and pod.uid in state.queue
     if retried and len(names) > 1:  # with a single name, kube-scheduler tries the nominated node first
         state.queue.retry(pod.uid)
@@ -189,9 +223,13 @@ def prioritize(state: State, pod: PodView, names: Sequence[str], now: float) -> 
     queued = state.queue.get(pod.uid)
     failed = queued.failed if queued else frozenset()
     scores = Candidates(state, query, pod.uid, state.settings.budget).scores(names)
-    places = {name: (name not in failed, *score) for name, score in scores.items()}
-    ranks = {place: rank for rank, place in enumerate(sorted(set(places.values())))}
-    return [(name, ranks[places[name]] if name in places else 0) for name in names]
+    return ranked(names, {name: (name not in failed, *score) for name, score in scores.items()})
+
+
+def ranked(names: Sequence[str], scores: Mapping[str, tuple[int, ...]]) -> list[tuple[str, int]]:
+    """Return the rank of each name among the different scores, the lowest first; 0 without a score."""
+    ranks = {score: rank for rank, score in enumerate(sorted(set(scores.values())))}
+    return [(name, ranks[scores[name]] if name in scores else 0) for name in names]
 
 
 def _answer_assumed(state: State, entry: Entry, names: Sequence[str]) -> FilterAnswer:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.access.enforcement import not_permitted
 from linkwise.broker.groups.what_if import Assumption, WhatIf
 from linkwise.broker.preemption.evictions import plan_group_of
 from linkwise.broker.preemption.victims import Preemptor, harm_in, leaving_on, lower_on
-from linkwise.broker.reserved_devices import outranked
+from linkwise.broker.reservations.devices import outranked
 from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.engine.preemption import Search, violations
 from linkwise.engine.queue.reservation import RESERVED
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from linkwise.broker.state import State
+    from linkwise.engine.index.node_index import Query
     from linkwise.model.views import PodView
 
 __all__ = ["budget_violations", "preempt"]
@@ -40,10 +42,10 @@ def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]], no
     Nodes without victims are left out: kube-scheduler would abort the preemption.
     """
     request = state.request(pod)
-    query, entry = state.query_of(request), state.cluster.ledger.get(pod.uid)
+    query, entry = state.query_of(request, pod), state.cluster.ledger.get(pod.uid)
     if query is None and not request.broken:
         return {name: pods for name, pods in victims.items() if pods}
-    if query is None or query.policy.admit(query.ask) or (entry and not entry.tentative):
+    if query is None or _is_invalid(state, pod, query) or (entry and (entry.booked or not entry.tentative)):
         return {}  # no eviction can help, or it is being bound
     if is_unobserved_member(state, pod) or pod.uid in state.preemptions.records:
         if state.settings.preemption.evict and pod.uid not in state.cluster.pods:
@@ -66,6 +68,11 @@ def preempt(state: State, pod: PodView, victims: Mapping[str, Sequence[str]], no
             answer |= {name: others} if others else {}
             nodes -= 1
     return answer
+
+
+def _is_invalid(state: State, pod: PodView, query: Query) -> bool:
+    """Return whether no eviction could let the request fit, because of itself or of AcceleratorPolicies."""
+    return bool(query.policy.admit(query.ask) or (state.access and not_permitted(state, pod, query)))
 
 
 def _reserved(state: State, pod: PodView) -> tuple[frozenset[str], frozenset[str]]:

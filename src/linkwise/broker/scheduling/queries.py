@@ -1,4 +1,4 @@
-"""Queries that change nothing: admission, dry runs, preferred devices, dry plans.
+"""Queries that decide nothing: admission, dry runs, preferred devices, dry plans.
 
 `preferred` returns the devices that kubelet should allocate: those that the scheduler chose, or would choose.
 """
@@ -8,36 +8,119 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.answers import Admission, DryRun
+from linkwise.broker.access.enforcement import not_permitted, refused_on
+from linkwise.broker.answers import Additions, Admission, DryRun
 from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.host_fit import misfit, needed_by
-from linkwise.broker.cluster.pod_request import group_said, policy_for_devices
+from linkwise.broker.cluster.job_request import job_refusal
+from linkwise.broker.cluster.pod_request import policy_for_devices
 from linkwise.broker.groups.priority import trial_plan
-from linkwise.broker.records.members import GroupView
+from linkwise.broker.records.members import GroupView, with_all_members
+from linkwise.broker.volcano.scope import is_volcano
+from linkwise.dialects.groups.pod_group_objects import points_to_pod_group
+from linkwise.dialects.linkwise.accelerator_policy import subject_of
+from linkwise.dialects.linkwise.creator import creator_annotations
+from linkwise.dialects.registry import share_defaults
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.model.ask import Ask, ContainerAsk, Group
 from linkwise.model.node import Use
 from linkwise.model.verdict import Offer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from linkwise.broker.state import State
+    from linkwise.engine.access import AccessRule
     from linkwise.engine.planning.plan import Plan
+    from linkwise.model.requester import Requester
     from linkwise.model.views import PodView
 
-__all__ = ["admit", "dry_plan", "dry_run", "preferred"]
+__all__ = ["additions", "admit", "admit_job", "creator", "dry_plan", "dry_run", "preferred"]
 
 
-def admit(state: State, pod: PodView) -> Admission:
-    """Return whether the pod's request is valid for any node."""
-    request = state.request(pod)
+def admit(state: State, pod: PodView, requester: Requester | None = None) -> Admission:
+    """Return whether the pod's request is valid for any node, and permitted to its creator.
+
+    A limit of devices at one time refuses only what exceeds it alone; a pod that must wait for others may be created.
+    """
+    rule = _rule_of(state, pod, requester)
+    defaults = _default_shares(pod, rule)  # the pod of a template gets them when it is created
+    request = state.request(_with_defaults(pod, defaults) if defaults else pod)
     if request.ask is None:
         broken = request.broken
         warnings = tuple(problem for problem in request.problems if problem is not broken)
         return Admission(str(broken) if broken else "", warnings)
     refused = state.policies[request.policy].admit(request.ask)
+    if refused is None and rule and (refused := rule.refusal(request.ask)):
+        # rule 002.access: at admission with the real user.
+        state.access.refusals[refused.noun] += 1
     return Admission(refusal(refused) if refused else "", request.problems)
+
+
+def additions(state: State, pod: PodView, requester: Requester) -> Additions:
+    """Return what a new pod gets beside what its manifest has."""
+    resources = _default_shares(pod, _rule_of(state, pod, requester))
+    return Additions(creator(state, requester), resources, _is_in_gang(state, pod), _is_planned_for_volcano(state, pod))
+
+
+def creator(state: State, requester: Requester) -> dict[str, str]:
+    """Return the annotations that record who created a pod or a workload."""
+    return creator_annotations(requester.user, requester.groups, state.cluster.shared.access.groups)
+
+
+def _is_in_gang(state: State, pod: PodView) -> bool:
+    """Return whether a pod must start together with others; kube-scheduler gates the pods of its own PodGroups by itself."""
+    group = None if pod.scheduling_group else state.group_said(pod)[0]
+    return group is not None and (group.is_gang or points_to_pod_group(pod, group))
+
+
+def _is_planned_for_volcano(state: State, pod: PodView) -> bool:
+    """Return whether the devices of a pod of Volcano are planned, in a gang or alone.
+
+    Members without devices need no node of their own: Volcano starts the gang as a whole, and tries them when the gates of
+    the others are removed.
+    """
+    return state.settings.group.gates and is_volcano(state.settings, pod) and state.request(pod).ask is not None
+
+
+def _rule_of(state: State, pod: PodView, requester: Requester | None) -> AccessRule | None:
+    rules = state.cluster.shared.access
+    return rules.rule(subject_of(pod, requester)) if rules else None
+
+
+def _default_shares(pod: PodView, rule: AccessRule | None) -> Mapping[str, Mapping[str, str]]:
+    return share_defaults(pod, rule.default_share) if rule and rule.default_share else {}
+
+
+def _with_defaults(pod: PodView, defaults: Mapping[str, Mapping[str, str]]) -> PodView:
+    containers = (
+        replace(
+            container,
+            requests={**container.requests, **defaults[container.name]},
+            limits={**container.limits, **defaults[container.name]},
+        )
+        if container.name in defaults
+        else container
+        for container in pod.containers
+    )
+    return replace(pod, containers=tuple(containers))
+
+
+def admit_job(state: State, tasks: Sequence[tuple[str, int, PodView]], requester: Requester | None = None) -> Admission:
+    """Return whether every pod of a job is valid, and the hardware supports the shape of the job.
+
+    Args:
+        state: of the broker
+        tasks: name of the task, number of its pods, and one of them
+        requester: who creates the job, if that is known
+    """
+    admissions = [admit(state, pod, requester) for _, _, pod in tasks]
+    warnings = tuple(dict.fromkeys(warning for admission in admissions for warning in admission.warnings))
+    if refused := next((admission.refusal for admission in admissions if admission.refusal), ""):
+        return Admission(refused, warnings)
+    requests = ((name, count, state.request(pod)) for name, count, pod in tasks)
+    misshapen = job_refusal(requests, state.settings.job_shape)
+    return Admission(refusal(misshapen) if misshapen else "", warnings)
 
 
 def dry_run(state: State, pod: PodView, names: Sequence[str] | None = None) -> DryRun:
@@ -48,7 +131,7 @@ def dry_run(state: State, pod: PodView, names: Sequence[str] | None = None) -> D
     request = state.request(pod)
     if request.broken:
         return DryRun(None)
-    query = state.query_of(request)
+    query = state.query_of(request, pod)
     demand = needed_by(state.cluster, pod)
     misfits = {name: reason for name in known_names if (reason := misfit(state.cluster, pod, demand, name))}
     if query is None:
@@ -57,8 +140,12 @@ def dry_run(state: State, pod: PodView, names: Sequence[str] | None = None) -> D
     admitted = query.policy.admit(query.ask)
     if admitted:
         return DryRun(None, (), dict.fromkeys(known_names, admitted))
+    if state.access and (denied := not_permitted(state, pod, query)):
+        return DryRun(None, (), dict.fromkeys(known_names, denied))
     candidates = Candidates(state, query, pod.uid)
     refused = {name: rejected.reason for name in known_names if (rejected := candidates.refusal(name))}
+    if state.access:
+        refused |= {name: reason for name in known_names if (reason := refused_on(state, pod, query, name))}
     fitting = [
         entry for entry in candidates.scores(known_names).items() if entry[0] not in misfits and entry[0] not in refused
     ]
@@ -114,7 +201,7 @@ def _parts(state: State, pods: Sequence[PodView]) -> list[GroupView]:
     """Group the pods by their declared group; pods without one join the first."""
     groups: dict[str, Group] = {}
     waiting: dict[str, list[PodView]] = {}
-    declared = [group_said(pod, by_owner=state.settings.group.by_owner)[0] for pod in pods]
+    declared = [state.group_said(pod)[0] for pod in pods]
     other = next(filter(None, declared), Group(f"{pods[0].namespace}/dry-run", "linkwise", len(pods)))
     for pod, named in zip(pods, declared, strict=True):
         group = named or other
@@ -129,4 +216,5 @@ def _view_of(state: State, group: Group, pods: Sequence[PodView]) -> GroupView:
     bound = view.bound if view else ()
     there = {pod.uid for pod in bound}
     waiting = tuple(pod for pod in pods if pod.uid not in there and not pod.node)
+    group = with_all_members(group, len(waiting) + len(bound))
     return GroupView(group, waiting, bound, satisfied=view is not None and view.satisfied)

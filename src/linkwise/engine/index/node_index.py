@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from linkwise.model.settings import PlacingSettings
     from linkwise.policies.policy import Policy
 
-__all__ = ["ALL", "Index", "Lookup", "Query", "choices"]
+__all__ = ["ALL", "Index", "Lookup", "Query", "choices", "judge"]
 
 
 ALL: Final = 1 << 60
@@ -38,6 +38,7 @@ MOST_LOGGED: Final = 20_000
 
 _UNOBSERVED: Final = Reason("002.inventory", kind="unknown node")
 _UNKNOWN: Final = short_refusal(_UNOBSERVED)
+_NO_WORDS: Final = frozenset[str]()
 
 
 class Query(NamedTuple):
@@ -47,10 +48,10 @@ class Query(NamedTuple):
     word: str
     policy: Policy
 
-    def table_key(self, *, any_namespace: bool = False) -> tuple[object, ...]:
+    def table_key(self, *, any_domain: bool = False) -> tuple[object, ...]:
         """Everything that a node's verdict depends on: queries with equal keys share one table.
 
-        With `any_namespace` the namespace is left out, for nodes on which the pod's namespace uses no device.
+        With `any_domain` the sharing domain is left out, for nodes on which no pod of it uses a device.
         """
         ask = self.ask
         key = (self.policy.name, self.word, ask.devices, ask.mode, ask.profile, ask.required)
@@ -58,7 +59,7 @@ class Query(NamedTuple):
             return key
         # Bytes are rounded up per container: equal sums may need different shares.
         share = tuple(container.share for container in ask.containers) if ask.in_bytes else ask.share
-        return (*key, share, ask.core, "" if any_namespace else ask.namespace, ask.in_bytes)
+        return (*key, share, ask.core, "" if any_domain else ask.domain, ask.in_bytes)
 
     def takes(self, node: Node, offer: Offer) -> bool:
         """Whether the node can still allocate exactly these devices."""
@@ -130,17 +131,11 @@ class Index:
 
     def judge(self, query: Query, node: Node) -> Verdict:
         """The verdict of one node on a query: its score, or a refusal."""
-        refused = self.unserved(query, node.name)
-        offer = refused or query.policy.pick(query.ask, node)
-        return query.policy.score(query.ask, node, offer) if isinstance(offer, Offer) else offer
+        return judge(query, node, self._words.get(node.name, _NO_WORDS))
 
     def unserved(self, query: Query, name: str) -> Reject | None:
         """A refusal if the node does not provide the query's resource."""
-        words = self._words.get(name, ())
-        if query.word in words:
-            return None
-        kind = "by claim" if query.ask.resource in words else ""
-        return Reject(name, Reason("002.inventory", asked=query.ask.resource, kind=kind), final=True)
+        return _unserved(query, name, self._words.get(name, _NO_WORDS))
 
     def table(self, query: Query, budget: int = ALL) -> ClassTable:
         """The up-to-date table of this kind of query; nodes beyond a budget of evaluated shapes stay in its `owing`."""
@@ -203,6 +198,19 @@ class Index:
             self._dropped += half
 
 
+def judge(query: Query, node: Node, words: frozenset[str]) -> Verdict:
+    """The verdict of a node that need not be in an index: its score, or a refusal; `words` are what it serves."""
+    offer = _unserved(query, node.name, words) or query.policy.pick(query.ask, node)
+    return query.policy.score(query.ask, node, offer) if isinstance(offer, Offer) else offer
+
+
+def _unserved(query: Query, name: str, words: frozenset[str]) -> Reject | None:
+    if query.word in words:
+        return None
+    kind = "by claim" if query.ask.resource in words else ""
+    return Reject(name, Reason("002.inventory", asked=query.ask.resource, kind=kind), final=True)
+
+
 class Lookup(Protocol):
     """Evaluation of one query on the current nodes."""
 
@@ -229,7 +237,7 @@ class Lookup(Protocol):
 
 
 def choices(index: Index, query: Query, budget: int = ALL) -> Lookup:
-    """The lookup for a query; at most `budget` shapes are evaluated, and `partial` tells whether that was enough."""
+    """The lookup for a query; at most `budget` shapes are evaluated, and `partial` is whether that was enough."""
     return _TableLookup(index, query, budget) if query.ask.devices else _ShareLookup(index, query)
 
 

@@ -21,6 +21,7 @@ from linkwise.engine.index.share_buckets import (
     score,
     with_free_share,
 )
+from linkwise.model.access_policy import ALONE, COMMON
 from linkwise.model.node import FREE
 from linkwise.policies.memory_share import WHOLE_CORE, losses_of_unused, shares_on
 from linkwise.topology.fabric import LARGEST_LOSS, NO_LOSS
@@ -54,7 +55,7 @@ SERVED: Final[Mapping[Mode, tuple[Mode, ...]]] = {
 """the modes of asks that a node serves, by the node's mode"""
 
 _Place = tuple["Mode", str | None]
-"""the mode of an ask, and the namespace that uses the devices; None if any namespace may use them"""
+"""the mode of an ask, and the sharing domain of the pods on the devices; None if there are none"""
 _Content = dict[tuple[_Place, DeviceKind], tuple[int, ...]]
 """the distinct levels of one node, ascending"""
 
@@ -132,10 +133,12 @@ class ShareIndex:
             owner, core = None, whole_core
             if use is not FREE:
                 core = 0 if use.whole else max(0, whole_core - use.core)
-                if not self._open and len(use.namespaces) == 1:
-                    (owner,) = use.namespaces
-                # rule 002.segregate: a device used by several namespaces, or by an unknown one, can't be shared.
-                elif not self._open and use != FREE:
+                if len(use.domains) == 1:
+                    (owner,) = use.domains
+                elif self._open and not use.domains:
+                    owner = COMMON
+                # rule 002.segregate: a device used by several domains, or by an unknown one, can't be shared.
+                elif use != FREE:
                     continue
             lost, share = losses.get(device.id, NO_LOSS), rooms[device.id]
             of_kind = distinct.setdefault((owner, core, device.memory, device.bytes), {})
@@ -188,7 +191,7 @@ class ShareIndex:
     def _reachable(self, ask: Ask) -> Reach:
         core, reach = ask.core, []
         # Usually the best first: devices in use have the smallest free share.
-        owners = (None,) if self._open else (ask.namespace, None)[:: self._sign]
+        owners = (None,) if ask.domain == ALONE else (ask.domain, None)[:: self._sign]
         for owner in owners:
             for kind, bucket in self._buckets.get((ask.mode, owner), {}).items():
                 shares = shares_on(ask, kind.memory, kind.bytes) if kind.core >= core else None
@@ -198,7 +201,7 @@ class ShareIndex:
 
     def _fits(self, ask: Ask, reach: Reach) -> set[str]:
         """All nodes that fit, from the cache of the ask with the changed nodes evaluated again."""
-        key = ask.mode, ask.namespace, ask.core, ask.in_bytes, tuple(container.share for container in ask.containers)
+        key = ask.mode, ask.domain, ask.core, ask.in_bytes, tuple(container.share for container in ask.containers)
         cache = self._fit_caches.pop(key, None)
         if cache is None or not self._worth(cache):
             cache = _FitCache(with_free_share(reach), {})

@@ -287,7 +287,7 @@ class _LayoutSearch:
             self.tries -= 1
             if self.tries < 0:
                 return None
-            rest = self.offers(node_after(node, offer, query.ask.namespace, query.ask.mode), number + 1)
+            rest = self.offers(node_after(node, offer, query.ask.domain, query.ask.mode), number + 1)
             if rest is not None:
                 return (offer, *rest)
         self._refused.add(state)

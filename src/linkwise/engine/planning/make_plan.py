@@ -10,9 +10,11 @@ from linkwise.engine.planning.assign_members import alike, assigned, way_of, wit
 from linkwise.engine.planning.hosts import CountedHost, PickedHost, UncertainHost, by_links, in_parts
 from linkwise.engine.planning.measured_levels import MEASURED, UsedNode, measured
 from linkwise.engine.planning.node_capacity import likeness, most, plain, together
-from linkwise.engine.planning.plan import Plan, model_of
+from linkwise.engine.planning.plan import Placement, Plan, model_of
 from linkwise.engine.planning.planner import fits, most_members, outline
 from linkwise.engine.planning.problem import BoundSpot, GroupProblem, MemberKind, Spot
+from linkwise.engine.planning.seating import seated
+from linkwise.model.verdict import Offer
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Hashable, Sequence
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.planning.assign_members import Way
     from linkwise.engine.planning.hosts import Host, Hosts
-    from linkwise.engine.planning.plan import Member, Placement, Site, Task
+    from linkwise.engine.planning.plan import Member, Site, Task
     from linkwise.engine.planning.planner import Outline
     from linkwise.engine.planning.problem import Counts
     from linkwise.model.node import Mode
@@ -102,6 +104,8 @@ class Making:
         """The best plan for one of these choices of members; `certain` if no more of them can be placed."""
         if not any(choices[0]):
             return None if self._asking else (yield from self._finished({}, None))
+        if self._is_single():
+            return (yield from self._single(spots))
         for _ in range(RETRIES):
             best = yield from outline([self._problem(spots, counts) for counts in choices], certain=certain)
             if best is None:
@@ -112,6 +116,35 @@ class Making:
                 return (yield from self._finished(placements, best))
             spots = tuple(spot for spot in spots if spot.name != placements)
         return None
+
+    def _is_single(self) -> bool:
+        """Whether one member is to be placed whose policy has an order of nodes of its own, and no other member matters."""
+        task, first = self._task, self._asked[0]
+        return len(self._asking) == 1 and not (task.bound or task.required or by_links(first) or in_parts(first))
+
+    def _single(self, spots: tuple[Spot, ...]) -> Generator[None, None, Plan | None]:
+        """The plan of one member: the node that its policy prefers, as for a pod without a group."""
+        # rule 003.groups: a job of up to eight chips is one pod, which goes to the first node by the priority groups.
+        (member,), query = self._asking, self._asked[0]
+        scores: dict[Hashable, tuple[int, ...] | None] = {}
+        best: dict[tuple[int, ...], str] = {}
+        for number, spot in enumerate(sorted(spots, key=lambda spot: spot.name)):
+            if number % NODES_PER_STEP == 0:
+                yield
+            site = self._sites[spot.name]
+            if site.shape not in scores:
+                offer = query.policy.pick(query.ask, site.node)
+                scores[site.shape] = (
+                    query.policy.score(query.ask, site.node, offer) if isinstance(offer, Offer) else None
+                )
+            score = scores[site.shape]
+            if score is not None:
+                best.setdefault(score, spot.name)
+        if not best:
+            return None
+        name = best[max(best)]
+        (own,) = seated(self._sites[name].node, frozenset(), [member], self._task.floor)
+        return None if own is None else (yield from self._finished({member.pod: Placement(name, own)}, None))
 
     def _problem(self, spots: tuple[Spot, ...], counts: Counts) -> GroupProblem:
         kinds = tuple(

@@ -121,7 +121,7 @@ def _seated(node: Node, queries: Sequence[Query]) -> list[Offer] | None:
         if not isinstance(offer, Offer):
             return None
         offers.append(offer)
-        node = node_after(node, offer, query.ask.namespace, query.ask.mode)
+        node = node_after(node, offer, query.ask.domain, query.ask.mode)
     return offers
 
 
@@ -136,7 +136,7 @@ def _kept(here: Node, offers: Sequence[Offer], queries: Sequence[Query], gone: t
             parts += own
             needed += len(part.devices) if is_whole(part) else part.share
             free += sum(len(each.devices) if is_whole(part) else each.share for each in own if _is_like(each, part))
-            here = node_after(here, Offer(here.name, tuple(own)), query.ask.namespace, query.ask.mode)
+            here = node_after(here, Offer(here.name, tuple(own)), query.ask.domain, query.ask.mode)
         kept.append(Offer(here.name, tuple(parts)))
     return ReservedRoom(tuple(kept), free, needed, gone)
 

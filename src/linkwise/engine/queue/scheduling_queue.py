@@ -304,8 +304,8 @@ class SchedulingQueue:
     def _fill(self, node: Node, serves: Serves, may_go: MayGo) -> Iterator[tuple[QueuedPod, str]]:
         """Wake the first pods of all lines, in queue order, until none fits the node."""
         name, passed = node.name, self._passed.get(node.name, ())
-        owners = {owner for use in node.used.values() for owner in use.namespaces}
-        # Keys that do not fit. Namespaces without a device on the node are equal to it, so that one try serves all.
+        owners = {owner for use in node.used.values() for owner in use.domains}
+        # Keys that do not fit. Sharing domains without a device on the node are equal to it, so that one try serves all.
         unfit: set[Kind] = set()
         heads = [(line[0], kind, 0, MAX_TRIES) for kind, line in self._lines.items()]
         heapify(heads)
@@ -314,7 +314,7 @@ class SchedulingQueue:
             queued, line = self._pods[uid], self._lines[kind]
             if queued.query and uid not in self._woken and uid not in passed:
                 query = queued.query
-                key = query.table_key(any_namespace=query.ask.namespace not in owners)
+                key = query.table_key(any_domain=query.ask.domain not in owners)
                 after = _node_with(query, node) if key not in unfit and serves(query, name) else None
                 if after is None or not tries:
                     unfit |= {key} if after is None else set()
@@ -322,7 +322,7 @@ class SchedulingQueue:
                     continue
                 if may_go(uid, name):  # otherwise the capacity stays for the pods behind it
                     node = after
-                    owners.add(query.ask.namespace)
+                    owners.add(query.ask.domain)
                     # Its place in line stays the same, so that no index but this changes.
                     self._pods[uid] = replace(queued, state=TABLE[queued.state, "wake"], woken_for=name)
                     self._woken[uid] = None
@@ -416,4 +416,4 @@ def _node_with(query: Query, node: Node | None) -> Node | None:
     offer = query.policy.pick(query.ask, node) if node else None
     if node is None or not isinstance(offer, Offer):
         return None
-    return node_after(node, offer, query.ask.namespace, query.ask.mode)
+    return node_after(node, offer, query.ask.domain, query.ask.mode)

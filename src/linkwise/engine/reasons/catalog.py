@@ -1,4 +1,4 @@
-"""Refusal catalogue: the sentence of every reason, in two forms.
+"""Refusal catalogue: the sentence of every reason, in two forms, and its stable code.
 
 The long form says what was requested, what was found and what would help. The short form carries no numbers and no
 names, because kube-scheduler counts equal texts in its event: `0/12 nodes are available: 1 <short>, 11 <short>.`
@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from linkwise.engine.reasons.access import ACCESS_REFUSALS
 from linkwise.engine.reasons.devices import DEVICE_REFUSALS
 from linkwise.engine.reasons.groups import GROUP_REFUSALS
 from linkwise.engine.reasons.nodes import NODE_REFUSALS, SHORTAGES
 from linkwise.engine.reasons.phrases import choice_text, size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from linkwise.engine.reasons.codes import ReasonCode
     from linkwise.model.verdict import Reason
 
 __all__ = [
     "REFUSALS",
     "choice_text",
+    "code_of",
+    "code_of_rule",
     "counted_nodes",
     "devices_text",
     "has_details",
@@ -30,9 +34,11 @@ __all__ = [
     "size_text",
 ]
 
-REFUSALS: Final = {**DEVICE_REFUSALS, **NODE_REFUSALS, **GROUP_REFUSALS}
+REFUSALS: Final = {**ACCESS_REFUSALS, **DEVICE_REFUSALS, **NODE_REFUSALS, **GROUP_REFUSALS}
 """every refusal text, by rule and kind"""
 
+_RULE_CODES: Final[Mapping[str, ReasonCode]] = {"002.access": "NotPermitted", "002.segregate": "NotPermitted"}
+"""codes of rules whose refusals all have the same one"""
 _NODES: Final = "node(s)"
 
 
@@ -48,6 +54,17 @@ def short_refusal(reason: Reason) -> str:
     """The short form: equal on all nodes that refuse for the same reason."""
     known = REFUSALS.get((reason.rule, reason.kind))
     return known.short if known else _own_text(reason)
+
+
+def code_of(reason: Reason) -> ReasonCode:
+    """The stable code of a reason."""
+    return code_of_rule(reason.rule, reason.kind)
+
+
+def code_of_rule(rule: str, kind: str) -> ReasonCode:
+    """The same by rule and kind; a plug-in's own reason is about its hardware."""
+    known = REFUSALS.get((rule, kind))
+    return (known.code if known else None) or _RULE_CODES.get(rule, "NoTopology")
 
 
 def _own_text(reason: Reason) -> str:

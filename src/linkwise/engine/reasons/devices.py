@@ -75,20 +75,23 @@ def _no_devices(asked: Fact) -> str:
     return f"{device_count(asked)} requested; request at least 1"
 
 
-_NO_DEVICES: Final = RefusalText("node(s): the pod requests no devices", lambda r: _no_devices(r.asked))
-_WRONG_LAYOUT: Final = RefusalText("node(s) had enough idle devices, but not in the required layout", _by_group)
+_NO_DEVICES: Final = RefusalText("node(s): the pod requests no devices", lambda r: _no_devices(r.asked), code="Invalid")
+_WRONG_LAYOUT: Final = RefusalText(
+    "node(s) had enough idle devices, but not in the required layout", _by_group, code="Fragmented"
+)
 _WRONG_COUNT: Final = "node(s) can't allocate that number of devices"
 _TOO_FEW: Final = "node(s) had too few free devices"
 
 DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
     ("000.partition", "no size"): _NO_DEVICES,
-    ("000.partition", "too few"): RefusalText(_TOO_FEW, _not_available),
+    ("000.partition", "too few"): RefusalText(_TOO_FEW, _not_available, code="NoRoom"),
     ("000.required", "not free"): RefusalText(
         "node(s) had a required device that is not free",
         lambda r: (
             f"{device_names(r.asked)} {is_or_are(len(as_tuple(r.asked)))} required but not available; "
             f"available: {comma_list(r.found) or 'none'}"
         ),
+        code="NoRoom",
     ),
     ("000.required", "too many"): RefusalText(
         "node(s): more devices are required than requested",
@@ -96,42 +99,51 @@ DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
             f"{device_count(len(as_tuple(r.found)))} {is_or_are(len(as_tuple(r.found)))} required ({comma_list(r.found)}), "
             f"but only {r.asked} {is_or_are(r.asked)} requested"
         ),
+        code="Invalid",
     ),
     ("001.best-effort", ""): RefusalText(
         "node(s) had no free device set with the required bandwidth",
         lambda r: f"the slowest link of the best free set has {r.found:g} GB/s, below the floor of {r.asked:g} GB/s",
+        code="Fragmented",
     ),
     ("001.best-effort", "unknown"): RefusalText(
         f"node(s) had {NO_LINK_DATA} for enough free devices; {link_data_help()}",
         lambda r: (
             f"a floor of {r.asked:g} GB/s is set, but there is {NO_LINK_DATA} for enough free devices; {link_data_help()}"
         ),
+        code="NoTopology",
     ),
     ("001.percent", ""): RefusalText(
         "node(s) can't allocate more compute than a device has",
         lambda r: f"{r.asked}% of a device's compute requested; request 0 to {r.found}",
+        code="Invalid",
     ),
     ("002.inventory", ""): RefusalText(
         "node(s) had no devices of the requested kind",
         lambda r: f"{r.asked} requested, but the node does not provide it",
+        code="NoTopology",
     ),
     ("002.inventory", "by claim"): RefusalText(
         "node(s) had a device plugin, but the pod's status names a ResourceClaim",
         lambda r: (
             f"a device plugin provides {r.asked}, but the pod's status names a ResourceClaim; a new pod can run here"
         ),
+        code="Excluded",
     ),
     ("002.inventory", "unknown node"): RefusalText(
-        "node(s) were not observed yet", "the node has not been observed yet; the pod is retried once it is"
+        "node(s) were not observed yet",
+        "the node has not been observed yet; the pod is retried once it is",
+        code="Planned",
     ),
     ("002.segregate", ""): RefusalText(
         "node(s) had free memory only on devices of other namespaces", _other_namespaces
     ),
-    ("002.whole", ""): RefusalText(_TOO_FEW, _too_few),
-    ("002.whole", "unhealthy"): RefusalText("node(s) had too few healthy devices", _unhealthy),
+    ("002.whole", ""): RefusalText(_TOO_FEW, _too_few, code="NoRoom"),
+    ("002.whole", "unhealthy"): RefusalText("node(s) had too few healthy devices", _unhealthy, code="NoTopology"),
     ("002.whole", "promised"): RefusalText(
         "node(s): the pod is being bound to another node",
         "the pod is being bound to another node, and that bind has not finished",
+        code="Planned",
     ),
     ("002.whole", "no size"): _NO_DEVICES,
     ("003.count", ""): RefusalText(
@@ -140,12 +152,14 @@ DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
             f"{device_count(r.asked)} can't be allocated on {r.noun}; "
             f"request {choice_text([int(count) for count in as_tuple(r.found)])}"
         ),
+        code="Invalid",
     ),
     ("003.count", "multiple"): RefusalText(
         _WRONG_COUNT,
         lambda r: (
             f"{device_count(r.asked)} requested in total; a job of more than {r.found} must request a multiple of {r.found}"
         ),
+        code="Invalid",
     ),
     ("003.one-pod", "one pod"): RefusalText(
         "node(s): a job of this size must be one pod",
@@ -153,6 +167,7 @@ DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
             f"{as_tuple(r.asked)[0]} devices requested by {as_tuple(r.asked)[1]} pods; "
             f"a job of up to {r.found} devices must be one pod"
         ),
+        code="Invalid",
     ),
     ("003.one-pod", "full pods"): RefusalText(
         "node(s): every pod of a job of this size must request complete nodes",
@@ -160,13 +175,17 @@ DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
             f"task {r.noun} requests {device_count(r.asked)} per pod; "
             f"a job of more than {r.found} devices must request {r.found} per pod"
         ),
+        code="Invalid",
     ),
     ("003.predicate", "profile"): RefusalText(
         "node(s) had a different hardware profile",
         lambda r: f"hardware profile {r.asked} requested, but the node is {r.found}",
+        code="NoTopology",
     ),
     ("003.predicate", "unknown profile"): RefusalText(
-        "node(s) had an unknown hardware profile", lambda r: f"hardware profile {r.asked!r} is unknown"
+        "node(s) had an unknown hardware profile",
+        lambda r: f"hardware profile {r.asked!r} is unknown",
+        code="NoTopology",
     ),
     ("003.predicate", "one group"): _WRONG_LAYOUT,
     ("003.predicate", "whole groups"): _WRONG_LAYOUT,
@@ -174,24 +193,27 @@ DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
     ("003.predicate", "whole groups first"): _WRONG_LAYOUT,
     ("003.predicate", "count"): _WRONG_LAYOUT,
     ("004.filter", ""): RefusalText(
-        "node(s) had no device with enough free memory", lambda r: _by_device(r, r.unit, "")
+        "node(s) had no device with enough free memory", lambda r: _by_device(r, r.unit, ""), code="NoRoom"
     ),
     ("004.filter", "core"): RefusalText(
-        "node(s) had no device with enough free compute", lambda r: _by_device(r, "%", " of compute")
+        "node(s) had no device with enough free compute", lambda r: _by_device(r, "%", " of compute"), code="NoRoom"
     ),
     ("004.mode", ""): RefusalText(
         "node(s) use a different sharing mode",
         lambda r: f"the pod requests {_MODES[str(r.asked)]}, but the node allocates {_MODES[str(r.found)]}",
+        code="NoTopology",
     ),
     ("004.one-card", ""): RefusalText(
         "node(s) had no device as large as the request",
         lambda r: (
             f"{with_unit(r.asked, r.unit)} requested on one device, but the largest has {with_unit(r.found, r.unit)}"
         ),
+        code="NoTopology",
     ),
     ("004.one-card", "no size"): RefusalText(
         "node(s): the pod requests no device memory",
         lambda r: f"{r.asked} of a device's memory requested; request at least 1",
+        code="Invalid",
     ),
     ("004.one-card", "bytes unknown"): RefusalText(
         "node(s) didn't report the memory size of their devices",
@@ -199,5 +221,6 @@ DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
             f"{size_text(int(as_tuple(r.asked)[0]), up=True)} of device memory requested, "
             "but the node does not report the memory size of its devices"
         ),
+        code="NoTopology",
     ),
 }

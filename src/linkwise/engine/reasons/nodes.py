@@ -58,15 +58,19 @@ SHORTAGES: Final[dict[str, Callable[[Reason], str]]] = {
 """what a node with suitable devices lacks, by kind; reads after the node's name"""
 
 NODE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
-    ("001.filters", "unschedulable"): RefusalText("node(s) were unschedulable", "the node is cordoned"),
-    ("001.filters", "not ready"): RefusalText("node(s) were not ready", "the node is not ready"),
+    ("001.filters", "unschedulable"): RefusalText(
+        "node(s) were unschedulable", "the node is cordoned", code="Excluded"
+    ),
+    ("001.filters", "not ready"): RefusalText("node(s) were not ready", "the node is not ready", code="Excluded"),
     ("001.filters", "scheduler"): RefusalText(
         "node(s) didn't pass the scheduler's other filters",
         "the node did not pass the scheduler's own filters, such as those for volumes and topology spread",
+        code="Excluded",
     ),
     ("001.filters", "selector"): RefusalText(
         "node(s) didn't match the pod's node selector",
         lambda r: f"the pod's node selector requires {r.asked}, but the node has {r.found or 'no such label'}",
+        code="Excluded",
     ),
     ("001.filters", "affinity"): RefusalText(
         "node(s) didn't match the pod's node affinity",
@@ -75,20 +79,27 @@ NODE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
             if r.asked
             else "the pod's node affinity matches no node"
         ),
+        code="Excluded",
     ),
     ("001.filters", "taint"): RefusalText(
-        "node(s) had untolerated taint(s)", lambda r: f"the pod does not tolerate taint {r.found}"
+        "node(s) had untolerated taint(s)", lambda r: f"the pod does not tolerate taint {r.found}", code="Excluded"
     ),
     ("001.filters", "ports"): RefusalText(
-        "node(s) didn't have free ports for the requested host ports", lambda r: f"host port {r.asked} is in use"
+        "node(s) didn't have free ports for the requested host ports",
+        lambda r: f"host port {r.asked} is in use",
+        code="NoRoom",
     ),
-    ("001.filters", "cpu"): RefusalText("node(s) had insufficient cpu", _cpu),
-    ("001.filters", "memory"): RefusalText("node(s) had insufficient memory", lambda r: _bytes(r, "memory")),
+    ("001.filters", "cpu"): RefusalText("node(s) had insufficient cpu", _cpu, code="NoRoom"),
+    ("001.filters", "memory"): RefusalText(
+        "node(s) had insufficient memory", lambda r: _bytes(r, "memory"), code="NoRoom"
+    ),
     ("001.filters", "ephemeral"): RefusalText(
-        "node(s) had insufficient ephemeral storage", lambda r: _bytes(r, "ephemeral storage")
+        "node(s) had insufficient ephemeral storage", lambda r: _bytes(r, "ephemeral storage"), code="NoRoom"
     ),
     ("001.filters", "pods"): RefusalText(
-        "node(s) had too many pods", lambda r: f"the node already runs its maximum of {as_tuple(r.found)[1]} pods"
+        "node(s) had too many pods",
+        lambda r: f"the node already runs its maximum of {as_tuple(r.found)[1]} pods",
+        code="NoRoom",
     ),
     ("001.filters", "apart"): RefusalText(
         "node(s) didn't match pod anti-affinity rules",
@@ -97,9 +108,11 @@ NODE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
             if r.asked
             else f"a pod on the node has anti-affinity to {_pods(r.found)}, which includes this pod"
         ),
+        code="Excluded",
     ),
     ("001.filters", "together"): RefusalText(
         "node(s) didn't match pod affinity rules",
         lambda r: f"the pod has affinity to {_pods(r.asked)}, and the node runs none",
+        code="Excluded",
     ),
 }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from linkwise.engine.reasons.codes import ReasonCode
     from linkwise.model.verdict import Fact, Reason
 
 __all__ = [
@@ -33,6 +34,8 @@ class RefusalText(NamedTuple):
     """equal across nodes, to be read after a count: `3 node(s) had too few free devices`"""
     long: str | Callable[[Reason], str]
     """for people, with numbers and names; a plain string where the reason carries none"""
+    code: ReasonCode | None = None
+    """the stable code; None for rules that have one code for all of their refusals"""
 
 
 def choice_text(counts: Sequence[int]) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from linkwise.engine.reasons.codes import ReasonCode
     from linkwise.explain.reports.pod import ContainerDevices, Leaver
     from linkwise.explain.survey import RefusalSummary
 
@@ -176,6 +177,8 @@ class GroupExplanation:
     """sizes of members that do not all fit"""
     best: tuple[tuple[str, int], ...] = ()
     """nodes with the most free devices, not counting its own plan"""
+    free: int = 0
+    """free devices of all nodes that could serve it, not counting its own plan; only if members do not fit"""
     fitting: int = 0
     """nodes that could take a member now, beside its own plan"""
     against: tuple[RefusalSummary, ...] = ()
@@ -186,6 +189,8 @@ class GroupExplanation:
     drained: str = ""
     """nodes that are drained for it, in a sentence"""
     notes: tuple[str, ...] = ()
+    code: ReasonCode | Literal[""] = ""
+    """the stable code of the reason"""
 
     def count(self, *states: MemberState) -> int:
         """Return the number of members in these states."""

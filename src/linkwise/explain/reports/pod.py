@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from linkwise.engine.ledger import Outcome
+    from linkwise.engine.reasons.codes import ReasonCode
     from linkwise.explain.reports.choice import Choice
     from linkwise.explain.survey import RefusalSummary
     from linkwise.model.ask import ContainerAsk
@@ -29,11 +30,14 @@ __all__ = [
 PodState = Literal[
     "no devices",
     "invalid",
+    "not permitted",
     "grouped",
     "unschedulable",
     "schedulable",
     "scheduling",
     "planned",
+    "claimed",
+    "booked",
     "binding",
     "bound",
     "terminating",
@@ -43,6 +47,7 @@ PodState = Literal[
 
 no devices     requests none; Linkwise leaves it alone
 invalid        the request is invalid, or no node could ever serve it
+not permitted  an AcceleratorPolicy does not permit the request, or not now
 grouped        pending with its group, and placed when the group is
 unschedulable  no node is feasible now
 schedulable    some node is feasible now, and the pod is not bound yet
@@ -207,7 +212,7 @@ class Explanation:
     """how certain the devices are: the agent reports them in use, a ResourceClaim allocates them, our agent allocates
     them, the device plugin may choose others, or there is no record"""
     sentence: str = ""
-    """why it is invalid"""
+    """why it is invalid or not permitted"""
     group: str = ""
     """the key of the group that it is placed with"""
     standing: str = ""
@@ -216,3 +221,5 @@ class Explanation:
     """sentences: what the group lacks if it does not fit or leaves this pod out, and the first remedy"""
     notes: tuple[str, ...] = ()
     """further remarks: conflicting records, problems of the manifest, scheduling gates"""
+    code: ReasonCode | Literal[""] = ""
+    """the stable code of the reason; empty for a pod that requests no devices or has ended"""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.engine.reasons.catalog import choice_text, devices_text, refusal
 from linkwise.engine.reasons.phrases import count_text
 from linkwise.explain.text.phrases import part_text, share_text
+from linkwise.model.access_policy import COMMON, domain_text
 from linkwise.model.link_data import NO_LINK_DATA, link_data_help
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ _MARKS: Final = {
     "scheduling": ", being scheduled",
     "reserved": ", reserved until it has enough",
     "planned": ", reserved by a plan",
+    "claimed": ", waiting for terminating pods",
+    "booked": ", booked",
     "binding": ", being bound",
     "bound": "",
     "terminating": ", terminating",
@@ -156,5 +159,6 @@ def _free_share(report: NodeExplanation) -> str:
     if not usable:
         return "no device has free memory left"
     best = max(usable, key=lambda device: (device.room, -device.index))
-    whose = f" (namespace {' and '.join(best.namespaces)} only)" if best.namespaces and not report.shared_by_all else ""
+    limited = best.domains and not (report.shared_by_all and best.domains == (COMMON,))
+    whose = f" ({' and '.join(map(domain_text, best.domains))} only)" if limited else ""
     return f"the largest free share is {share_text(best.room, report.devices.unit)}, on device {best.index}{whose}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import devices_text
@@ -30,13 +31,16 @@ if TYPE_CHECKING:
     from linkwise.explain.reports.group import GroupExplanation
     from linkwise.explain.reports.pod import ContainerDevices, Offered, OtherNode, PlacedBecause, PodState
 
-__all__ = ["explanation_lines"]
+__all__ = ["explanation_lines", "pending_sentence"]
 
 CLAIM_UNSEEN: Final = "a ResourceClaim allocates its devices; until it is observed, its request is counted as used"
 CLAIM_GONE: Final = (
     "no ResourceClaim has devices for it, so its request is counted as used; if that lasts, kube-scheduler deleted the claim"
     " after a bind that it took for failed, and the pod must be created again"
 )
+HAS_GATES: Final = "it has scheduling gates"
+VOLCANO: Final = "Volcano "
+"""starts the notes on what Volcano is expected to do"""
 OFFERED_IN_VAIN: Final = "check volumes, quotas and other scheduler filters"
 AGAIN: Final = "if placed again now"
 
@@ -52,7 +56,7 @@ def explanation_lines(report: Explanation | NodeExplanation | GroupExplanation) 
 
 def _pod_lines(report: Explanation) -> Iterator[str]:
     yield _HEADINGS[report.state](report)
-    if report.state in {"scheduling", "planned", "binding", "bound"}:
+    if report.state in {"scheduling", "planned", "claimed", "booked", "binding", "bound"}:
         yield from _why_here(report)
     elif report.state == "schedulable":
         yield from _would_go(report)
@@ -63,6 +67,8 @@ def _pod_lines(report: Explanation) -> Iterator[str]:
     if report.group:
         yield from (report.standing, *report.lacks)
         yield f"for its group, run: linkwise explain group/{report.group}"
+    elif report.standing:
+        yield report.standing
     if report.state == "grouped":
         yield from report.notes
         return
@@ -70,6 +76,24 @@ def _pod_lines(report: Explanation) -> Iterator[str]:
     if report.offered:
         yield from _offers(report.offered, report.fitting)
     yield from report.notes
+
+
+def pending_sentence(report: Explanation) -> str:
+    """Return why a pod is pending in one sentence: its request, and the reason that counts most."""
+    parts = [_HEADINGS[report.state](report)]
+    match report.state:
+        case "unschedulable":
+            parts += [report.drained] if report.drained else []
+            parts.append(": ".join(islice(_why_nowhere(report), 2)))
+        case "schedulable":
+            parts.append(next(_would_go(report)))
+            if report.offered:
+                parts += islice(_offers(report.offered, report.fitting), 1)
+        case "grouped":
+            parts += filter(None, (report.standing, *report.lacks[:1]))
+    gates = [note for note in report.notes if note.startswith(HAS_GATES)] if not report.group else []
+    volcano = [note for note in report.notes if note.startswith(VOLCANO)][:1]
+    return "; ".join([*parts, *gates, *volcano])
 
 
 def _allocation(report: Explanation) -> str:
@@ -107,6 +131,7 @@ def _request(report: Explanation) -> str:
 _HEADINGS: Final[dict[PodState, Callable[[Explanation], str]]] = {
     "no devices": lambda report: f"pod {report.name} requests no devices; Linkwise does not keep it pending",
     "invalid": lambda report: f"pod {report.name} can't be scheduled as requested: {report.sentence}",
+    "not permitted": lambda report: f"pod {report.name} is not permitted: {report.sentence}",
     "grouped": lambda report: (
         f"pod {report.name} is pending with its group: it requests {_request(report) if report.asked else 'no devices'}"
     ),
@@ -114,6 +139,10 @@ _HEADINGS: Final[dict[PodState, Callable[[Explanation], str]]] = {
     "schedulable": lambda report: f"pod {report.name} is pending: it requests {_request(report)}",
     "scheduling": lambda report: f"pod {report.name} is being scheduled to {_allocation(report)}",
     "planned": lambda report: f"pod {report.name} has {_allocation(report)} reserved by the plan of its group",
+    "claimed": lambda report: (
+        f"pod {report.name} has a claim on {_allocation(report)}, which terminating pods still use"
+    ),
+    "booked": lambda report: f"pod {report.name} has {_allocation(report)} booked until its scheduler binds it",
     "binding": lambda report: f"pod {report.name} is being bound to {_allocation(report)}",
     "bound": lambda report: f"pod {report.name} has {_allocation(report)}",
     "terminating": lambda report: (

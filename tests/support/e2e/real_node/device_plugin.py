@@ -11,7 +11,7 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 __all__ = ["Answer", "DevicePlugin"]
@@ -51,7 +51,9 @@ class Answer:
 class DevicePlugin:
     """Serves a socket in kubelet's folder for device plugins and registers there."""
 
-    def __init__(self, folder: Path, resource: str, devices: Sequence[str], answer: Answer) -> None:
+    def __init__(
+        self, folder: Path, resource: str, devices: Sequence[str], answer: Answer | Callable[[Sequence[str]], Answer]
+    ) -> None:
         self._folder, self._resource, self._devices, self._answer = folder, resource, devices, answer
         self.allocated: list[tuple[str, ...]] = []
         """the devices of each call of Allocate"""
@@ -80,10 +82,11 @@ class DevicePlugin:
 
     def _allocate(self, request: Any, _context: object) -> Any:  # noqa: ANN401 - messages are made at run time
         self.allocated += [tuple(one.devices_ids) for one in request.container_requests]
+        answer = self._answer if isinstance(self._answer, Answer) else self._answer(self.allocated[-1])
         reply = _TYPES["ContainerAllocateResponse"](
-            envs=[{"key": name, "value": value} for name, value in self._answer.environment.items()],
-            devices=[{"container_path": path, "host_path": path, "permissions": "rwm"} for path in self._answer.nodes],
-            cdi_devices=[{"name": name} for name in self._answer.cdi],
+            envs=[{"key": name, "value": value} for name, value in answer.environment.items()],
+            devices=[{"container_path": path, "host_path": path, "permissions": "rwm"} for path in answer.nodes],
+            cdi_devices=[{"name": name} for name in answer.cdi],
         )
         return _TYPES["AllocateResponse"](container_responses=[reply])
 

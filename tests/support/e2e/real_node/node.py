@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from support.e2e.own_cluster import OwnCluster
     from support.e2e.real_node.machine import Machine
 
-__all__ = ["RealNode", "container_pod", "running_node", "scheduled_pod"]
+__all__ = ["ASCEND_CONTROL", "ASCEND_MANAGER", "DAVINCI", "RealNode", "container_pod", "running_node", "scheduled_pod"]
 
 SECONDS: Final = 30.0
 STANDARD: Final = frozenset({"null", "zero", "full", "random", "urandom", "tty", "ptmx", "console", "pts"})
@@ -34,6 +34,11 @@ NVIDIA: Final = 195
 """major number of NVIDIA's devices"""
 UVM: Final = 511
 """one that the kernel gives to nvidia-uvm"""
+
+DAVINCI: Final = 236
+"""major number of the chips of Huawei's driver; the kernel chooses it when the driver is loaded"""
+ASCEND_MANAGER: Final = 237
+ASCEND_CONTROL: Final = ("davinci_manager", "devmm_svm", "hisi_hdc", "dvpp_cmdlist")
 
 
 class RealNode:
@@ -72,6 +77,13 @@ class RealNode:
             self.machine.mknod(f"nvidia{index}", NVIDIA, index)
         self.machine.mknod("nvidiactl", NVIDIA, 255)
         self.machine.mknod("nvidia-uvm", UVM, 0)
+
+    def add_ascend(self, count: int) -> None:
+        """Make the device nodes of Huawei's driver for this many chips."""
+        for index in range(count):
+            self.machine.mknod(f"davinci{index}", DAVINCI, index)
+        for minor, name in enumerate(ASCEND_CONTROL):
+            self.machine.mknod(name, ASCEND_MANAGER, minor)
 
     def start_kubelet(self) -> None:
         """Start kubelet and wait until it has reported a Ready node."""

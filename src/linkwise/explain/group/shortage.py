@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.cluster.demand import demand_of
 from linkwise.broker.cluster.pods import holds_devices
 from linkwise.broker.groups.what_if import Assumption
+from linkwise.broker.records.stages import Unschedulable
 from linkwise.engine.ledger import is_whole
 from linkwise.engine.reasons.phrases import count_text
 from linkwise.explain.make_room import smaller
@@ -49,7 +50,13 @@ def explain_short(
         return report
     placed = set(tolerant.placements) if tolerant else set[str]()
     left = next((member for member in requesting if member.pod not in placed), requesting[0])
-    report = replace(report, needs=tuple(_needs(state, what_if, requesting, placed)), best=_best(state, what_if))
+    rooms = [(name, max(0, _free_devices(node))) for name, node in state.pausing(what_if.serving())]
+    report = replace(
+        report,
+        needs=tuple(_needs(state, what_if, requesting, placed)),
+        best=tuple(nsmallest(SHOWN, rooms, key=lambda room: (-room[1], room[0]))),
+        free=sum(room for _, room in rooms),
+    )
     pod = next((pod for pod in view.waiting if pod.uid == left.pod), None)
     if pod is None or left.wanted is None:
         return report
@@ -58,7 +65,8 @@ def explain_short(
     if left.wanted.policy.admit(left.wanted.ask):
         return replace(report, never=True)
     if most == 0:
-        return report
+        stage = state.groups.stage(report.key)
+        return replace(report, never=isinstance(stage, Unschedulable) and stage.reason.kind == "never")
     fewer = tolerant if report.stage == "unschedulable" else None  # else these members are planned already
     remedies, never = _remedies(RoomForAll(state, what_if, nodes), what_if, fewer, most)
     return replace(report, remedies=remedies, never=never, notes=(*report.notes, *_reserved(state, what_if)))
@@ -89,11 +97,6 @@ def _needs(state: State, what_if: WhatIf, requesting: list[Member], placed: set[
         if fitting[size] < counts[size]:
             alone, one_model = 0 < most < 2 * size, len(models) > 1 and not what_if.mixed
             yield Need(size, counts[size], fitting[size], alone, one_model, what_if.required)
-
-
-def _best(state: State, what_if: WhatIf) -> tuple[tuple[str, int], ...]:
-    rooms = [(name, max(0, _free_devices(node))) for name, node in state.pausing(what_if.serving())]
-    return tuple(nsmallest(SHOWN, rooms, key=lambda room: (-room[1], room[0])))
 
 
 def _remedies(

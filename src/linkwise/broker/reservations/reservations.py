@@ -2,7 +2,8 @@
 
 The owner is the first by priority and age among the pods that their scheduler has reported as unschedulable for long enough.
 That is read from the pods themselves: kube-scheduler does not ask about a pod that fits on no node by its own counts, and a
-restarted service knows them again. Its node is the one where least is waited for; a group gets the nodes that a plan would
+restarted service knows them again. Members with our gate are never reported: a gang of them that does not fit has waited since
+its minimum of members existed. Its node is the one where least is waited for; a group gets the nodes that a plan would
 use if they were drained.
 
 `keep_reserved` runs before nodes are brought up to date, so that no other pod ever sees a device as free that is reserved in
@@ -13,17 +14,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from heapq import nsmallest
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.access.enforcement import barred_nodes, not_permitted
 from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.effects import Wake
 from linkwise.broker.groups.bundles import alternatives, bundle
+from linkwise.broker.groups.gates import awaits_plan
 from linkwise.broker.groups.planning import begin
 from linkwise.broker.groups.readiness import pending_reason
 from linkwise.broker.groups.reservations import accepts_pods, is_over
 from linkwise.broker.groups.what_if import Assumption, WhatIf
 from linkwise.broker.records.stages import Idle, Unschedulable
-from linkwise.broker.reserved_devices import (
+from linkwise.broker.reservations.devices import (
     drain_text,
     end_reservation,
     events,
@@ -34,6 +38,7 @@ from linkwise.broker.reserved_devices import (
     reserved_entry,
 )
 from linkwise.broker.wake_ups import flush
+from linkwise.dialects.linkwise.gang_gate import has_other_gates
 from linkwise.engine.feasibility import unfit
 from linkwise.engine.ledger import Entry
 from linkwise.engine.queue.reservation import RESERVED, Reservation
@@ -112,9 +117,10 @@ def next_deadline(state: State) -> float | None:
 
 def _is_wanted(state: State) -> bool:
     """Return whether there may be an owner for another reservation."""
-    return bool(
-        state.settings.reservation.after and state.cluster.known.unschedulable and state.reservations.schedulers
-    )
+    if not state.settings.reservation.after:
+        return False
+    asked = state.cluster.known.unschedulable and state.reservations.schedulers
+    return bool(asked or state.groups.gated(Unschedulable))
 
 
 def _may_search(state: State, now: float) -> bool:
@@ -165,11 +171,25 @@ def _owners(state: State, now: float) -> Iterator[tuple[str, int]]:
         and pod.scheduler in reservations.schedulers
         and not _is_refused(state, pod, now, longest)
     )
-    first = nsmallest(MOST_OWNERS, starved, key=lambda pod: (-pod.priority, pod.created, pod.uid))
+    gated = _gated(state, now, after, longest)
+    first = nsmallest(MOST_OWNERS, chain(starved, gated), key=lambda pod: (-pod.priority, pod.created, pod.uid))
     owners: dict[str, int] = {}
     for pod in first:
         owners.setdefault(state.groups.key_of(pod.uid) or pod.uid, pod.priority)
     return ((owner, priority) for owner, priority in owners.items() if not reservations.get(owner))
+
+
+def _gated(state: State, now: float, after: float, longest: float) -> Iterator[PodView]:
+    """Yield a member of each gated gang that does not fit and has been complete for long enough."""
+    for key in state.groups.gated(Unschedulable):
+        view = state.groups.view(key)
+        pods = [pod for pod in view.waiting if awaits_plan(state, view, pod)] if view else []
+        if view is None or not pods:
+            continue
+        required = sorted(pod.created for pod in (*view.bound, *view.waiting))[: view.group.minimum or None]
+        first = min(pods, key=lambda pod: (-pod.priority, pod.created, pod.uid))
+        if now - required[-1] >= after and not _is_refused(state, first, now, longest):
+            yield first
 
 
 def _is_refused(state: State, pod: PodView, now: float, longest: float) -> bool:
@@ -210,13 +230,14 @@ def _node_for(state: State, pod: PodView, than: ReservedRoom | None = None) -> s
     With `than` only nodes count where less is waited for than that.
     """
     query = state.query(pod)
-    if query is None or query.policy.admit(query.ask):
+    if query is None or query.policy.admit(query.ask) or (state.access and not_permitted(state, pod, query)):
         return ""
+    barred = barred_nodes(state, pod, query) if state.access else ()
     demand = replace(demand_of(pod)[0], apart=(), together=())
     options: list[tuple[tuple[int, int], str]] = []
     for name in _nearest(state, query, pod.uid, than):
         view = state.cluster.nodes[name]
-        if unfit(demand, view, capacity_of(view), Load()):
+        if name in barred or unfit(demand, view, capacity_of(view), Load()):
             continue
         room = _room(state, name, [(pod.uid, query)])
         if room and _hosts(state, demand, name, room):
@@ -333,7 +354,7 @@ def _waiting(state: State, each: Reservation) -> dict[str, Query]:
     waiting: dict[str, Query] = {}
     for uid, _ in each.seats:
         pod, entry = pods.get(uid), state.cluster.ledger.get(uid)
-        if pod is None or pod.node or pod.deleting or pod.gates or pod.phase in FINISHED:
+        if pod is None or pod.node or pod.deleting or has_other_gates(pod) or pod.phase in FINISHED:
             continue
         query = state.query(pod)
         if query and not query.policy.admit(query.ask) and (entry is None or entry.tentative or each.owner == uid):

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.cluster.available_devices import available_devices
 from linkwise.broker.cluster.demand import demand_of
 from linkwise.broker.cluster.host_fit import misfit
-from linkwise.model.node import FREE
 from linkwise.model.verdict import Decision
-from linkwise.policies.memory_share import WHOLE_CORE
 from linkwise.speed.fast_dataclass import fast_constructor
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.index.score_table import Code
-    from linkwise.model.node import Node
     from linkwise.model.verdict import Entry, Offer
     from linkwise.model.views import PodView
 
@@ -34,7 +32,6 @@ FEW: Final = 16
 OTHERS: Final = 3
 """next best nodes that are captured if there are more names"""
 _decision: Final = fast_constructor(Decision)
-_Rooms = tuple[tuple[int, int, int], ...]
 
 
 def decided_by_filter(
@@ -44,7 +41,7 @@ def decided_by_filter(
     query, node = candidates.query, candidates.node(chosen)
     score = candidates.scores((chosen,)).get(chosen, ())
     others = _among(candidates, names, chosen) if len(names) <= FEW else candidates.after(chosen, score, OTHERS)
-    free, rooms = _available(state, query, node)
+    free, rooms = available_devices(state.settings.share, query, node)
     return _decision(
         len(names), query.policy.terms if score else (), score, others, free, rooms, pod.nominated == chosen
     )
@@ -59,11 +56,11 @@ def decided_by_bind(state: State, pod: PodView, query: Query, offer: Offer, tent
         return settled(state, pod, tentative.decision)
     node = state.cluster.index.nodes[offer.node]
     if tentative and tentative.state == "PLANNED":
-        free, rooms = _available(state, query, node, offer)
+        free, rooms = available_devices(state.settings.share, query, node, offer)
         return Decision(free=free, rooms=rooms)
     if tentative and tentative.node == offer.node:
         node = state.cluster.node_without(offer.node, {pod.uid}) or node
-    free, rooms = _available(state, query, node)
+    free, rooms = available_devices(state.settings.share, query, node)
     score = query.policy.score(query.ask, node, offer)
     return Decision(0, query.policy.terms, score, (), free, rooms, pod.nominated == offer.node)
 
@@ -83,22 +80,3 @@ def _among(candidates: Candidates, names: Sequence[str], chosen: str) -> tuple[t
     """Return the best of a few names apart from the chosen one."""
     others = [(name, score) for name, score in candidates.scores(names).items() if name != chosen]
     return tuple(sorted(others, key=lambda other: (tuple(-term for term in other[1]), other[0]))[:1])
-
-
-def _available(state: State, query: Query, node: Node, own: Offer | None = None) -> tuple[tuple[int, ...], _Rooms]:
-    """Return the devices that could be chosen: free indices, or free memory and compute; `own` counts as not used."""
-    mine = own.devices if own else ()
-    if query.ask.devices:
-        used = node.used
-        free = (each.index for each in node.devices if each.healthy and (each.id not in used or each.id in mine))
-        return tuple(free), ()
-    returned = sum(part.share for part in own.parts) if own else 0
-    returned_core = sum(part.core for part in own.parts) if own else 0
-    room, any_namespace, rows = node.room(), state.settings.share.within == "any", []
-    for device in node.devices:
-        use, back = node.used.get(device.id, FREE), device.id in mine
-        if device.id not in room or not (any_namespace or use is FREE or use.namespaces == {query.ask.namespace}):
-            continue
-        core = 0 if use.whole else WHOLE_CORE - use.core - node.unattributed_core + (returned_core if back else 0)
-        rows.append((device.index, room[device.id] + (returned if back else 0), max(0, core)))
-    return (), tuple(rows)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from linkwise.explain.choice_links import by_bandwidth, by_links
-from linkwise.explain.choice_rings import by_rings
+from linkwise.explain.choice.links import by_bandwidth, by_links
+from linkwise.explain.choice.rings import by_rings
 from linkwise.explain.reports.choice import Choice, indices_of
 from linkwise.model.verdict import Offer
 from linkwise.policies.memory_share import losses_of_unused, shares_on

@@ -18,13 +18,14 @@ from linkwise.broker.groups.stale_gangs import stale_text
 from linkwise.broker.groups.what_if import Assumption, WhatIf
 from linkwise.broker.preemption import notices as preemption
 from linkwise.broker.records.stages import BackingOff, Planning, Reserved, Unschedulable
-from linkwise.broker.reserved_devices import drained_for
+from linkwise.broker.reservations.devices import drained_for
 from linkwise.broker.state import pod_name
 from linkwise.engine.planning.seating import slowest_pair
 from linkwise.engine.reasons.catalog import refusal
-from linkwise.explain.group_shortage import explain_short
+from linkwise.explain.codes import group_code, stage_code
+from linkwise.explain.group.plan_comparison import best_of, compared
+from linkwise.explain.group.shortage import explain_short
 from linkwise.explain.placement import container_devices
-from linkwise.explain.plan_comparison import best_of, compared
 from linkwise.explain.reports.group import GroupExplanation, GroupNode, MemberReport, PlanLevel, RunnerUp
 
 if TYPE_CHECKING:
@@ -68,8 +69,9 @@ def group_explanation(state: State, key: str, now: float, *, most: int | None = 
     if held:
         report = replace(report, held=max(0.0, held.expires - now))
     if stage not in {"schedulable", "reserved", "unschedulable"}:
-        return _with_members(state, view, report, None)
-    return _planned(state, view, report, held.plan if held else None, most)
+        return replace(_with_members(state, view, report, None), code=stage_code(stage, reason))
+    report = _planned(state, view, report, held.plan if held else None, most)
+    return replace(report, code=group_code(report) if report.needs else stage_code(report.stage, reason))
 
 
 def group_stage(state: State, view: GroupView, now: float) -> tuple[GroupStage, Reason | None]:
@@ -239,7 +241,7 @@ def _bound_member(state: State, pod: PodView) -> MemberReport:
     inventory = state.cluster.inventories.get(entry.node) if entry else None
     parts = allocated_parts(inventory, entry) if inventory and entry else entry.grant.offer.parts if entry else ()
     report = _with_devices(state, _unplaced_member(state, pod), pod.node, parts)
-    under_way = entry is not None and entry.state == "ASSUMED"
+    under_way = entry is not None and (entry.state == "ASSUMED" or entry.booked)
     return replace(report, state="terminating" if pod.deleting else "binding" if under_way else "bound")
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["visibility_events", "visible_to"]
 
-MEMBERS: Final = {"PLANNED", "ASSUMED", "ASSIGNED"}
+MEMBERS: Final = {"PLANNED", "BOOKED", "ASSUMED", "ASSIGNED"}
 """entries of members that are bound or planned; a member that is being deleted leaves its group"""
 
 

@@ -1,0 +1,1 @@
+"""Access control by AcceleratorPolicies in scheduling, and their status."""

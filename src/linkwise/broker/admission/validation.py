@@ -1,0 +1,142 @@
+"""Validation of new pods and workloads: forged records, group labels, requests, job shapes, misspelt names.
+
+Filter checks requests and shapes again, for pods that were created past the webhook; only at creation there is a clear
+message at `kubectl apply`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from linkwise.broker.admission.scope import DEFAULT_SCHEDULERS
+from linkwise.broker.admission.verdict import AdmissionVerdict
+from linkwise.dialects.groups.membership import REPLICA
+from linkwise.dialects.misspelt_keys import misspelt_keys
+from linkwise.dialects.registry import is_record, renamed_resources
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from linkwise.broker.answers import Admission
+    from linkwise.broker.broker import Broker
+    from linkwise.model.requester import Requester
+    from linkwise.model.settings import AdmissionSettings
+    from linkwise.model.verdict import Problem
+    from linkwise.model.views import PodView
+
+__all__ = ["Task", "Validator"]
+
+Task = tuple[str, int, "PodView"]
+"""name of a task, number of its pods, and one of them"""
+
+
+class Validator:
+    """Validates what users create; answers depend on the broker's settings and, for hints only, on its nodes."""
+
+    def __init__(self, broker: Broker, settings: AdmissionSettings) -> None:
+        self._broker = broker
+        self._serves = {*DEFAULT_SCHEDULERS, settings.scheduler, *broker.settings.volcano.schedulers}
+        self._largest_card = 0  # units of memory
+        self._looked_at = 0  # nodes: large clusters are not searched for every pod
+
+    def pod(self, pod: PodView, requester: Requester) -> AdmissionVerdict:
+        """Return whether a pod may be created."""
+        return self._verdict((pod,), self._broker.admit(pod, requester))
+
+    def workload(self, tasks: Sequence[Task], requester: Requester, *, is_job: bool) -> AdmissionVerdict:
+        """Return whether a workload may be created; `is_job` if its pods form one job."""
+        renamed = [(name, count, _with_current_names(pod)) for name, count, pod in tasks]
+        # rule 003.valid-job: a job is refused as a whole when it is created, not pod by pod.
+        jobs = [renamed] if is_job else [[task] for task in renamed]
+        admissions = [
+            self._broker.admit_job(job, requester) if is_job else self._broker.admit(job[0][2], requester)
+            for job in jobs
+        ]
+        verdicts = [
+            self._verdict([pod for _, _, pod in job], admission)
+            for job, admission in zip(jobs, admissions, strict=True)
+        ]
+        refused = next((verdict.refusal for verdict in verdicts if verdict.refusal), "")
+        old = (_old_names(pod) for _, _, pod in tasks)
+        warnings = (warning for part in (*old, *(verdict.warnings for verdict in verdicts)) for warning in part)
+        return AdmissionVerdict(refused, tuple(dict.fromkeys(warnings)))
+
+    def _verdict(self, pods: Sequence[PodView], admission: Admission) -> AdmissionVerdict:
+        """Add what admission of a request does not know: records, labels, names, sizes of cards."""
+        warnings = [_text(problem) for problem in admission.warnings]
+        refused = ""
+        for pod in pods:
+            refused = refused or _forged(pod) or _replica(pod, admission.warnings)
+            warnings += [_text(problem) for problem in misspelt_keys(pod)]
+            warnings += self._card_warning(pod)
+        if admission.refusal and not refused:
+            if all(self._is_foreign(pod) for pod in pods):
+                warnings.append(f"Linkwise can't place it: {admission.refusal}")
+            else:
+                refused = admission.refusal
+        return AdmissionVerdict(refused, tuple(dict.fromkeys(warnings)))
+
+    def _is_foreign(self, pod: PodView) -> bool:
+        """Whether a request that Linkwise can't read is meant for another scheduler, which may know better."""
+        return pod.scheduler not in self._serves and self._broker.request(pod).broken is not None
+
+    def _card_warning(self, pod: PodView) -> list[str]:
+        """A warning if no card is large enough; a node with a larger one may join the cluster."""
+        ask = self._broker.request(pod).ask
+        if ask is None or ask.mode != "share" or ask.share <= self._largest_card:
+            return []
+        nodes = self._broker.usage
+        if self._looked_at != len(nodes):
+            shared = (node for node in nodes.values() if node.mode == "share")
+            self._largest_card = max((device.memory for node in shared for device in node.devices), default=0)
+            self._looked_at = len(nodes)
+        if not 0 < self._largest_card < ask.share:
+            return []
+        # rule 004.one-card: the memory of a pod comes from one card.
+        sentence = (
+            f"{ask.share} requested and the largest device has {self._largest_card}; a pod gets memory of one device"
+        )
+        return [f"{ask.resource}: {sentence}"]
+
+
+def _forged(pod: PodView) -> str:
+    """The refusal of a pod that carries a record of devices that were not allocated to it."""
+    for key, value in pod.annotations.items():
+        if value and is_record(key):
+            return f"{key}: remove this annotation; it is set when devices are allocated to the pod, not by users"
+    return ""
+
+
+def _replica(pod: PodView, problems: Sequence[Problem]) -> str:
+    """The refusal of a replica label that is not a number of pods; its other problems are warnings."""
+    if REPLICA not in pod.labels:
+        return ""
+    return next((_text(problem) for problem in problems if problem.key == REPLICA), "")
+
+
+def _text(problem: Problem) -> str:
+    """Without the pod, which kubectl names."""
+    return f"{problem.key}: {problem.sentence}"
+
+
+def _old_names(pod: PodView) -> Iterator[str]:
+    for old, new in renamed_resources().items():
+        if any(old in container.limits or old in container.requests for container in pod.containers):
+            yield f"{old}: replaced by {new} in its pods; Kubernetes no longer accepts the old name"
+
+
+def _with_current_names(pod: PodView) -> PodView:
+    """The pod of a template as it will be created: the webhook replaces old names of resources in pods only."""
+    if not any(True for _ in _old_names(pod)):
+        return pod
+    containers = tuple(
+        replace(container, limits=_current(container.limits), requests=_current(container.requests))
+        for container in pod.containers
+    )
+    return replace(pod, containers=containers)
+
+
+def _current(amounts: Mapping[str, str]) -> dict[str, str]:
+    renamed = renamed_resources()
+    return {renamed.get(name, name): amount for name, amount in amounts.items()}

@@ -1,0 +1,1 @@
+"""Volcano: the decisions for its extender plugin, and the pods that it schedules."""

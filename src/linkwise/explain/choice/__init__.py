@@ -1,0 +1,1 @@
+"""Choices of devices on one node: worth, reason and runner-up."""

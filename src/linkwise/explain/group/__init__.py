@@ -1,0 +1,1 @@
+"""Groups: stage, plan, shortage, and why another plan lost."""

@@ -1,0 +1,1 @@
+"""What users read of explanations: conditions, events and lists, without the names of other tenants."""

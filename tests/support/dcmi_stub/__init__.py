@@ -1,0 +1,1 @@
+"""Stand-in for libdcmi.so, and the machines that it simulates."""
