@@ -19,7 +19,7 @@ import pytest
 
 from linkwise.agent.node_agent import NodeAgent
 from linkwise.broker.watch_events import PodDeleted
-from linkwise.config.settings import AgentSettings
+from linkwise.config.settings import AgentSettings, AscendSettings
 from linkwise.dialects.aliyun import ASSIGNED, INDEX
 from linkwise.dialects.registry import held_by
 from linkwise.errors import LinkwiseError
@@ -430,3 +430,92 @@ def test_an_agent_that_cannot_serve_ends_with_the_reason() -> None:
     with TemporaryDirectory(prefix="lw") as short, pytest.raises(ExceptionGroup) as ended:
         asyncio.run(story(Path(short) / ("k" * 100)))
     assert ended.group_contains(LinkwiseError, match="at most 107 bytes")
+
+
+CHIP = "huawei.com/Ascend910"
+
+
+def npus(*unhealthy: int) -> Discovery:
+    """Eight chips in two rings, with addresses."""
+    chips = tuple(
+        Device(f"Ascend910-{index}", index, index, model="Ascend 910A", healthy=index not in unhealthy)
+        for index in range(8)
+    )
+    faults = {f"Ascend910-{index}": "broken" for index in unhealthy}
+    addresses = {chip.id: f"10.0.0.{chip.index}" for chip in chips}
+    return Discovery("ascend", chips, faults=faults, addresses=addresses)
+
+
+def npu_pod(name: str, *picks: int, count: int = 0) -> PodView:
+    names = ",".join(f"Ascend910-{index}" for index in picks)
+    annotations = {CHIP: names, "predicate-time": "1700000000000000000"} if picks else {}
+    main = ContainerView("main", limits={CHIP: str(count or len(picks))})
+    return PodView("default", name, f"uid-{name}", (main,), annotations=annotations, node=NODE)
+
+
+def counted(bench: Bench) -> None:
+    """Show the agent its Node as the kubelet reports it."""
+    bench.agent.observe([NodeView(NODE, capacity={CHIP: "8"}, allocatable={CHIP: "8"}, address="192.0.2.1")])
+
+
+@pytest.mark.rule("000.agree", "003.record")
+@beside_a_kubelet(machine=Machine(npus()))
+async def test_a_container_has_the_chips_on_record_and_huaweis_tools_can_read_them(bench: Bench) -> None:
+    await bench.kubelet.capacity(CHIP, 8)
+    counted(bench)
+    bench.api.put(npu_pod("a", 4, 5))
+    given = (await bench.kubelet.admit("a", CHIP, main=2))["main"]
+    control = ["/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc"]
+    assert [*given.nodes] == ["/dev/davinci4", "/dev/davinci5", *control]
+    assert given.environment == {"ASCEND_VISIBLE_DEVICES": "4,5"}
+    await bench.until(lambda: "huawei.com/AscendReal" in bench.api.stored["uid-a"].annotations)
+    written = bench.api.stored["uid-a"].annotations
+    assert (
+        written[CHIP] == written["huawei.com/AscendReal"] == written["huawei.com/kltDev"] == "Ascend910-4,Ascend910-5"
+    )
+    assert written["predicate-time"] == "18446744073709551615"
+    ranks = json.loads(written["ascend.kubectl.kubernetes.io/ascend-910-configuration"])
+    assert ranks["devices"][0] == {"device_id": "4", "device_ip": "10.0.0.4"}
+    free = "Ascend910-0,Ascend910-1,Ascend910-2,Ascend910-3,Ascend910-6,Ascend910-7"
+    await bench.until(lambda: bench.api.published[-1].annotations.get(CHIP) == free)
+
+
+@beside_a_kubelet(machine=Machine(npus()), ascend=AscendSettings(runtime="always"))
+async def test_huaweis_runtime_is_given_the_chips_by_the_environment_alone(bench: Bench) -> None:
+    await bench.kubelet.capacity(CHIP, 8)
+    bench.api.put(npu_pod("a", 4, 5))
+    given = (await bench.kubelet.admit("a", CHIP, main=2))["main"]
+    assert given.environment == {"ASCEND_VISIBLE_DEVICES": "4,5", "ASCEND_RUNTIME_OPTIONS": ""}
+    assert [*given.nodes] == []
+
+
+@pytest.mark.rule("003.faulty")
+@beside_a_kubelet(machine=Machine(npus()), ascend=AscendSettings(device_info=True))
+async def test_a_faulty_chip_leaves_the_lists_and_the_kubelets_count_and_returns(bench: Bench) -> None:
+    await bench.kubelet.capacity(CHIP, 8)
+    counted(bench)
+    bench.machine.found = npus(5)
+    await bench.kubelet.until(lambda: len(bench.kubelet.healthy(CHIP)) == 7)
+    unhealthy = f"{CHIP}-Unhealthy"
+    await bench.until(lambda: bench.api.published[-1].annotations.get(unhealthy) == "Ascend910-5")
+    info = bench.api.published[-1].device_info
+    assert info is not None
+    assert (info.node, info.lists[unhealthy]) == (NODE, "Ascend910-5")
+    bench.machine.found = npus()
+    await bench.kubelet.until(lambda: len(bench.kubelet.healthy(CHIP)) == 8)
+    await bench.until(lambda: bench.api.published[-1].annotations.get(unhealthy) == "")
+
+
+@pytest.mark.rule("000.agree")
+@beside_a_kubelet(machine=Machine(npus()))
+async def test_chips_that_no_scheduler_chose_are_in_one_ring(bench: Bench) -> None:
+    await bench.kubelet.capacity(CHIP, 8)
+    for name, count in (("a", 1), ("b", 4), ("c", 2)):
+        bench.api.put(npu_pod(name, count=count))
+        await bench.kubelet.admit(name, CHIP, main=count)
+    await bench.until(lambda: len(bench.allocations()) == 3)
+    assert bench.allocations() == {
+        "uid-a": ["Ascend910-0"],
+        "uid-b": ["Ascend910-4", "Ascend910-5", "Ascend910-6", "Ascend910-7"],
+        "uid-c": ["Ascend910-1", "Ascend910-2"],
+    }

@@ -404,6 +404,7 @@ class Labels:
         raise NotImplementedError
 
     write_device = write_inventory
+    write_device_info = write_inventory
 
     async def patch_node_status(
         self, capacity: Mapping[str, str | None], allocatable: Mapping[str, str | None]

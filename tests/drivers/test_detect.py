@@ -11,6 +11,8 @@ import pytest
 
 from linkwise.drivers.detect import DRIVERS, DriverOptions, open_driver
 from linkwise.errors import DriverError, InputError
+from support.dcmi_stub.machine import atlas_800
+from support.dcmi_stub.stub import DcmiStub
 from support.environment import surroundings
 from support.nvml_stub.machine import StubMachine, dgx1_v100
 from support.nvml_stub.stub import Stub
@@ -74,6 +76,14 @@ def test_hardware_is_detected_without_any_setting(tmp_path: Path) -> None:
 
 
 @pytest.mark.rule("002.detect")
+def test_npus_are_detected_where_there_are_no_gpus(tmp_path: Path) -> None:
+    stub = DcmiStub(tmp_path)
+    stub.write(atlas_800())
+    with Watched(stub.environment | {"PATH": str(tmp_path)}) as watched:
+        assert watched.discover() == {"name": "dcmi", "vendor": "ascend", "count": 8, "problems": []}
+
+
+@pytest.mark.rule("002.detect")
 def test_a_machine_without_devices_says_what_was_tried(bare: dict[str, str]) -> None:
     with Watched(bare) as watched:
         found = watched.discover()
@@ -81,6 +91,8 @@ def test_a_machine_without_devices_says_what_was_tried(bare: dict[str, str]) -> 
     (problem,) = found["problems"]
     assert problem.startswith("no devices were found. Tried: nvml: libnvidia-ml.so.1 can't be loaded")
     assert "nvidia-smi: nvidia-smi can't be run" in problem
+    assert "dcmi: libdcmi.so was not found" in problem
+    assert "npu-smi: npu-smi can't be run" in problem
 
 
 def test_a_driver_that_is_loaded_later_is_found_without_a_restart(tmp_path: Path) -> None:
@@ -105,6 +117,16 @@ def test_the_library_is_found_in_the_file_system_of_the_host(tmp_path: Path, bar
         assert watched.discover()["name"] == "nvml"
 
 
+def test_huaweis_library_is_found_where_its_driver_installs_it(tmp_path: Path, bare: dict[str, str]) -> None:
+    stub = DcmiStub(tmp_path)
+    stub.write(atlas_800())
+    folder = tmp_path / "host/usr/local/dcmi"
+    folder.mkdir(parents=True)
+    (folder / "libdcmi.so").symlink_to(stub.library)
+    with Watched(stub.environment | bare, str(tmp_path / "host")) as watched:
+        assert watched.discover()["name"] == "dcmi"
+
+
 def test_a_driver_can_be_selected_by_name() -> None:
     driver = open_driver("simulated", node="gpu-7", source="atlas-800")
     assert (driver.name, driver.discover().vendor) == ("simulated", "ascend")
@@ -127,7 +149,7 @@ def test_measured_bandwidth_can_be_added_to_any_driver(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "source", "problem"),
     [
-        ("cuda", "", "unknown driver 'cuda'; use one of auto, nvml, nvidia-smi, recorded, simulated"),
+        ("cuda", "", "unknown driver 'cuda'; use one of auto, nvml, nvidia-smi, dcmi, npu-smi, recorded, simulated"),
         ("auto", "dgx1-v100", "source 'dgx1-v100' needs a driver"),
         ("recorded", "", "needs a source: the folder"),
         ("simulated", "", "needs a source: the name of a machine profile"),
@@ -145,12 +167,17 @@ def test_a_selected_library_that_can_not_be_loaded_is_an_error(tmp_path: Path) -
         open_driver("nvml", node="gpu-7", source=str(tmp_path / "no-such-file"))
 
 
-def test_every_driver_is_opened_by_its_own_name(stub: Stub, tmp_path: Path) -> None:
+def test_every_driver_is_opened_by_its_own_name(stub: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stub.write(dgx1_v100())
+    npus = DcmiStub(tmp_path)
+    npus.write(atlas_800())
+    monkeypatch.setenv("DCMI_STUB", str(npus.config))
     (tmp_path / "list").write_text("index, uuid\n0, GPU-a\n", "utf-8")
     sources = {
         "nvml": str(stub.library),
         "nvidia-smi": "",
+        "dcmi": str(npus.library),
+        "npu-smi": "",
         "recorded": str(tmp_path),
         "simulated": "dgx1-v100",
     }

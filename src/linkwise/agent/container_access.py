@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.agent.host import Host, runtime_has_cdi, write_cdi_spec
 from linkwise.node.cdi_spec import cdi_file, cdi_spec
 from linkwise.node.container import HostOptions
+from linkwise.vendors.container_needs import needs_rules
 
 if TYPE_CHECKING:
     from linkwise.config.settings import AgentSettings
@@ -35,7 +36,8 @@ class ContainerAccess:
 
     def update(self, found: Discovery, view: NodeView | None) -> HostOptions:
         """Write the CDI specification, before any name in it is answered, and return what the node has for containers."""
-        cdi, files = self._wants_cdi(view) and bool(found.devices), self._driver_files()
+        runtime = self._uses_runtime(found.vendor)
+        cdi, files = self._wants_cdi(view) and bool(found.devices) and not runtime, self._driver_files()
         problem = ""
         if cdi:
             spec = cdi_spec(found.vendor, found.devices, self.host.host_path, self.host.exists, files)
@@ -44,8 +46,16 @@ class ContainerAccess:
             log.warning("cdi: %s; containers get device nodes instead", problem)
         self.problem = problem
         isolated = view is None or view.labels.get(ISOLATION_LABEL) != "true"
-        self.options = HostOptions(found.vendor, self.host.exists, cdi and not problem, files, isolated=isolated)
+        self.options = HostOptions(found.vendor, self.host.exists, cdi and not problem, files, runtime, isolated)
         return self.options
+
+    def _uses_runtime(self, vendor: str) -> bool:
+        """Whether the vendor's container runtime gives containers their devices: that of Ascend."""
+        rule = needs_rules().get(vendor)
+        if rule is None or not rule.runtime:
+            return False
+        wanted = self._settings.ascend.runtime
+        return self.host.has_any(rule.runtime) if wanted == "auto" else wanted == "always"
 
     def _wants_cdi(self, view: NodeView | None) -> bool:
         if self._settings.cdi == "auto":

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from linkwise.vendors.container_needs import Mount
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 __all__ = ["Host", "runtime_has_cdi", "write_cdi_spec"]
 
@@ -58,6 +58,10 @@ class Host:
     def has_toolkit(self) -> bool:
         """Whether the vendor's container toolkit is installed, which adds files of the driver to containers."""
         return any((self.root / folder / name).exists() for folder in _PROGRAM_FOLDERS for name in _TOOLKIT)
+
+    def has_any(self, programs: Iterable[str]) -> bool:
+        """Whether one of these files of the host exists."""
+        return any((self.root / program).exists() for program in programs)
 
     def driver_files(self) -> tuple[Mount, ...]:
         """Libraries and programs of the driver, and where containers find them."""

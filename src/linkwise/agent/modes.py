@@ -72,11 +72,11 @@ def checkpoint_mode(folder: Path) -> SharingMode | None:
 
 def resource_mode(found: Discovery, mode: SharingMode, unit: str) -> ResourceMode | None:
     """The resource of the discovered devices; None if no dialect has one for their vendor."""
-    dialect = whole_device_dialect(found.vendor)
+    dialect, names = whole_device_dialect(found.vendor), [device.id for device in found.devices]
     if mode == "share" and found.vendor == BY_NAME["aliyun"].vendor:
         shared = ResourceMode(MEMORY, "share", unit)
         return replace(shared, problem=id_problem(shared.devices(found), unit))
-    return ResourceMode(min(dialect.whole_devices), "whole", "MiB") if dialect else None
+    return ResourceMode(dialect.resource_for(names), "whole", "MiB") if dialect else None
 
 
 def resources_of_vendor(vendor: str) -> frozenset[str]:

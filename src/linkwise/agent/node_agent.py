@@ -20,17 +20,22 @@ from linkwise.agent.modes import ResourceMode, checkpoint_mode, resource_mode, r
 from linkwise.agent.records import RecordKeeper
 from linkwise.broker.broker import Broker
 from linkwise.broker.watch_events import NodeObject, PodDeleted, PodListComplete
+from linkwise.dialects.ascend.device_info import DeviceInfo, chip_lists
 from linkwise.dialects.linkwise.inventory import KIND
+from linkwise.dialects.registry import whole_device_dialect
 from linkwise.errors import ClusterError
 from linkwise.model.discovery import Discovery
 from linkwise.model.views import NodeView, PodView
 from linkwise.node.allocation import Allocations
+from linkwise.node.corrections import Addresses
 from linkwise.node.publishing import (
     Condition,
     NodeState,
     Serving,
     annotations_of,
     capacity_of,
+    chip_annotations,
+    chips_of,
     conditions_of,
     device_of,
     inventory_of,
@@ -45,6 +50,7 @@ if TYPE_CHECKING:
     from linkwise.agent.records import PodWriter
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.config.settings import AgentSettings
+    from linkwise.dialects.ascend.device_info import ChipStates
     from linkwise.net.timing import Timing
 
 __all__ = ["NodeAgent", "Publishing"]
@@ -79,6 +85,10 @@ class Publishing(Protocol):
 
     def observe_device(self, document: Document) -> None:
         """Record Koordinator's Device object as the API server shows it; None if there is none."""
+        ...
+
+    def observe_device_info(self, document: Document) -> None:
+        """Record the ConfigMap of Huawei's device plugin as the API server shows it; None if there is none."""
         ...
 
 
@@ -155,6 +165,8 @@ class NodeAgent:
                 self._observe_node(event)
             elif isinstance(event, NodeObject) and event.kind == KIND:
                 self.publishing.observe_inventory(event.document)
+            elif isinstance(event, NodeObject) and event.kind.startswith("ConfigMap/"):
+                self.publishing.observe_device_info(event.document)
             elif isinstance(event, NodeObject):
                 self.publishing.observe_device(event.document)
         self._publish()
@@ -197,17 +209,23 @@ class NodeAgent:
         before, self._view = self._view, view
         self._view_seen.set()
         self.publishing.observe_node(view)
+        self._update_addresses()
         if before is None or (before.labels, before.runtime) != (view.labels, view.runtime):
             self._update_access()
+            self._update_devices()
             self._look_again.set()
 
     def _discovered(self, found: Discovery) -> None:
         """Take over what the driver found, which differs from before."""
         self.found = found
+        self._update_addresses()
         self._update_devices()
         self._update_access()
         self._look_again.set()
         self._publish()
+
+    def _update_addresses(self) -> None:
+        self.records.addresses = Addresses(self._view.address if self._view else "", self.found.addresses)
 
     def _registration_changed(self, status: Status) -> None:
         del status
@@ -306,9 +324,13 @@ class NodeAgent:
             self.allocations.observe(pod)
         document = inventory_of(self.node, self.found, self._serving())
         capacity = {self.served.resource: str(len(devices))}
+        labels = self._view.labels if self._view else {}  # one of them names the hardware profile
         self._broker = Broker()
         self._broker.see(
-            [NodeView(self.node, capacity=capacity, allocatable=capacity), NodeObject(self.node, KIND, document)]
+            [
+                NodeView(self.node, labels, capacity=capacity, allocatable=capacity),
+                NodeObject(self.node, KIND, document),
+            ]
         )
         if self._plugin is not None:
             self._plugin.update(self._allocator.plugin_devices(devices))
@@ -350,8 +372,13 @@ class NodeAgent:
         self._publish()
 
     def _follows_kubelet(self) -> bool:
-        """Whether the kubelet's ids are the devices in use; another plugin for shares ignores which ids it is given."""
-        return self.registrar.status.state != "foreign" or not (self.served and self.served.shared)
+        """Whether the kubelet's ids are the devices in use; another plugin for shares ignores which ids it is given.
+
+        So does Huawei's, which mounts the chips of the pod's record.
+        """
+        dialect = whole_device_dialect(self.found.vendor)
+        mapped = bool(self.served and self.served.shared) or bool(dialect and dialect.plugin_maps_ids)
+        return self.registrar.status.state != "foreign" or not mapped
 
     def _serving(self) -> Serving:
         status = self.registrar.status
@@ -366,16 +393,27 @@ class NodeAgent:
         serving = self._serving()
         in_use = self.allocations.in_use() if self.allocations and self._follows_kubelet() else {}
         pods = {uid: (pod.namespace, pod.name) for uid, pod in self._pods.items() if uid in in_use}
+        chips, ascend = self._chips(serving, in_use), self.settings.ascend
         self.publishing.publish(
             NodeState(
                 inventory_of(self.node, self.found, serving, in_use, pods, self._conditions()),
                 labels_of(self.found),
-                annotations_of(self.found),
+                annotations_of(self.found) | chip_annotations(self.found, chips, wanted=ascend.annotations),
                 capacity_of(self.found, serving),
                 self._tainted(in_use),
                 device_of(self.node, self.found) if self.settings.koordinator_device else None,
+                DeviceInfo(self.node, chip_lists(chips)) if chips and ascend.device_info else None,
             )
         )
+
+    def _chips(self, serving: Serving, in_use: Mapping[str, tuple[str, ...]]) -> ChipStates | None:
+        """The chips for Huawei's lists, of which those on record count as taken before the kubelet allocates them."""
+        if self.served is None or self.allocations is None:
+            return None
+        taken = {device for devices in in_use.values() for device in devices} | self.allocations.recorded()
+        resource = self.served.resource
+        listed = self._view is not None and self._view.capacity.get(resource, "0") != "0"
+        return chips_of(self.found, serving, resource, taken, listed=listed)
 
     def _tainted(self, in_use: Mapping[str, tuple[str, ...]]) -> bool | None:
         """Whether the node should have the taint for idle devices; None until the node is known."""

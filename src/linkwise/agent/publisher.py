@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from linkwise.dialects.ascend.device_info import config_map, is_current
 from linkwise.dialects.koordinator.device_writer import other_writer
 from linkwise.errors import InputError
 from linkwise.net.timing import Backoff, Timing
@@ -120,7 +121,7 @@ class Publisher:
         self, writer: NodeWriter, settings: PublishSettings | None = None, timing: Timing | None = None
     ) -> None:
         self.writes: Final[Counter[tuple[str, str]]] = Counter()
-        """by kind (inventory, node, capacity, taint, device) and outcome (done, refused, unreachable)"""
+        """by kind (inventory, node, capacity, taint, device, device info) and outcome (done, refused, unreachable)"""
         self._writer = writer
         self._settings = settings or PublishSettings()
         self._timing = timing or Timing()
@@ -128,12 +129,16 @@ class Publisher:
         self._node: _Observed[NodeView] = _Observed(lambda view: view.version)
         self._inventory: _Observed[Document] = _Observed(_version)
         self._device: _Observed[Document] = _Observed(_version)
+        self._device_info: _Observed[Document] = _Observed(_version)
         self._parts = {
             "inventory": self._part("inventory", self._inventory_write, self._inventory_document, self._inventory),
             "node": self._part("node", self._node_write, self._of_state("labels", "annotations"), self._node),
             "capacity": self._part("capacity", self._capacity_write, self._of_state("capacity"), self._node),
             "taint": self._part("taint", self._taint_write, self._of_state("tainted"), self._node),
             "device": self._part("device", self._device_write, self._of_state("device"), self._device),
+            "device info": self._part(
+                "device info", self._device_info_write, self._of_state("device_info"), self._device_info
+            ),
         }
 
     @property
@@ -166,6 +171,11 @@ class Publisher:
         """Take Koordinator's Device object from the watch, as JSON or parsed; None if there is none."""
         if self._device.observe(_parsed(document), self._timing.clock(), self._settings.late_events):
             self._wake("device", "inventory")
+
+    def observe_device_info(self, document: object) -> None:
+        """Take the ConfigMap of Huawei's device plugin from the watch, as JSON or parsed; None if there is none."""
+        if self._device_info.observe(_parsed(document), self._timing.clock(), self._settings.late_events):
+            self._wake("device info")
 
     async def run(self) -> None:
         """Write what differs, until cancelled."""
@@ -295,6 +305,14 @@ class Publisher:
         if known is not None and not object_changes(known, document):
             return None
         return lambda: self._writer.write_device(document, known)
+
+    def _device_info_write(self) -> Write | None:
+        desired = self._state.device_info if self._state else None
+        known, now = self._device_info.value, self._timing.now()
+        if desired is None or not self._device_info.known or (known is not None and is_current(known, desired, now)):
+            return None
+        document = config_map(desired, int(now))
+        return lambda: self._writer.write_device_info(document, known)
 
     @property
     def _foreign_device(self) -> str:

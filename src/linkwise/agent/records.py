@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, Protocol
 
 from linkwise.broker.grant_writer import GrantWriter
-from linkwise.node.corrections import assigned_annotations, corrected_annotations, correction_event
+from linkwise.node.corrections import Addresses, assigned_annotations, corrected_annotations, correction_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -47,6 +47,8 @@ class RecordKeeper:
     def __init__(self, node: str, writer: PodWriter | None, clock: Callable[[], float]) -> None:
         self.corrected: Final = Counter[str]()
         """records by kind of correction"""
+        self.addresses = Addresses()
+        """for the records of pods that need them"""
         self._node = node
         self._writer = writer
         self._clock = clock
@@ -70,7 +72,7 @@ class RecordKeeper:
         for correction in corrections:
             await self._correct(self._writer, allocations, correction)
         for pod in allocations.complete():
-            keys = assigned_annotations(pod)
+            keys = assigned_annotations(pod, allocations.devices_of(pod.uid), self.addresses)
             if keys and pod.uid not in wrong:
                 await self._write(self._writer, pod, keys)
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from linkwise.drivers.dcmi.driver import DcmiDriver
 from linkwise.drivers.host_files import HOST
 from linkwise.drivers.measured import MeasuredDriver
+from linkwise.drivers.npu_smi import NpuSmiDriver
 from linkwise.drivers.nvidia_smi import NvidiaSmiDriver
 from linkwise.drivers.nvml.driver import NvmlDriver
 from linkwise.drivers.recorded import RecordedDriver
@@ -46,6 +48,14 @@ def _nvidia_smi(options: DriverOptions) -> Driver:
     return NvidiaSmiDriver(options.source, node=options.node, host=options.host)
 
 
+def _dcmi(options: DriverOptions) -> Driver:
+    return DcmiDriver(options.source, host=options.host)
+
+
+def _npu_smi(options: DriverOptions) -> Driver:
+    return NpuSmiDriver(options.source, node=options.node, host=options.host)
+
+
 def _recorded(options: DriverOptions) -> Driver:
     if not options.source:
         raise InputError("the driver recorded needs a source: the folder with the outputs of the tools")
@@ -62,12 +72,14 @@ def _simulated(options: DriverOptions) -> Driver:
 DRIVERS: Final[Mapping[str, Callable[[DriverOptions], Driver]]] = {
     "nvml": _nvml,  # source: path of libnvidia-ml.so.1, optional
     "nvidia-smi": _nvidia_smi,  # source: path of the tool, optional
+    "dcmi": _dcmi,  # source: path of libdcmi.so, optional
+    "npu-smi": _npu_smi,  # source: path of the tool, optional
     "recorded": _recorded,  # source: folder
     "simulated": _simulated,  # source: name of a machine profile; behind a colon, file of unhealthy devices
 }
 """by name: one line per driver"""
 
-_DETECTED: Final = ("nvml", "nvidia-smi")
+_DETECTED: Final = ("nvml", "nvidia-smi", "dcmi", "npu-smi")
 """drivers of real hardware, in the order in which they are tried"""
 
 

@@ -1,4 +1,4 @@
-"""Files of the host's kernel: NUMA node and minor number of a PCI device."""
+"""Files of the host: NUMA node and minor number of a PCI device, and addresses of NPU network ports."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Final
 
 from linkwise.vendors.inventory_text import BUS_ID
 
-__all__ = ["HOST", "minor_number", "numa_node", "pci_address"]
+__all__ = ["HOST", "chip_addresses", "minor_number", "numa_node", "pci_address"]
 
 HOST: Final = Path("/")
 """where the host's files are; another path where a container has them mounted"""
 
+_CHIP_ADDRESS: Final = re.compile(r"^address_([0-9]{1,4})=([0-9a-fA-F.:]{2,45})\s*$", re.MULTILINE)
 _MINOR: Final = re.compile(r"^Device Minor:\s*([0-9]{1,6})\s*$", re.MULTILINE)
 
 
@@ -38,6 +39,11 @@ def minor_number(bus_id: str, host: Path = HOST) -> int | None:
     text = _read(host / "proc/driver/nvidia/gpus" / address / "information") if address else ""
     found = _MINOR.search(text)
     return int(found[1]) if found else None
+
+
+def chip_addresses(host: Path = HOST) -> dict[int, str]:
+    """The IP addresses of Ascend chips by number, as Huawei's hccn_tool has stored them."""
+    return {int(number): address for number, address in _CHIP_ADDRESS.findall(_read(host / "etc/hccn.conf"))}
 
 
 def _read(path: Path) -> str:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.drivers.host_files import HOST, minor_number, numa_node
 from linkwise.drivers.known_devices import KnownDevices
+from linkwise.drivers.tool_command import run_tool
 from linkwise.drivers.tool_outputs import read_outputs
 from linkwise.errors import DriverError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from linkwise.drivers.tool_command import Answer
     from linkwise.model.device import Device
     from linkwise.model.discovery import Discovery
 
@@ -26,20 +26,9 @@ _FIELDS: Final = ("index", "uuid", "name", "pci.bus_id", "memory.total", "driver
 _NEWER: Final = ("mig.mode.current",)
 _UNKNOWN_FIELD: Final = "not a valid field to query"
 _NO_DEVICES: Final = "no devices were found"
+_HANGS: Final = "a GPU may hang, see `dmesg`"
+_MISSING: Final = "install the NVIDIA driver, or give the path of the tool"
 _CUDA: Final = re.compile(r"CUDA (?:UMD )?Version *: *([0-9]{1,3}\.[0-9]{1,3})")
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    code: int
-    text: str
-    """both streams: the tool writes messages about single devices between the rows"""
-
-    @property
-    def message(self) -> str:
-        """Its first line, for a person."""
-        lines = (line.strip() for line in self.text.splitlines())
-        return next((line[:200] for line in lines if line), "no output")
 
 
 class NvidiaSmiDriver:
@@ -92,7 +81,7 @@ class NvidiaSmiDriver:
     def close(self) -> None:
         """Do nothing: the tool ends with every discovery."""
 
-    def _list(self) -> _Answer:
+    def _list(self) -> Answer:
         answer = self._run(f"--query-gpu={','.join((*_FIELDS, *_NEWER))}", "--format=csv")
         if _UNKNOWN_FIELD in answer.text:
             answer = self._run(f"--query-gpu={','.join(_FIELDS)}", "--format=csv")
@@ -117,25 +106,5 @@ class NvidiaSmiDriver:
         version = self._cuda.get(driver, "")
         return {"cuda": version} if version else {}
 
-    def _run(self, *arguments: str) -> _Answer:
-        command = " ".join((self._tool, *arguments))
-        try:
-            done = subprocess.run(  # noqa: S603 - the tool that the administrator chose
-                [self._tool, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "LC_ALL": "C"},
-                timeout=self._timeout,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise DriverError(
-                f"nvidia-smi: `{command}` did not end within {self._timeout:g} s; a GPU may hang, see `dmesg`"
-            ) from error
-        except OSError as error:
-            raise DriverError(
-                f"nvidia-smi: {self._tool} can't be run ({error.strerror or error}); install the NVIDIA driver, or give"
-                " the path of the tool"
-            ) from error
-        return _Answer(done.returncode, done.stdout.decode("utf-8", "replace"))
+    def _run(self, *arguments: str) -> Answer:
+        return run_tool(self.name, self._tool, arguments, timeout=self._timeout, hangs=_HANGS, missing=_MISSING)

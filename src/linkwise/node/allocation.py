@@ -197,6 +197,14 @@ class Allocations:
                 found.setdefault(claim.pod.uid, []).extend(claim.devices)
         return {uid: tuple(dict.fromkeys(devices)) for uid, devices in found.items()}
 
+    def devices_of(self, uid: str) -> tuple[Device, ...]:
+        """Devices of one pod, as far as the kubelet was given them."""
+        return tuple(self.devices[name] for name in self.in_use().get(uid, ()) if name in self.devices)
+
+    def recorded(self) -> set[str]:
+        """Devices on record for containers that wait for them."""
+        return {pick for claim in self._claims.values() if claim.state == "WAITING" for pick in claim.picks}
+
     def preferred(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
         """Return that many available ids: the recorded ones, else those that the scheduler would pick; never fails."""
         free = set(available).difference(required)  # required ones are those of the pod's init containers
@@ -278,7 +286,7 @@ class Allocations:
         return (*required, *rest[: size - len(required)]) if fits else ()
 
     def _unrecorded(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
-        promised = {pick for claim in self._claims.values() if claim.state == "WAITING" for pick in claim.picks}
+        promised = self.recorded()
         for candidates in ([i for i in available if device_of(i) not in promised or i in required], list(available)):
             ids = self._shares(candidates, required, size) if self.shared else self.pick(candidates, required, size)
             if len(ids) == size:

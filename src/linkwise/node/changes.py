@@ -25,12 +25,14 @@ def merge_patch(known: Mapping[str, object], desired: Mapping[str, object]) -> d
 
 
 def object_changes(known: Mapping[str, object], desired: Mapping[str, object]) -> dict[str, object]:
-    """The merge patch for an object of the agent: the spec and the status as a whole, of the metadata only what it sets."""
+    """The merge patch for an object of the agent: the spec and the status as a whole, of the rest what it sets."""
     patch: dict[str, object] = {
         part: changes
         for part in ("spec", "status")
         if isinstance(new := desired.get(part), Mapping) and (changes := merge_patch(_part(known, part), new))
     }
+    if data := text_changes(_part(known, "data"), _part(desired, "data")):
+        patch["data"] = data
     old, new = _part(known, "metadata"), _part(desired, "metadata")
     texts = {
         field: changes

@@ -32,6 +32,8 @@ class HostOptions:
     """whether the container runtime reads our CDI specification, which has the device nodes and mounts"""
     mounts: tuple[Mount, ...] = ()
     """files of the driver, where no vendor's toolkit adds them"""
+    runtime: bool = False
+    """whether the vendor's container runtime adds device nodes and files of the driver, by the environment"""
     isolated: bool = True
     """false where the node's label disables cGPU"""
 
@@ -56,6 +58,16 @@ def needs_of(
         grant = _grant_of(allocated)
         added = share_environment(grant, len(allocated.ids), devices, isolated=host.isolated)
         environment = (*environment, *added.items())
+    if host.runtime:
+        return replace(
+            needs,
+            device_nodes=(),
+            optional_nodes=(),
+            environment=(*environment, *needs.runtime_options),
+            cdi=(),
+            runtime_options=(),
+        )
+    needs = replace(needs, runtime_options=())
     if host.cdi:
         visible = dict.fromkeys((*own, *siblings))
         return replace(

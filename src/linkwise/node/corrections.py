@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from linkwise.broker.effects import Event
 from linkwise.dialects.aliyun import ASSIGNED
+from linkwise.dialects.ascend.served import served_annotations
 from linkwise.dialects.dialect import Writing
 from linkwise.dialects.koordinator.allocation import visible
 from linkwise.dialects.linkwise.decision_record import recorded_decision
@@ -13,14 +15,14 @@ from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.dialects.registry import held_by, understand
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from linkwise.broker.grant_writer import GrantWriter
     from linkwise.model.device import Device
     from linkwise.model.views import PodView
     from linkwise.node.allocation import Correction
 
-__all__ = ["assigned_annotations", "corrected_annotations", "correction_event"]
+__all__ = ["Addresses", "assigned_annotations", "corrected_annotations", "correction_event"]
 
 
 def corrected_annotations(
@@ -51,10 +53,28 @@ def corrected_annotations(
     return {**keys, **({ASSIGNED: "true"} if ASSIGNED in keys else {})}
 
 
-def assigned_annotations(pod: PodView) -> dict[str, str]:
-    """What marks a pod whose containers all have their devices; empty if it is marked, or its record has no such mark."""
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """IP addresses for rank tables; empty while they are not known."""
+
+    node: str = ""
+    chips: Mapping[str, str] = field(default_factory=dict)
+    """by device id, of devices with a network port of their own"""
+
+
+def assigned_annotations(pod: PodView, devices: Iterable[Device], addresses: Addresses) -> dict[str, str]:
+    """What marks a pod whose containers all have their devices; empty if it is marked, or its record has no such mark.
+
+    Args:
+        pod: as the API server has it.
+        devices: those that its containers have.
+        addresses: of the node and its devices.
+    """
     # rule 004.allocate: true once every container was served, not after the first.
-    return {ASSIGNED: "true"} if pod.annotations.get(ASSIGNED) == "false" else {}
+    marks = {ASSIGNED: "true"} if pod.annotations.get(ASSIGNED) == "false" else {}
+    numbers = {device.id: device.index for device in devices}
+    own = {number: addresses.chips.get(name, "") for name, number in numbers.items()}
+    return {**marks, **served_annotations(pod, numbers.values(), own, addresses.node)}
 
 
 def correction_event(correction: Correction, node: str) -> Event:

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.dialects.aliyun import COUNT
+from linkwise.dialects.ascend.device_info import ChipStates, no_annotations, node_annotations
+from linkwise.dialects.ascend.dialect import Ascend
+from linkwise.dialects.ascend.rank_table import ChipDetails
 from linkwise.dialects.koordinator.device_writer import device_object
 from linkwise.dialects.linkwise.inventory import SOURCE, inventory_object
 from linkwise.dialects.nvidia.dialect import TOPOLOGY, Nvidia, matrix_annotation
@@ -18,8 +21,9 @@ from linkwise.model.inventory import NodeFacts
 from linkwise.model.topology import MAX_DEVICES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from linkwise.dialects.ascend.device_info import DeviceInfo
     from linkwise.model.device import Device
     from linkwise.model.discovery import Discovery
     from linkwise.model.node import Mode
@@ -33,6 +37,8 @@ __all__ = [
     "Serving",
     "annotations_of",
     "capacity_of",
+    "chip_annotations",
+    "chips_of",
     "conditions_of",
     "device_of",
     "inventory_of",
@@ -89,14 +95,16 @@ class NodeState:
     """the DeviceInventory, its conditions without times"""
     labels: Mapping[str, str] = field(default_factory=dict)
     """of the Node: any other of `LABELS` is removed"""
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    """of the Node: any other of `ANNOTATIONS` is removed"""
+    annotations: Mapping[str, str | None] = field(default_factory=dict)
+    """of the Node: None removes one, and any other of `ANNOTATIONS` is removed"""
     capacity: Mapping[str, str | None] = field(default_factory=dict)
     """of the Node, and its allocatable: None removes a resource, those not mentioned are left alone"""
     tainted: bool | None = None
     """whether the Node has the taint for idle accelerators; None leaves it alone"""
     device: Mapping[str, object] | None = None
     """Koordinator's Device object; None leaves it alone"""
+    device_info: DeviceInfo | None = None
+    """the ConfigMap of Huawei's device plugin; None leaves it alone"""
 
 
 def memory_in(unit: str, mebibytes: int) -> int:
@@ -158,6 +166,37 @@ def annotations_of(found: Discovery) -> dict[str, str]:
         return {}
     # rule 000.publish: the matrix is an annotation of the Node, from which the scheduler reads it.
     return {TOPOLOGY: matrix_annotation(found.topology)}
+
+
+def chips_of(
+    found: Discovery, serving: Serving, resource: str, taken: Collection[str], *, listed: bool
+) -> ChipStates | None:
+    """The Ascend chips for Huawei's lists; None where another plugin serves them, or the kubelet does not count them yet.
+
+    `taken` are the ids of devices that pods have or are about to get, `listed` whether the Node has the resource.
+    """
+    if found.vendor != Ascend.vendor or not serving.enforced or not listed:
+        return None
+    return ChipStates(
+        resource,
+        frozenset(device.index for device in found.devices if device.healthy and device.id not in taken),
+        frozenset(device.index for device in found.devices if not device.healthy),
+        frozenset(device.index for device in found.devices if device.id in found.network_faults),
+    )
+
+
+def chip_annotations(found: Discovery, states: ChipStates | None, *, wanted: bool) -> dict[str, str | None]:
+    """The annotations of the Node for Huawei's tools; none where they are another writer's."""
+    if states is None:
+        return {}
+    if not wanted:
+        return no_annotations(states.resource)  # they may be left from a time when the setting was on
+    details = {
+        device.index: ChipDetails(found.addresses[device.id])
+        for device in found.devices
+        if device.id in found.addresses
+    }
+    return node_annotations(states, details)
 
 
 def capacity_of(found: Discovery, serving: Serving) -> dict[str, str | None]:

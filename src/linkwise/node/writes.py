@@ -54,6 +54,10 @@ class NodeWriter(Protocol):
         """Create Koordinator's Device object, or change what differs from the known one."""
         ...
 
+    async def write_device_info(self, document: Mapping[str, object], known: Mapping[str, object] | None) -> Written:
+        """Create the ConfigMap of Huawei's device plugin, or change what differs from the known one."""
+        ...
+
     async def patch_node(self, labels: Mapping[str, object], annotations: Mapping[str, object]) -> Written:
         """Set labels and annotations of the Node; None removes one."""
         ...

@@ -58,7 +58,7 @@ class Registrar:
 
     Args:
         folder: the kubelet's folder of device plugins.
-        pod_resources: tells which devices the kubelet can allocate, through whichever plugin.
+        pod_resources: reports which devices the kubelet can allocate, through whichever plugin.
         timing: clock and sleep.
         changed: called with every new status.
     """

@@ -1,0 +1,1 @@
+"""Driver for Ascend NPUs through DCMI, Huawei's device management library."""
