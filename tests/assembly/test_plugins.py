@@ -30,6 +30,12 @@ from linkwise.dialects.counted_devices import ByCount
 from linkwise.dialects.dialect import DefaultPolicies
 class Ok(ByCount):
     name, vendor, resource = "acme", "acme", "acme.com/gpu"
+class Recording(Ok):
+    records, record_pattern = ("acme.com/allocated",), r"acme\\.com/slot-[0-9]+"
+class Keys(Ok):
+    records = "acme.com/allocated"
+class Pattern(Ok):
+    record_pattern = "acme("
 class Taken(ByCount):
     name, vendor, resource = "acme", "acme", "nvidia.com/gpu"
 class Named(ByCount):
@@ -102,6 +108,13 @@ def test_its_resource_is_in_the_file_for_kube_scheduler(tmp_path: Path) -> None:
     assert "name: acme.com/gpu" in linkwise(tmp_path, "config", "scheduler").stdout
 
 
+def test_its_records_are_protected(tmp_path: Path) -> None:
+    offered(tmp_path, dialects="acme_dialect:Recording")
+    policies = linkwise(tmp_path, "manifests", "protection").stdout
+    assert '"acme.com/allocated"' in policies
+    assert r'k.startsWith("acme.com/") && k.matches("^(?:acme\\.com/slot-[0-9]+)$")' in policies
+
+
 def test_pick_knows_its_link_codes_and_its_policy(tmp_path: Path) -> None:
     offered(tmp_path, vendors="acme_vendor:OK", policies="acme_policy:Ok")
     (tmp_path / "machine.yaml").write_text("links: [[X, ACL, SYS], [ACL, X, SYS], [SYS, SYS, X]]\n", "utf-8")
@@ -125,6 +138,8 @@ def test_pick_knows_its_link_codes_and_its_policy(tmp_path: Path) -> None:
         ("vendors", "acme_vendor:NONE", "can't load acme_vendor:NONE: AttributeError"),
         ("vendors", "acme_gone:X", "can't load acme_gone:X: ModuleNotFoundError: No module named 'acme_gone'"),
         ("dialects", "acme_dialect:Taken", "resource nvidia.com/gpu belongs to the dialect 'nvidia'"),
+        ("dialects", "acme_dialect:Keys", "dialect 'acme': records must be a tuple of annotations"),
+        ("dialects", "acme_dialect:Pattern", "record_pattern is not a regular expression: missing ), unterminated"),
         ("dialects", "acme_dialect:Named", "dialect 'amd' is already registered"),
         ("dialects", "acme_dialect:Raises", "dialect 'acme': KeyError: 'boom'"),
         ("dialects", "acme_dialect:Silent", "ask returns None for a pod that requests 1 acme.com/gpu"),

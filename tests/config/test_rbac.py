@@ -42,13 +42,15 @@ def test_what_is_watched_may_be_listed_and_nothing_but_pods_is_read_by_name() ->
     assert read == {(*source, verb) for source in watched for verb in ("list", "watch")} | {("", "", "pods", "get")}
 
 
-def test_what_is_written_are_binds_events_and_annotations() -> None:
+def test_what_is_written_are_binds_events_annotations_conditions_and_the_status_of_policies() -> None:
     written = {found for found in allowed() if found[3] not in {"get", "list", "watch"}}
     assert written == {
         ("", "", "pods/binding", "create"),
         ("", "", "events", "create"),
         ("", "", "events", "patch"),
         ("", "", "pods", "patch"),
+        ("", "", "pods/status", "patch"),
+        ("", "linkwise.dev", "acceleratorpolicies/status", "patch"),
     }
 
 
@@ -74,23 +76,28 @@ def test_nothing_is_allowed_by_a_wild_card() -> None:
 
 @pytest.mark.parametrize("feature", OPTIONAL)
 def test_a_feature_that_is_left_out_takes_its_rules_with_it(feature: str) -> None:
-    own = {
+    others = {found for other in ("extender", *OPTIONAL) if other != feature for found in rules_of(other)}
+    assert allowed() - allowed(without=[feature]) == rules_of(feature) - others
+    assert f"# {feature}: " not in rbac_yaml(without=[feature])
+
+
+def rules_of(feature: str) -> set[tuple[str, str, str, str]]:
+    return {
         (FEATURES[feature].namespace, group, resource, verb)
         for rule in FEATURES[feature].rules
         for group in rule.groups
         for resource in rule.resources
         for verb in rule.verbs
     }
-    assert allowed() - allowed(without=[feature]) == own
-    assert f"# {feature}: " not in rbac_yaml(without=[feature])
 
 
-def test_pods_are_not_patched_where_waking_is_not_wanted() -> None:
-    assert ("", "", "pods", "patch") not in allowed(without=["wake"])
+def test_pods_are_not_patched_where_neither_waking_nor_ungating_is_wanted() -> None:
+    assert ("", "", "pods", "patch") in allowed(without=["wake"])
+    assert ("", "", "pods", "patch") not in allowed(without=["wake", "gates"])
 
 
 def test_every_feature_is_described_above_its_rules() -> None:
-    text = rbac_yaml(evict=True).replace("\n  # ", " ")
+    text = rbac_yaml(evict=True, tenants=True, rank_tables=True).replace("\n  # ", " ")
     assert [name for name, feature in FEATURES.items() if f"{name}: {feature.why}" not in text] == []
 
 
@@ -132,6 +139,11 @@ def test_the_agent_writes_no_objects_of_koordinator_by_default() -> None:
     assert agent(koordinator=True) - agent() == own
 
 
+def test_the_agent_writes_no_config_maps_by_default_and_on_request_only_where_huaweis_plugin_has_them() -> None:
+    own = {("kube-system", "", "configmaps", verb) for verb in ("get", "list", "watch", "create", "patch")}
+    assert agent(device_info=True) - agent() == own
+
+
 @pytest.mark.parametrize("feature", AGENT_OPTIONAL)
 def test_the_agent_can_do_without_some_features(feature: str) -> None:
     assert agent(without=[feature]) < agent()
@@ -144,14 +156,42 @@ def test_the_agent_can_not_do_without_its_inventory() -> None:
 
 
 def test_the_agent_deletes_nothing_and_has_no_wild_card() -> None:
-    assert not [found for found in agent(koordinator=True) if "delete" in found[3] or "*" in "".join(found)]
+    assert not [
+        found for found in agent(koordinator=True, device_info=True) if "delete" in found[3] or "*" in "".join(found)
+    ]
 
 
 def test_every_feature_of_the_agent_is_described_above_its_rules() -> None:
-    text = agent_rbac_yaml(koordinator=True).replace("\n  # ", " ")
+    text = agent_rbac_yaml(koordinator=True, device_info=True).replace("\n  # ", " ")
     assert [name for name, feature in AGENT_FEATURES.items() if f"{name}: {feature.why}" not in text] == []
 
 
 def test_the_agent_has_an_account_of_its_own() -> None:
     account, role, binding = yaml.safe_load_all(agent_rbac_yaml())
     assert account["metadata"]["name"] == role["metadata"]["name"] == binding["subjects"][0]["name"] == "linkwise-agent"
+
+
+def test_conditions_need_one_right_and_can_be_left_out() -> None:
+    rule = {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]}
+    roles = [thing for thing in yaml.safe_load_all(rbac_yaml()) if thing["kind"] == "ClusterRole"]
+    assert rule in roles[0]["rules"]
+    assert "pods/status" not in rbac_yaml(without=["conditions", "gates"])
+
+
+def test_tenants_are_opted_in_with_reviews_and_a_role_for_everybody_on_the_proxy_of_the_service_alone() -> None:
+    assert "tokenreviews" not in rbac_yaml()
+    things = list(yaml.safe_load_all(rbac_yaml(tenants=True)))
+    assert {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]} in next(
+        thing["rules"] for thing in things if thing["kind"] == "ClusterRole"
+    )
+    role, binding = things[-2:]
+    assert role["metadata"] == {**role["metadata"], "name": "linkwise-tenants", "namespace": "linkwise-system"}
+    assert role["rules"] == [
+        {
+            "apiGroups": [""],
+            "resources": ["services/proxy"],
+            "resourceNames": ["linkwise", "linkwise:39999", "http:linkwise:39999"],
+            "verbs": ["get"],
+        }
+    ]
+    assert [subject["name"] for subject in binding["subjects"]] == ["system:authenticated"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.embedded.conformance import STRATEGIC, gated, pod
+from support.embedded.conformance import MERGE, STRATEGIC, gated, pod
 
 if TYPE_CHECKING:
     from support.embedded.conformance import Space
@@ -176,6 +176,28 @@ def test_the_node_constraints_of_a_gated_pod_can_be_tightened(space: Space) -> N
     assert space.get("pods", "a")["spec"]["nodeSelector"] == {"zone": "1"}
 
 
+def test_a_gated_pod_is_pinned_and_ungated_in_one_patch_and_then_its_affinity_is_immutable(space: Space) -> None:
+    zone = {"key": "zone", "operator": "In", "values": ["x"]}
+    name = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+
+    def affinity(*terms: dict[str, Any]) -> dict[str, Any]:
+        return {"nodeAffinity": {required: {"nodeSelectorTerms": list(terms)}}}
+
+    made = gated("a")
+    terms = affinity({"matchExpressions": [zone]}, {"matchExpressions": [{**zone, "values": ["y"]}]})
+    uid = space.make("pods", {**made, "spec": {**made["spec"], "affinity": terms}})["metadata"]["uid"]
+    fewer = {"spec": {"affinity": affinity({"matchFields": [name]})}}
+    assert space.refused("PATCH", space.path("pods", "a"), fewer, MERGE).status == 422
+    pinned = [{"matchExpressions": [{**zone, "values": [each]}], "matchFields": [name]} for each in "xy"]
+    patch = {"metadata": {"uid": uid}, "spec": {"schedulingGates": None, "affinity": affinity(*pinned)}}
+    spec = space.patch("pods", "a", patch)["spec"]
+    assert "schedulingGates" not in spec
+    assert spec["affinity"]["nodeAffinity"][required]["nodeSelectorTerms"] == pinned
+    moved = {"spec": {"affinity": affinity({"matchFields": [{**name, "values": ["n2"]}]})}}
+    assert space.refused("PATCH", space.path("pods", "a"), moved, MERGE).status == 422
+
+
 def test_the_node_selector_of_an_ungated_pod_is_immutable(space: Space) -> None:
     space.make("pods", pod("a"))
     change = {"spec": {"nodeSelector": {"zone": "1"}}}
@@ -296,3 +318,33 @@ def test_an_exhausted_disruption_budget_rejects_an_eviction(space: Space) -> Non
     assert (error.status, error.reason) == (429, "TooManyRequests")
     assert "disruption budget" in error.message
     space.call("DELETE", f"{space.path('pods', 'a')}?gracePeriodSeconds=0")
+
+
+def test_a_gated_pod_is_nominated_by_a_patch_of_its_status(space: Space) -> None:
+    uid = space.make("pods", gated("a"))["metadata"]["uid"]
+    change = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": "n1"}}
+    found = space.patch("pods", "a", change, part="status")
+    assert found["status"]["nominatedNodeName"] == "n1"
+    assert found["spec"]["schedulingGates"] == [{"name": "example.com/wait"}]
+    again = space.patch("pods", "a", change, part="status")
+    assert again["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"], "nothing has changed"
+    assert (
+        "nominatedNodeName"
+        not in space.patch("pods", "a", {"status": {"nominatedNodeName": None}}, part="status")["status"]
+    )
+
+
+def test_one_gate_of_several_is_removed_with_an_annotation_unless_the_pod_has_changed(space: Space) -> None:
+    old = space.make("pods", gated("a", "x.y/ours", "x.y/theirs"))["metadata"]
+    version = space.patch("pods", "a", {"metadata": {"labels": {"x": "y"}}})["metadata"]["resourceVersion"]
+    meta = {"uid": old["uid"], "annotations": {"x.y/plan": "{}"}}
+    spec = {"schedulingGates": [{"name": "x.y/theirs"}]}
+    stale = {"metadata": {**meta, "resourceVersion": old["resourceVersion"]}, "spec": spec}
+    assert space.refused("PATCH", space.path("pods", "a"), stale, MERGE).status == 409
+    found = space.patch("pods", "a", {"metadata": {**meta, "resourceVersion": version}, "spec": spec})
+    assert found["spec"]["schedulingGates"] == [{"name": "x.y/theirs"}]
+    assert found["metadata"]["annotations"] == {"x.y/plan": "{}"}
+    last = {"metadata": {"uid": old["uid"]}, "spec": {"schedulingGates": None}}
+    assert "schedulingGates" not in space.patch("pods", "a", last)["spec"]
+    wrong = {"metadata": {"uid": "another"}, "spec": {"schedulingGates": None}}
+    assert space.refused("PATCH", space.path("pods", "a"), wrong, MERGE).status in {409, 422}

@@ -59,6 +59,8 @@ def test_metrics_count_decisions_binds_and_devices() -> None:
     for line in (
         'linkwise_decisions_total{policy="link-affinity",reason=""} 1.0',
         'linkwise_decisions_total{policy="link-affinity",reason="000.partition"} 2.0',
+        'linkwise_refusals_total{code="NoRoom"} 2.0',
+        'linkwise_pending_pods{code="NoRoom"} 0.0',
         'linkwise_binds_total{outcome="written"} 1.0',
         'linkwise_devices{state="taken"} 2.0',
         'linkwise_devices{state="free"} 1.0',

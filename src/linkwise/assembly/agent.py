@@ -187,7 +187,11 @@ class AgentProcess:
             known=self.agent.uids,
             settings=WatchSettings(page=self._settings.kube.page, resync=self._settings.kube.resync),
             timing=self._timing,
-            sources=node_sources(self._node, koordinator=self._settings.agent.koordinator_device),
+            sources=node_sources(
+                self._node,
+                koordinator=self._settings.agent.koordinator_device,
+                device_info=self._settings.agent.ascend.device_info,
+            ),
         )
 
     def _notes(self) -> tuple[str, ...]:
@@ -242,4 +246,7 @@ class _NoApiServer:
         """Nothing."""
 
     def observe_device(self, document: object) -> None:
+        """Nothing."""
+
+    def observe_device_info(self, document: object) -> None:
         """Nothing."""

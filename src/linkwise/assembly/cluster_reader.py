@@ -19,6 +19,7 @@ import click
 from linkwise.broker.broker import Broker
 from linkwise.config.loading import load
 from linkwise.errors import ClusterError, NotFoundError
+from linkwise.explain.published.lists import named
 from linkwise.explain.text.phrases import names_text
 from linkwise.kube.client.api import connect
 from linkwise.kube.watch.list_once import list_all
@@ -66,6 +67,10 @@ class ClusterReader:
             )
         return _known(f"pod {namespace}/", name, [pod.name for pod in pods if pod.namespace == namespace])
 
+    def policy(self, name: str) -> str:
+        """The name, if there is such an AcceleratorPolicy."""
+        return _known("AcceleratorPolicy", name, [report.policy.name for report in self.broker.policy_reports()])
+
     def group(self, namespace: str, name: str) -> str:
         """The key of a group, by its name or by the key itself."""
         keys = self.broker.group_keys()
@@ -76,12 +81,6 @@ class ClusterReader:
             raise NotFoundError(f"{len(found)} groups are called {namespace}/{name}; name one of {names_text(found)}")
         names = {named(key)[1]: key for key in keys if named(key)[0] == namespace}
         return found[0] if found else names[_known(f"group {namespace}/", name, list(names))]
-
-
-def named(key: str) -> tuple[str, str]:
-    """Namespace and name of a group."""
-    namespace, _, rest = key.partition("/")
-    return namespace, rest.partition("/")[0]
 
 
 def read_cluster(kubeconfig: Path | None, context: str | None) -> ClusterReader:

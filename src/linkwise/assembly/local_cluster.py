@@ -1,4 +1,4 @@
-"""Local cluster: an embedded cluster and the service next to it, connected by HTTP on free ports.
+"""Local cluster: an embedded cluster and the service next to it with its webhook, connected by HTTP on free ports.
 
 `linkwise up` and the demo start one. Its kubeconfig lives in a scratch directory, which is removed at the end; directories
 of killed processes are removed at the next start.
@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
+from linkwise.assembly.local_install import NAME, expose, install, service_kubeconfig, with_webhook
 from linkwise.assembly.service import Serving
 from linkwise.config.settings import ServeSettings
 from linkwise.embedded.apiserver.server import EmbeddedApi
@@ -92,19 +93,28 @@ class LocalCluster:
             for _ in make_fleet(api.store, self.cluster.nodes.add_node, self._fleet):
                 self._created_nodes += 1
                 await asyncio.sleep(0)
+            settings = with_webhook(self.service)
+            install(api.store, settings)
             await stack.enter_async_context(self.cluster)
             self._faults_task = asyncio.create_task(
                 FaultAnnotations(api.store, self.cluster.nodes).run(), name="fault annotations"
             )
             stack.push_async_callback(self._stop_faults)
-            self.kubeconfig = _write_private(stack.enter_context(scratch_directory()) / "kubeconfig", api.kubeconfig())
-            self._serving = Serving(self.service, connect(self.kubeconfig, environ={}))
+            folder = stack.enter_context(scratch_directory())
+            self.kubeconfig = _write_private(folder / "kubeconfig", api.kubeconfig())
+            # The service has a user of its own: its rights are those of its roles, and webhooks know it from users.
+            own_file = _write_private(folder / "service.kubeconfig", service_kubeconfig(api))
+            self._serving = Serving(settings, connect(own_file, environ={}))
             self._service_task = asyncio.create_task(self._serving.run(self._socket), name="service")
             stack.push_async_callback(self._stop_service)
-            while not self._serving.ready:
+            webhook = self._serving.webhook
+            while not self._serving.ready or (webhook is not None and not webhook.serving):
                 if self._service_task.done():
                     await self._service_task
                 await asyncio.sleep(POLL_INTERVAL)
+            expose(api.store, NAME, self._socket.getsockname()[1])
+            if webhook is not None:
+                expose(api.store, settings.webhook.service, webhook.port)
             self._open = stack.pop_all()
         return self
 

@@ -13,14 +13,17 @@ import uvloop
 
 from linkwise import __version__
 from linkwise.assembly.logs import start_logging
+from linkwise.assembly.webhook import WebhookServing
 from linkwise.broker.broker import Broker
 from linkwise.kube.client.api import connect
+from linkwise.kube.client.reviews import Reviews
 from linkwise.kube.perform.performer import Performer
 from linkwise.kube.settings import PerformSettings, WatchSettings
 from linkwise.kube.watch.watcher import Watching
 from linkwise.net.http.server import Server, listen
 from linkwise.net.timing import SteadyClock, Timing
 from linkwise.serve.app import application
+from linkwise.serve.explanations.access import Access
 from linkwise.serve.gauges import Gauges, WatchStatus
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
@@ -76,7 +79,7 @@ class Serving:
         self._timing = timing = timing or Timing()
         self._settings = settings
         self._connection = connection
-        broker = Broker(settings.placing, parse_json)
+        broker, counting = Broker(settings.placing, parse_json), Counting()
         self._performer = Performer(
             connection,
             _perform_settings(settings.kube),
@@ -84,8 +87,16 @@ class Serving:
             evictable=broker.evictable,
             not_evicted=lambda uid: self._service.not_evicted(uid),  # noqa: PLW0108 - the service is created below
             waits=lambda uid: (pod := broker.pod(uid)) is not None and not pod.node,
+            ungated=counting.ungated,
         )
-        self._service = Service(broker, self._performer, Counting(), clock=clock or SteadyClock())
+        self._service = Service(
+            broker,
+            self._performer,
+            counting,
+            clock=clock or SteadyClock(),
+            explain=settings.explain,
+            timing=timing,
+        )
         self._watching = Watching(
             connection,
             self._service.observe,
@@ -94,8 +105,22 @@ class Serving:
             timing=timing,
         )
         self._service.counting.registry.register(Gauges(self._service, self._watches, self._effects, self._notes))
-        routes = application(self._service, self._not_ready, self._notes, settings.debug.token)
+        access = Access(Reviews(connection), timing) if settings.explain.tenants else None
+        routes = application(
+            self._service,
+            self._not_ready,
+            self._notes,
+            settings.debug.token,
+            access,
+            predicate_reply=settings.volcano.predicate_reply,
+        )
         self._server = Server(routes)
+        self.webhook: Final = (
+            WebhookServing(settings.webhook, connection, broker, self._service.counting, timing)
+            if settings.webhook.enabled
+            else None
+        )
+        """the admission webhook, if it is on"""
         self._stopping = asyncio.Event()
         self._second_stop = asyncio.Event()
 
@@ -126,7 +151,9 @@ class Serving:
                 ("watch", self._watching.run()),
                 ("effects", self._performer.run()),
                 ("broker", self._service.run()),
+                ("explanations", self._service.publish()),
                 ("life", self._start_when_synced()),
+                *((("webhook", self.webhook.run()),) if self.webhook else ()),
             )
         }
         try:
@@ -176,9 +203,13 @@ class Serving:
             log.warning("%d binds did not complete; their outcome is read from the cluster after the next start", left)
         await self._performer.close()
         self._server.stop()
+        if self.webhook:
+            self.webhook.stop()
         named = {task.get_name(): task for task in parts}
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await named["http"]
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await named["webhook"] if self.webhook and self.webhook.serving else None
         for task in parts:
             task.cancel()
         await asyncio.gather(*parts, return_exceptions=True)
@@ -188,6 +219,8 @@ class Serving:
     async def _abort(self, parts: set[asyncio.Task[None]]) -> None:
         """Stop immediately, as a killed process would, but leave no task or socket behind."""
         self._server.abort()
+        if self.webhook:
+            self.webhook.abort()
         for task in parts:
             task.cancel()
         await self._service.drain(0.0)
@@ -207,7 +240,8 @@ class Serving:
     def _notes(self) -> Sequence[str]:
         """Problems for an operator to look at while the service answers."""
         own = (self._service.trouble, self._service.elsewhere.note(self._service.clock()))
-        return (*self._watching.problems, *self._performer.problems, *filter(None, own))
+        admission = self.webhook.problems if self.webhook else ()
+        return (*self._watching.problems, *self._performer.problems, *admission, *filter(None, own))
 
     def _watches(self) -> Mapping[str, WatchStatus]:
         now = self._timing.clock()

@@ -67,7 +67,7 @@ def _defaults(environ: Mapping[str, str]) -> dict[str, SettingValue]:
     values = {name: SettingValue(setting.default, "default") for name, setting in SCHEMA.items()}
     if environ.get(IN_CLUSTER):
         # In a cluster kube-scheduler and Prometheus call from other pods; elsewhere only local callers are expected.
-        for name in ("http.host", "agent.host"):
+        for name in ("http.host", "agent.host", "webhook.host"):
             values[name] = SettingValue("0.0.0.0", "default", "in a cluster")  # noqa: S104 - see above
     return values
 

@@ -20,11 +20,16 @@ __all__ = [
     "Rule",
     "agent_rbac_yaml",
     "rbac_yaml",
+    "webhook_rbac_yaml",
 ]
 
 _CORE: Final = ("",)
 _FOLLOW: Final = ("list", "watch")
 _RBAC: Final = "rbac.authorization.k8s.io"
+_ADMISSION: Final = "admissionregistration.k8s.io"
+_CONFIGURATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+SERVICE_PORT: Final = 39999
+"""of the Service, as `http.port` is by default"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,8 @@ class Rule:
     """API groups; the core group is empty"""
     resources: tuple[str, ...]
     verbs: tuple[str, ...] = _FOLLOW
+    names: tuple[str, ...] = ()
+    """of the objects; empty for all"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +72,45 @@ FEATURES: Final[Mapping[str, Feature]] = {
         " minutes.",
         (Rule(_CORE, ("pods",), ("patch",)),),
     ),
+    "conditions": Feature(
+        "Publish why a pod is pending as a condition of the pod, for its owner (explain.publish).",
+        (Rule(_CORE, ("pods/status",), ("patch",)),),
+    ),
+    "tenants": Feature(
+        "Answer callers that may read the pods of their own namespace only, with their own rights (explain.tenants).",
+        (
+            Rule(("authentication.k8s.io",), ("tokenreviews",), ("create",)),
+            Rule(("authorization.k8s.io",), ("subjectaccessreviews",), ("create",)),
+        ),
+        opt_in=True,
+    ),
+    "gates": Feature(
+        "Write the plan of a gang on its members, nominate their nodes, and remove the scheduling gate that the webhook adds."
+        " Without it members of gangs stay gated.",
+        (Rule(_CORE, ("pods", "pods/status"), ("patch",)),),
+    ),
     "evict": Feature(
         "Evict pods of lower priority for groups and pods that need their devices (placing.preemption.evict), and the bound"
         " members of partially bound gangs (placing.group.evict_half_bound).",
         (Rule(_CORE, ("pods/eviction",), ("create",)),),
         opt_in=True,
     ),
+    "rank-tables": Feature(
+        "Write the rank tables of Ascend jobs into the ConfigMaps rings-config-JOB of their namespaces (placing.rank_tables).",
+        (Rule(_CORE, ("configmaps",), ("get", "patch")),),
+        opt_in=True,
+    ),
     "budgets": Feature(
         "Read PodDisruptionBudgets, so that preemption disrupts as few of them as possible.",
         (Rule(("policy",), ("poddisruptionbudgets",)),),
+    ),
+    "policies": Feature(
+        "Enforce AcceleratorPolicies, which may select namespaces by their labels, and report in their status.",
+        (
+            Rule(("linkwise.dev",), ("acceleratorpolicies",)),
+            Rule(("linkwise.dev",), ("acceleratorpolicies/status",), ("patch",)),
+            Rule(_CORE, ("namespaces",)),
+        ),
     ),
     "inventories": Feature(
         "Read devices and links from DeviceInventory objects.", (Rule(("linkwise.dev",), ("deviceinventories",)),)
@@ -140,35 +177,72 @@ AGENT_FEATURES: Final[Mapping[str, Feature]] = {
         (Rule(("scheduling.koordinator.sh",), ("devices",), ("get", *_FOLLOW, "create", "patch")),),
         opt_in=True,
     ),
+    "device-info": Feature(
+        "Write the ConfigMap of Huawei's device plugin for the node (agent.ascend.device_info). RBAC can't restrict the names"
+        " of new objects; `linkwise manifests protection` does.",
+        (Rule(_CORE, ("configmaps",), ("get", *_FOLLOW, "create", "patch")),),
+        "kube-system",
+        opt_in=True,
+    ),
 }
 AGENT_OPTIONAL: Final = ("node", "events")
 """what the agent can do without"""
 
 
-def rbac_yaml(
+def rbac_yaml(  # noqa: PLR0913 - one per flag
     *,
     name: str = "linkwise",
     namespace: str = "linkwise-system",
     user: str = "",
     without: Collection[str] = (),
     evict: bool = False,
+    tenants: bool = False,
+    rank_tables: bool = False,
 ) -> str:
-    """Roles and bindings of the service, for a service account or a user; evictions only if `evict`."""
-    chosen = _chosen(FEATURES, OPTIONAL, without, ("evict",) if evict else ())
-    return _manifests(chosen, name, namespace, user)
+    """Roles and bindings of the service, for a service account or a user; what is dangerous only on request."""
+    wanted = {"evict": evict, "tenants": tenants, "rank-tables": rank_tables}
+    chosen = _chosen(FEATURES, OPTIONAL, without, [key for key, value in wanted.items() if value])
+    own = _manifests(chosen, name, namespace, user)
+    return "---\n".join((own, *_proxy_role(name, namespace))) if tenants else own
 
 
-def agent_rbac_yaml(
+def agent_rbac_yaml(  # noqa: PLR0913 - one per flag
     *,
     name: str = "linkwise-agent",
     namespace: str = "linkwise-system",
     user: str = "",
     without: Collection[str] = (),
     koordinator: bool = False,
+    device_info: bool = False,
 ) -> str:
-    """Roles and bindings of the node agent, for a service account or a user; Device objects only if `koordinator`."""
-    chosen = _chosen(AGENT_FEATURES, AGENT_OPTIONAL, without, ("koordinator",) if koordinator else ())
+    """Roles and bindings of the node agent, for a service account or a user; objects of other systems only on request."""
+    wanted = {"koordinator": koordinator, "device-info": device_info}
+    chosen = _chosen(AGENT_FEATURES, AGENT_OPTIONAL, without, [key for key, value in wanted.items() if value])
     return _manifests(chosen, name, namespace, user)
+
+
+def webhook_rbac_yaml(*, namespace: str, account: str, secret: str, configuration: str, user: str = "") -> str:
+    """Roles and bindings for the webhook of the service, which are needed beside those of `rbac_yaml`.
+
+    Args:
+        namespace: of the service and the Secret
+        account: name of the service account
+        secret: name of the Secret with the certificates
+        configuration: name of the webhook configurations
+        user: whom the roles are bound to instead of the service account
+    """
+    features = {
+        "webhook-secret": Feature(
+            "Keep the certificates of the admission webhook, so that restarts and replicas share them.",
+            (Rule(_CORE, ("secrets",), ("create",)), Rule(_CORE, ("secrets",), ("get", "update"), (secret,))),
+            namespace,
+        ),
+        "webhook-trust": Feature(
+            "Write the certificate of the webhook's authority into its configurations, and repair it.",
+            (Rule((_ADMISSION,), _CONFIGURATIONS, ("get", "patch"), (configuration,)),),
+        ),
+    }
+    return _roles(features, f"{account}-webhook", _subject(account, namespace, user))
 
 
 def _chosen(
@@ -185,18 +259,39 @@ def _chosen(
 
 
 def _manifests(chosen: Mapping[str, Feature], name: str, namespace: str, user: str) -> str:
-    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
-    texts = []
+    roles = _roles(chosen, name, _subject(name, namespace, user))
     if user:
-        subject = {"kind": "User", "apiGroup": _RBAC, "name": user}
-    else:
-        texts.append(
-            yaml_with_comments({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(name, namespace)}, {})
-        )
+        return roles
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(name, namespace)}
+    return f"{yaml_with_comments(account, {})}---\n{roles}"
+
+
+def _subject(account: str, namespace: str, user: str) -> dict[str, str]:
+    if user:
+        return {"kind": "User", "apiGroup": _RBAC, "name": user}
+    return {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+
+
+def _roles(chosen: Mapping[str, Feature], name: str, subject: Mapping[str, str]) -> str:
+    texts = []
     for place in dict.fromkeys(feature.namespace for feature in chosen.values()):
         inside = {key: feature for key, feature in chosen.items() if feature.namespace == place}
         texts += [_role(name, place, inside), _binding(name, place, subject)]
     return "---\n".join(texts)
+
+
+def _proxy_role(name: str, namespace: str) -> list[str]:
+    """Role and binding that let every authenticated user reach the service through the API server."""
+    service, about = "linkwise", f"{name}-tenants"
+    names = [service, f"{service}:{SERVICE_PORT}", f"http:{service}:{SERVICE_PORT}"]
+    rule = {"apiGroups": [""], "resources": ["services/proxy"], "resourceNames": names, "verbs": ["get"]}
+    role = {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": _meta(about, namespace), "rules": [rule]}
+    note = (
+        "tenants: Let users ask the service through the API server; it answers each with the user's own rights. Every GET"
+        " route of the port can be reached, /metrics and gpushare's inspect too."
+    )
+    everybody = {"kind": "Group", "apiGroup": _RBAC, "name": "system:authenticated"}
+    return [yaml_with_comments(role, {"rules[0]": note}), _binding(about, namespace, everybody)]
 
 
 def _role(name: str, place: str, features: Mapping[str, Feature]) -> str:
@@ -210,7 +305,8 @@ def _role(name: str, place: str, features: Mapping[str, Feature]) -> str:
 
 
 def _rule(rule: Rule) -> dict[str, Sequence[str]]:
-    return {"apiGroups": list(rule.groups), "resources": list(rule.resources), "verbs": list(rule.verbs)}
+    names = {"resourceNames": list(rule.names)} if rule.names else {}
+    return {"apiGroups": list(rule.groups), "resources": list(rule.resources), **names, "verbs": list(rule.verbs)}
 
 
 def _binding(name: str, place: str, subject: Mapping[str, str]) -> str:

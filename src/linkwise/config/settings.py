@@ -5,9 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from linkwise.model.settings import PlacingSettings
+from linkwise.model.settings import AdmissionSettings, PlacingSettings
 
-__all__ = ["AgentSettings", "DebugSettings", "HttpSettings", "KubeSettings", "LogSettings", "ServeSettings"]
+__all__ = [
+    "AgentSettings",
+    "AscendSettings",
+    "DebugSettings",
+    "ExplainSettings",
+    "HttpSettings",
+    "KubeSettings",
+    "LogSettings",
+    "ServeSettings",
+    "VolcanoRouteSettings",
+    "WebhookSettings",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,62 @@ class DebugSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class WebhookSettings(AdmissionSettings):
+    """The admission webhook: its HTTPS server and its certificate, and how it changes pods."""
+
+    enabled: bool = False
+    """whether the service answers admission reviews, for the configurations that `linkwise manifests webhook` prints"""
+    host: str = "127.0.0.1"
+    """address to listen on; the default in a pod is 0.0.0.0"""
+    port: int = 9443
+    """port to listen on; 0 picks a free port"""
+    configuration: str = "linkwise"
+    """name of the webhook configurations into which the service writes the certificate of its authority"""
+    namespace: str = ""
+    """namespace of the Secret and the Service; by default that of the service itself"""
+    secret: str = "linkwise-webhook"  # noqa: S105 - the name of an object
+    """name of the Secret with the certificates that the service creates; replicas share it"""
+    service: str = "linkwise-webhook"
+    """name of the Service by which the API server calls the webhook"""
+    names: tuple[str, ...] = ()
+    """further host names and addresses by which the API server calls the webhook, for the certificate"""
+    certificate_lifetime: float = 7_776_000.0  # seconds
+    """of the certificates that the service creates; they are renewed after two thirds of it"""
+    cert_file: str = ""
+    """certificate to serve instead, such as one of cert-manager, in PEM format; read again when it changes"""
+    key_file: str = ""
+    """its private key"""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainSettings:
+    """Explanations for the owners of pods."""
+
+    publish: bool = True
+    """whether the reason that a pod is pending is published as a condition and as events of the pod"""
+    schedulers: tuple[str, ...] = ("linkwise-scheduler",)
+    """names of schedulers that call the service; one that has asked about a pod since the start is known anyway"""
+    delay: float = 3.0  # seconds
+    """for which a pod must be pending; pods that are bound sooner get no condition"""
+    interval: float = 10.0  # seconds
+    """minimum time between two explanations of one pod"""
+    rate: float = 10.0  # per second
+    """limit for writing conditions; pods of higher priority and older ones go first"""
+    burst: int = 50
+    """conditions that may be written in a burst"""
+    tenants: bool = True
+    """whether /explain and /v1 answer callers with a token, for pods that they may get"""
+
+
+@dataclass(frozen=True, slots=True)
+class VolcanoRouteSettings:
+    """The routes for Volcano's extender plugin."""
+
+    predicate_reply: Literal["string", "list"] = "string"
+    """shape of the reply of predicate; list for Volcano 1.8 and 1.9 only"""
+
+
+@dataclass(frozen=True, slots=True)
 class StrandedSettings:
     """The taint for nodes with idle devices and little room beside them."""
 
@@ -73,6 +140,18 @@ class StrandedSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AscendSettings:
+    """Nodes with Ascend chips."""
+
+    runtime: Literal["auto", "always", "never"] = "auto"
+    """whether Ascend Docker Runtime adds device nodes to containers, by ASCEND_VISIBLE_DEVICES; auto if it is installed"""
+    annotations: bool = True
+    """whether the agent writes the lists of chips in annotations of its node, for Huawei's tools"""
+    device_info: bool = False
+    """whether the agent writes the ConfigMap mindx-dl-deviceinfo-NODE too, for Huawei's scheduler plug-in and ClusterD"""
+
+
+@dataclass(frozen=True, slots=True)
 class AgentSettings:
     """The node agent, `linkwise agent`."""
 
@@ -82,10 +161,10 @@ class AgentSettings:
     """address to serve metrics and probes on; the default in a pod is 0.0.0.0"""
     port: int = 39998
     """port to serve metrics and probes on; 0 picks a free port"""
-    driver: Literal["auto", "nvml", "nvidia-smi", "recorded", "simulated"] = "auto"
-    """how devices are discovered; auto tries NVML, then nvidia-smi"""
+    driver: Literal["auto", "nvml", "nvidia-smi", "dcmi", "npu-smi", "recorded", "simulated"] = "auto"
+    """how devices are discovered; auto tries NVML, nvidia-smi, DCMI and npu-smi"""
     source: str = ""
-    """folder of recorded tool outputs, or machine profile to simulate"""
+    """folder of recorded tool outputs, machine profile to simulate, or path of the library or the tool"""
     interval: float = 10.0  # seconds
     """between discoveries: a device that fails or comes back is noticed within this time"""
     bandwidth: str = ""
@@ -115,6 +194,7 @@ class AgentSettings:
     flags: bool = False
     """whether to serve the container flags of devices at /docker/cli, to callers on the same host"""
     stranded: StrandedSettings = field(default_factory=StrandedSettings)
+    ascend: AscendSettings = field(default_factory=AscendSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,5 +205,8 @@ class ServeSettings:
     log: LogSettings = field(default_factory=LogSettings)
     kube: KubeSettings = field(default_factory=KubeSettings)
     debug: DebugSettings = field(default_factory=DebugSettings)
+    explain: ExplainSettings = field(default_factory=ExplainSettings)
     placing: PlacingSettings = field(default_factory=PlacingSettings)
     agent: AgentSettings = field(default_factory=AgentSettings)
+    webhook: WebhookSettings = field(default_factory=WebhookSettings)
+    volcano: VolcanoRouteSettings = field(default_factory=VolcanoRouteSettings)

@@ -7,6 +7,7 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
+from linkwise.dialects.groups.owners import MODES
 from linkwise.dialects.registry import owners
 from linkwise.policies.registry import POLICIES
 
@@ -28,7 +29,13 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "kube.wake_burst": (1, 100_000),
     "kube.event_rate": (0.1, 10_000),
     "kube.event_burst": (1, 100_000),
+    "explain.delay": (0, 3600),
+    "explain.interval": (1, 3600),
+    "explain.rate": (0.1, 10_000),
+    "explain.burst": (1, 100_000),
     "agent.port": (0, 65535),
+    "webhook.port": (0, 65535),
+    "webhook.certificate_lifetime": (5, 1_000_000_000),
     "agent.interval": (1, 3600),
     "agent.stranded.cpu": (0, 1024),
     "agent.stranded.memory": (0, 65536),
@@ -42,12 +49,14 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "placing.group.longest_hold": (1, 86_400),
     "placing.group.grace": (0, 3600),
     "placing.group.window": (0, 3600),
+    "placing.group.settle": (0, 60),
     "placing.group.steps": (1, math.inf),
     "placing.reservation.after": (0, 604_800),
     "placing.reservation.hold": (1, 604_800),
     "placing.reservation.count": (1, 1000),
     "placing.reservation.nodes": (1, 100_000),
     "placing.preemption.hold": (1, 86_400),
+    "placing.volcano.booking": (1, 86_400),
 }
 """minimum and maximum of numeric settings"""
 
@@ -64,7 +73,11 @@ REMOVED: Final[Mapping[str, str]] = {
 _LABEL: Final = re.compile(
     r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
 )
+_NAMESPACE: Final = re.compile(r"[a-z0-9*?](?:[a-z0-9*?-]{0,61}[a-z0-9*?])?")
 _MAX_QUOTED: Final = 60
+_MAX_NAME: Final = 253
+_NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
+_HOST: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9.]{0,251}[A-Za-z0-9])?|[0-9A-Fa-f:.]{2,45}")
 
 
 def hint(word: str, known: Iterable[str]) -> str:
@@ -106,6 +119,22 @@ def _address(value: object) -> str:
     return "" if valid else f"expected an address to listen on, such as 0.0.0.0, got {describe(value)}"
 
 
+def _object_name(value: object) -> str:
+    valid = isinstance(value, str) and len(value) <= _MAX_NAME and _NAME.fullmatch(value)
+    return "" if valid else f"expected the name of an object, such as linkwise, got {describe(value)}"
+
+
+def _object_names(value: object) -> str:
+    names: tuple[str, ...] = value if isinstance(value, tuple) else ()
+    return next((problem for name in names if (problem := _object_name(name))), "")
+
+
+def _hosts(value: object) -> str:
+    names: tuple[str, ...] = value if isinstance(value, tuple) else ()
+    wrong = next((name for name in names if not _HOST.fullmatch(name)), None)
+    return "" if wrong is None else f"{describe(wrong)} is neither a host name nor an address"
+
+
 def _token(value: object) -> str:
     valid = isinstance(value, str) and re.fullmatch(r"[!-~]*", value)
     return "" if valid else "expected printable ASCII characters without spaces, because it is sent in a header"
@@ -131,10 +160,28 @@ def _policies(value: object) -> str:
     return ""
 
 
+def _owners(value: object) -> str:
+    table: dict[str, str] = value if isinstance(value, dict) else {}
+    for namespace, mode in table.items():
+        if not _NAMESPACE.fullmatch(namespace):
+            return f"{describe(namespace)} is not a namespace; write its name, or a pattern such as team-*"
+        if mode not in MODES:
+            return f"{namespace}: unknown value {describe(mode)}{hint(mode, MODES)}"
+    return ""
+
+
 _CHECKS: Final[Mapping[str, Callable[[object], str]]] = {
     "http.host": _address,
     "agent.host": _address,
+    "webhook.host": _address,
+    "webhook.scheduler": _object_name,
+    "webhook.configuration": _object_name,
+    "webhook.secret": _object_name,
+    "webhook.service": _object_name,
+    "webhook.names": _hosts,
     "debug.token": _token,
     "placing.group.network": _labels,
+    "placing.group.owners": _owners,
     "placing.policies": _policies,
+    "placing.volcano.schedulers": _object_names,
 }

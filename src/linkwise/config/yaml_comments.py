@@ -10,7 +10,7 @@ import yaml
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["yaml_with_comments"]
+__all__ = ["comment_lines", "yaml_with_comments"]
 
 WIDTH: Final = 100
 _NO_WRAP: Final = 10**6  # line width that no scalar reaches
@@ -20,7 +20,7 @@ _PARTS: Final = (dict, list, tuple)
 
 def yaml_with_comments(document: Mapping[str, object], notes: Mapping[str, str], head: str = "") -> str:
     """The document as YAML; each note precedes the path it is given for, such as `extenders[0].weight`."""
-    lines = [*_comment(head, ""), *_lines(document, "", notes, "")]
+    lines = [*comment_lines(head, ""), *_lines(document, "", notes, "")]
     return "\n".join(lines) + "\n"
 
 
@@ -28,9 +28,12 @@ def _lines(value: object, path: str, notes: Mapping[str, str], indent: str) -> I
     if isinstance(value, dict) and value:
         for key, inner in value.items():
             at = f"{path}.{key}" if path else str(key)
-            yield from _comment(notes.get(at, ""), indent)
+            yield from comment_lines(notes.get(at, ""), indent)
             if short := _flow_list(inner):
                 yield f"{indent}{_scalar(key)}: {short}"
+            elif block := _block(inner):
+                yield f"{indent}{_scalar(key)}: |-"
+                yield from (f"{indent}  {line}" for line in block)
             elif isinstance(inner, _PARTS) and inner:
                 yield f"{indent}{_scalar(key)}:"
                 yield from _lines(inner, at, notes, indent + "  ")
@@ -39,7 +42,7 @@ def _lines(value: object, path: str, notes: Mapping[str, str], indent: str) -> I
     elif isinstance(value, list | tuple) and value:
         for number, item in enumerate(value):
             at = f"{path}[{number}]"
-            yield from _comment(notes.get(at, ""), indent)
+            yield from comment_lines(notes.get(at, ""), indent)
             if short := _on_one_line(item, at, notes):
                 yield f"{indent}- {short}"
             else:
@@ -56,7 +59,8 @@ def _dashed(lines: list[str], indent: str) -> Iterator[str]:
     yield from lines[first + 1 :]
 
 
-def _comment(text: str, indent: str) -> Iterator[str]:
+def comment_lines(text: str, indent: str) -> Iterator[str]:
+    """Lines of a comment, one paragraph per line of the text."""
     for paragraph in text.splitlines():
         yield from wrap(
             paragraph, WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ", break_on_hyphens=False
@@ -78,6 +82,13 @@ def _flow_list(value: object) -> str:
         return ""
     text = _scalar(value)
     return text if len(text) <= _SHORT and "\n" not in text else ""
+
+
+def _block(value: object) -> list[str]:
+    """Lines of a text of several, for the literal style; empty for any other value, and where the style would not be exact."""
+    lines = value.split("\n") if isinstance(value, str) else []
+    plain = all(line.isprintable() and line.strip() and line == line.rstrip() for line in lines)
+    return lines if len(lines) > 1 and plain and not lines[0].startswith(" ") else []
 
 
 def _scalar(value: object) -> str:

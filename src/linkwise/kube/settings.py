@@ -53,14 +53,21 @@ class PerformSettings:
     concurrent_wakes: int = 8
     wakes: float = 100.0  # per second
     wakes_burst: int = 200
+    concurrent_steers: int = 16
+    steers: float = 500.0  # per second; each takes two requests
+    steers_burst: int = 1024
+    steer_conflicts: int = 20
+    """how often a plan is written again because another client has changed the pod in between"""
     retry_failed: float = 5.0  # s
-    """after which a failed wake is queued again: RBAC, a policy or a webhook may have been the cause"""
+    """after which a failed wake or plan is queued again: RBAC, a policy or a webhook may have been the cause"""
     events: float = 50.0  # per second
     events_burst: int = 200
     max_queued_events: int = 1000
     """more are dropped and counted"""
     remembered_events: int = 1024
     """recent events, whose count is increased when they occur again"""
+    concurrent_records: int = 8
+    concurrent_conditions: int = 4
     concurrent_evictions: int = 4
     evictions: float = 5.0  # per second
     evictions_burst: int = 20

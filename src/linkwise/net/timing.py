@@ -66,14 +66,20 @@ class RateLimit:
 
     async def take(self) -> None:
         """Wait for a token and take it."""
-        while True:
-            now = self._timing.clock()
-            self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._rate)
-            self._filled_at = now
-            if self._tokens >= 1.0 - 1e-9:
-                self._tokens -= 1.0
-                return
+        while not self.ready():
             await self._timing.sleep((1.0 - self._tokens) / self._rate)
+        self.spend()
+
+    def ready(self) -> bool:
+        """Whether there is a token."""
+        now = self._timing.clock()
+        self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._rate)
+        self._filled_at = now
+        return self._tokens >= 1.0 - 1e-9
+
+    def spend(self) -> None:
+        """Take the token that is ready."""
+        self._tokens -= 1.0
 
 
 class SteadyClock:

@@ -10,23 +10,30 @@ from linkwise.net.http.health import health_routes
 from linkwise.net.http.messages import Response
 from linkwise.net.http.routes import Route, Routes
 from linkwise.serve.debug import debug_routes
+from linkwise.serve.explanations.tenants import tenant_routes
 from linkwise.serve.extender import Extender
 from linkwise.serve.gpushare import PREFIX, gpushare_routes
+from linkwise.serve.volcano import Volcano
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from linkwise.net.http.messages import Request
+    from linkwise.serve.explanations.access import Access
     from linkwise.serve.service import Service
+    from linkwise.wire.volcano import PredicateReply
 
 __all__ = ["application"]
 
 
-def application(
+def application(  # noqa: PLR0913 - what the routes need
     service: Service,
     ready: Callable[[], Mapping[str, str]],
     notes: Callable[[], Sequence[str]] = tuple,
     token: str = "",
+    access: Access | None = None,
+    *,
+    predicate_reply: PredicateReply = "string",
 ) -> Routes:
     """Build the application.
 
@@ -35,6 +42,8 @@ def application(
         ready: what the service waits for before it is ready, by name, each with a sentence.
         notes: problems to report while the service answers.
         token: bearer token that opens /debug to other machines; empty keeps it local.
+        access: checks callers of the routes for tenants; None turns these off.
+        predicate_reply: the shape of Volcano's predicate reply.
     """
     extender = Extender(service)
 
@@ -45,9 +54,11 @@ def application(
     return Routes(
         [
             *extender.routes(),
-            *gpushare_routes(service, extender.routes(PREFIX)),
+            *Volcano(service, predicate_reply).routes(),
+            *gpushare_routes(service, extender.routes(PREFIX), access),
             *health_routes(ready, notes),
             Route("GET", "/metrics", metrics),
             *debug_routes(service, token),
+            *tenant_routes(service, access),
         ]
     )

@@ -1,7 +1,8 @@
 """Extender API of kube-scheduler: bytes in, one verb of the broker, bytes out.
 
 kube-scheduler reads the body of a reply only if the status is 200, so errors go into the result's error field where the
-call has one. A call with full Node objects instead of names is a dry run: the broker keeps no offer for it.
+call has one. A call with full Node objects instead of names is a simulation: nothing is remembered, and nodes that do not
+exist are evaluated by their objects.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.net.http.routes import Endpoint, Route
 from linkwise.wire.extender import (
     ExtenderBindingResult,
+    FilterArgs,
     FilterResult,
     HostPriority,
     NodeList,
@@ -62,18 +64,28 @@ class Extender:
         """The best feasible nodes, or why no node fits."""
         args = decode_filter(body)
         pod = self._view(args.pod)
-        answer = self._service.filter(pod, args.names(), keep=not args.dry)
-        self._service.counting.decision(answer)
-        result = filter_result(answer.nodes, *_for_preemption(pod, answer))
         if args.dry:
-            nodes = args.full_nodes()
-            result.nodes = NodeList([nodes[name] for name in answer.nodes])
+            return self._simulate_filter(pod, args)
+        answer = self._service.filter(pod, args.names(), keep=True)
+        self._service.counting.decision(answer)
+        return encode(filter_result(answer.nodes, *_for_preemption(pod, answer)))
+
+    def _simulate_filter(self, pod: PodView, args: FilterArgs) -> bytes:
+        """The answer to a call with complete nodes, which returns those as they were sent."""
+        answer = self._service.simulate_filter(pod, *args.known_and_templates(self._service.broker.nodes))
+        result = filter_result(answer.nodes, *_for_preemption(pod, answer))
+        nodes = args.full_nodes()
+        result.nodes = NodeList([nodes[name] for name in answer.nodes])
         return encode(result)
 
     def _prioritize(self, body: bytes) -> bytes:
         """A score per node; integers, since Go decodes nothing else."""
         args = decode_filter(body)
-        ranks = self._service.prioritize(self._view(args.pod), args.names())
+        pod = self._view(args.pod)
+        if args.dry:
+            ranks = self._service.simulate_prioritize(pod, *args.known_and_templates(self._service.broker.nodes))
+        else:
+            ranks = self._service.prioritize(pod, args.names())
         return encode([HostPriority(name, rank) for name, rank in ranks])
 
     async def _bind(self, body: bytes) -> bytes:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from linkwise.engine.reasons.codes import PENDING_CODES
 from linkwise.topology.sample_cleaning import clean_pairs
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Gauges(Collector):
         yield from self._watch_metrics()
         effects = CounterMetricFamily(
             "linkwise_effects",
-            "Wake-ups, annotations, evictions and events by result.",
+            "Wake-ups, plans of gated members, records, evictions, conditions, statuses and events by result.",
             labels=["effect", "result"],
         )
         for (effect, result), count in sorted(self._effects().items()):
@@ -95,6 +96,7 @@ class Gauges(Collector):
             drift.add_metric([kind], count)
         yield drift
         yield self._suspect_metric()
+        yield self._pending_metric()
         counted = broker.counts()
         for name, text, value in (
             ("linkwise_nodes", "Nodes in the cluster.", counted.nodes),
@@ -105,11 +107,24 @@ class Gauges(Collector):
                 "Pods with devices reserved on the node that filter named, until they are bound.",
                 counted.offered,
             ),
+            ("linkwise_booked_pods", "Pods with devices that Volcano has allocated and not bound yet.", counted.booked),
             ("linkwise_plans", "Groups with a plan that reserves devices.", counted.plans),
+            ("linkwise_gated_gangs", "Gangs with members that have our scheduling gate.", counted.gated),
             ("linkwise_reservations", "Pods and groups for which nodes are drained.", counted.reservations),
             ("linkwise_reserved_devices", "Idle devices that are kept free for them.", counted.reserved),
         ):
             yield GaugeMetricFamily(name, text, value)
+
+    def _pending_metric(self) -> Metric:
+        pods = GaugeMetricFamily(
+            "linkwise_pending_pods",
+            "Pending pods by the code of the reason that is published about them.",
+            labels=["code"],
+        )
+        counts = self._service.publisher.codes() if self._service.publisher else {}
+        for code in PENDING_CODES:
+            pods.add_metric([code], counts.get(code, 0))
+        return pods
 
     def _suspect_metric(self) -> Metric:
         # rule 001.suspect: operators see which nodes have implausible measurements.

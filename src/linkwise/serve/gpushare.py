@@ -13,12 +13,14 @@ from linkwise import __version__
 from linkwise.errors import NotNowError
 from linkwise.net.http.messages import Response, text
 from linkwise.net.http.routes import Route
+from linkwise.serve.explanations.access import Granted, is_proxied
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Mapping, Sequence
 
     from linkwise.explain.inspect import InspectedDevice, NodeInspection
     from linkwise.net.http.messages import Request
+    from linkwise.serve.explanations.access import Access
     from linkwise.serve.service import Service
 
 __all__ = ["PREFIX", "gpushare_routes"]
@@ -26,17 +28,26 @@ __all__ = ["PREFIX", "gpushare_routes"]
 PREFIX: Final = "/gpushare-scheduler"
 
 
-def gpushare_routes(service: Service, verbs: Sequence[Route]) -> list[Route]:
+def gpushare_routes(service: Service, verbs: Sequence[Route], access: Access | None = None) -> list[Route]:
     """All routes of gpushare's extender; `verbs` are those of the extender calls under PREFIX."""
 
-    def inspect(request: Request, variables: Mapping[str, str]) -> Response:
-        """Usage per device of one node, or of all nodes that share devices by memory."""
-        del request
+    def inspected(variables: Mapping[str, str], *, names: bool) -> Response:
         try:
-            document = _inspect(service, variables.get("node", ""))
+            document = _inspect(service, variables.get("node", ""), names=names)
         except NotNowError as error:
             document = {"nodes": [], "error": str(error)}
         return Response(msgspec.json.encode(document))
+
+    async def inspected_for(access: Access, request: Request, variables: Mapping[str, str]) -> Response:
+        granted = await access.check(request, "list", "")
+        return inspected(variables, names=isinstance(granted, Granted))
+
+    def inspect(request: Request, variables: Mapping[str, str]) -> Response | Awaitable[Response]:
+        """Usage per device of one node, or of all nodes that share devices by memory."""
+        # The API server's proxy may be open to every user: pods are named to those who may list them.
+        if access and is_proxied(request):
+            return inspected_for(access, request, variables)
+        return inspected(variables, names=True)
 
     def version(request: Request, variables: Mapping[str, str]) -> Response:
         """The version of the running service."""
@@ -48,31 +59,31 @@ def gpushare_routes(service: Service, verbs: Sequence[Route]) -> list[Route]:
     return [*verbs, *own, Route("GET", "/version", version)]
 
 
-def _inspect(service: Service, name: str) -> dict[str, Any]:
+def _inspect(service: Service, name: str, *, names: bool) -> dict[str, Any]:
     nodes = [node for each in ([name] if name else service.sharing()) for node in service.inspect(each)]
     if name and not nodes:
         return {"nodes": [], "error": f"node {name!r} does not exist or has no devices"}
-    return {"nodes": [_node(node) for node in nodes]}
+    return {"nodes": [_node(node, names=names) for node in nodes]}
 
 
-def _node(node: NodeInspection) -> dict[str, Any]:
+def _node(node: NodeInspection, *, names: bool) -> dict[str, Any]:
     return {
         "name": node.name,
         "totalGPU": node.memory,
         "usedGPU": node.taken,
-        "devs": [_device(device) for device in node.devices],
+        "devs": [_device(device, names=names) for device in node.devices],
     }
 
 
-def _device(device: InspectedDevice) -> dict[str, Any]:
+def _device(device: InspectedDevice, *, names: bool) -> dict[str, Any]:
     return {
         "id": device.index,
         "totalGPU": device.memory,
         "usedGPU": device.memory if device.whole else device.share,
         "pods": [
             {
-                "name": pod.name,
-                "namespace": pod.namespace,
+                "name": pod.name if names else "",
+                "namespace": pod.namespace if names else "",
                 "usedGPU": device.memory if pod.whole else pod.share,
             }
             for pod in device.pods

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from linkwise import __version__
-from linkwise.engine.reasons.catalog import REFUSALS
+from linkwise.engine.reasons.catalog import REFUSALS, code_of_rule
+from linkwise.engine.reasons.codes import PENDING_CODES
 from linkwise.speed.uniform_mapping import UniformMapping
 
 if TYPE_CHECKING:
@@ -20,8 +21,13 @@ if TYPE_CHECKING:
 __all__ = ["Counting"]
 
 BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+WAITS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
 RULES: Final = {text.short: rule for (rule, _), text in reversed(REFUSALS.items())}
 """rule id by the short reason that kube-scheduler gets"""
+CODES: Final[dict[str, str]] = {
+    text.short: code_of_rule(rule, kind) for (rule, kind), text in reversed(REFUSALS.items())
+}
+"""code by the short reason"""
 OTHER: Final = "manifest"
 """the reason label of refusals without a rule: the pod's request is invalid"""
 
@@ -48,6 +54,12 @@ class Counting:
             ["policy", "reason"],
             registry=self.registry,
         )
+        self._refusals = Counter(
+            "linkwise_refusals",
+            "Filter results without a node, by the code of the reason that rejected the first node.",
+            ["code"],
+            registry=self.registry,
+        )
         self._binds = Counter(
             "linkwise_binds",
             "Binds by outcome: written, refused or unknown; conflict if the node or devices were no longer free, unseen"
@@ -55,11 +67,47 @@ class Counting:
             ["outcome"],
             registry=self.registry,
         )
+        self._admissions = Counter(
+            "linkwise_admissions",
+            "Admission reviews by call and verdict: unchanged, changed, warned, refused, or unreadable.",
+            ["call", "verdict"],
+            registry=self.registry,
+        )
+        self._bookings = Counter(
+            "linkwise_volcano_bookings",
+            "Calls of Volcano to allocate or deallocate a pod: booked, refused, or returned.",
+            ["result"],
+            registry=self.registry,
+        )
+        self._volcano_jobs = Counter(
+            "linkwise_volcano_jobs",
+            "Calls of Volcano before a job is enqueued: accepted, or refused because its shape is invalid.",
+            ["verdict"],
+            registry=self.registry,
+        )
+        self._ungated = Histogram(
+            "linkwise_gang_wait_seconds",
+            "Seconds from the moment that a gang was complete until the scheduling gate of a member was removed.",
+            buckets=WAITS,
+            registry=self.registry,
+        )
+        self._expiry = Gauge(
+            "linkwise_webhook_certificate_expiry_timestamp_seconds",
+            "When the certificate of the admission webhook expires, in seconds since 1970; 0 without a webhook.",
+            registry=self.registry,
+        )
         # Looking up a labelled child takes longer than incrementing it, and there are few of them.
         self._by_answer = cache(lambda verb, code: (self._requests.labels(verb, code), self._seconds.labels(verb)))
         self._by_decision = cache(self._decisions.labels)
+        self._by_verdict = cache(self._admissions.labels)
+        for code in PENDING_CODES:
+            self._refusals.labels(code)
         for outcome in ("written", "refused", "unknown", "conflict", "unseen"):
             self._binds.labels(outcome)
+        for result in ("booked", "refused", "returned"):
+            self._bookings.labels(result)
+        for verdict in ("accepted", "refused"):
+            self._volcano_jobs.labels(verdict)
         build = Gauge("linkwise_build_info", "Version of the running service.", ["version"], registry=self.registry)
         build.labels(__version__).set(1)
 
@@ -71,17 +119,41 @@ class Counting:
 
     def decision(self, answer: FilterAnswer) -> None:
         """Count a filter result."""
-        self._by_decision(answer.policy or "none", "" if answer.nodes else _reason(answer)).inc()
+        text = None if answer.nodes else _text(answer)
+        reason = "" if answer.nodes else RULES.get(text or "", OTHER)
+        self._by_decision(answer.policy or "none", reason).inc()
+        if not answer.nodes:
+            self._refusals.labels(CODES.get(text or "", "Invalid")).inc()
+
+    def admission(self, call: str, verdict: str) -> None:
+        """Count an admission review."""
+        self._by_verdict(call, verdict).inc()
+
+    def certificate(self, expires: float) -> None:
+        """Set when the certificate of the webhook expires, in seconds since the epoch."""
+        self._expiry.set(expires)
 
     def bind(self, outcome: str) -> None:
         """Count a bind by its outcome."""
         self._binds.labels(outcome).inc()
 
+    def booking(self, result: str) -> None:
+        """Count a call of Volcano about an allocation."""
+        self._bookings.labels(result).inc()
 
-def _reason(answer: FilterAnswer) -> str:
-    """The rule that rejected the first node; when no node fits, it is nearly always the same for all of them."""
+    def volcano_job(self, verdict: str) -> None:
+        """Count a call of Volcano about a job."""
+        self._volcano_jobs.labels(verdict).inc()
+
+    def ungated(self, seconds: float) -> None:
+        """Count a member of a gang whose scheduling gate was removed that long after the gang was complete."""
+        self._ungated.observe(seconds)
+
+
+def _text(answer: FilterAnswer) -> str | None:
+    """The short reason of the first node; when no node fits, it is nearly always the same for all of them."""
     for texts in (answer.failed, answer.unresolvable):
         text = texts.text if isinstance(texts, UniformMapping) else next(iter(texts.values()), None)
         if text is not None:
-            return RULES.get(text, OTHER)
-    return OTHER
+            return text
+    return None

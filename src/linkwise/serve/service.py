@@ -14,9 +14,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.answers import BindAnswer
-from linkwise.broker.effects import Bind, Evict
+from linkwise.broker.effects import Bind, Event, Evict
 from linkwise.errors import NotNowError
 from linkwise.explain.inspect import inspect_nodes
+from linkwise.serve.explanations.explainer import Explainer
+from linkwise.serve.explanations.publisher import Publisher
 from linkwise.serve.foreign_grants import ForeignGrants
 
 if TYPE_CHECKING:
@@ -25,9 +27,15 @@ if TYPE_CHECKING:
     from linkwise.broker.answers import FilterAnswer
     from linkwise.broker.broker import Broker
     from linkwise.broker.effects import BindResult, Effect, Performer
+    from linkwise.broker.volcano.booking import Task
+    from linkwise.broker.volcano.job import Job
+    from linkwise.broker.volcano.predicate import Fit
+    from linkwise.broker.volcano.victims import Victims
     from linkwise.broker.watch_events import WatchEvent
+    from linkwise.config.settings import ExplainSettings
     from linkwise.explain.inspect import NodeInspection
-    from linkwise.model.views import PodView
+    from linkwise.model.views import NodeView, PodView
+    from linkwise.net.timing import Timing
     from linkwise.serve.metrics import Counting
 
 __all__ = ["Service"]
@@ -40,6 +48,8 @@ NODES_PER_TURN: Final = 50
 """nodes prepared at startup before other tasks get to run"""
 POLL_SECONDS: Final = 0.5
 """the background loop checks for expired deadlines this often, even without a notification"""
+STATUS_SECONDS: Final = 5.0
+"""between two looks at the status of AcceleratorPolicies"""
 MAX_BACKOFF: Final = 60.0  # seconds
 """between attempts to find out how a bind ended, after an internal error"""
 
@@ -53,15 +63,20 @@ class Service:
         counting: counts decisions and binds.
         leads: whether this replica may decide now. With several replicas, only the holder of the lease may.
         clock: seconds since the epoch.
+        explain: what is published about pending pods; None for nothing.
+        timing: when it is published.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its parts
         self,
         broker: Broker,
         performer: Performer,
         counting: Counting,
         leads: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.time,
+        *,
+        explain: ExplainSettings | None = None,
+        timing: Timing | None = None,
     ) -> None:
         self.broker: Final = broker
         self.counting: Final = counting
@@ -72,17 +87,25 @@ class Service:
         """why background work (plans, wake-ups) fails while calls are still answered; empty if it succeeds"""
         self.elsewhere: Final = ForeignGrants(clock())
         """grants of a second service in this cluster"""
+        self.explainer: Final = Explainer(broker, clock)
+        self.publisher: Final = (
+            Publisher(self.explainer, self._perform, explain, timing) if explain and explain.publish else None
+        )
+        """publishes the reasons of pending pods"""
         self._performer: Final = performer
         self._leads: Final = leads
         self._deadline_near: Final = asyncio.Event()
         self._binding: set[asyncio.Task[str]] = set()
         self._settling: set[asyncio.Task[None]] = set()
         self._draining = False
+        self._next_status = 0.0
 
     # watch events
 
     def observe(self, events: Sequence[WatchEvent]) -> None:
         """Apply watch events; effects follow only once the initial lists are complete."""
+        if self.publisher:
+            self.publisher.observe(events)
         if not self.synced:
             self.broker.see(events)
             return
@@ -131,6 +154,8 @@ class Service:
         """The best feasible nodes, or why no node fits."""
         self._check_open()
         answer = self.broker.filter(pod, names, self.clock(), keep=keep)
+        if self.publisher and keep:
+            self.publisher.schedulers.add(pod.scheduler)
         self._perform(answer.effects)
         self._notify_loop()
         log.debug("filter pod=%s/%s offered=%s", pod.namespace, pod.name, answer.nodes)
@@ -141,12 +166,73 @@ class Service:
         self._check_open()
         return self.broker.prioritize(pod, names, self.clock())
 
+    def simulate_filter(self, pod: PodView, names: Sequence[str], templates: Sequence[NodeView]) -> FilterAnswer:
+        """The nodes and templates on which the pod would fit, or why there is none."""
+        self._check_open()
+        answer = self.broker.simulate_filter(pod, names, templates, self.clock())
+        self._perform(answer.effects)
+        self._notify_loop()
+        return answer
+
+    def simulate_prioritize(
+        self, pod: PodView, names: Sequence[str], templates: Sequence[NodeView]
+    ) -> list[tuple[str, int]]:
+        """A score per node and template."""
+        self._check_open()
+        return self.broker.simulate_prioritize(pod, names, templates, self.clock())
+
     def preempt(self, pod: PodView, victims: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
         """The nodes where evictions would make the pod fit, with the pods to evict."""
         self._check_open()
         chosen = self.broker.preempt(pod, victims, self.clock())
         self._notify_loop()
         return chosen
+
+    def predicate(self, pod: PodView, node: str) -> Fit:
+        """Whether a pod fits on one node, for Volcano."""
+        self._check_open()
+        fit = self.broker.predicate(pod, node, self.clock())
+        self._perform(fit.effects)
+        self._notify_loop()
+        return fit
+
+    def rank(self, pod: PodView, names: Sequence[str]) -> dict[str, float]:
+        """A score per node, for Volcano."""
+        self._check_open()
+        return self.broker.rank(pod, names, self.clock())
+
+    def victims(self, pod: PodView, uids: Sequence[str]) -> Victims:
+        """Which of these pods must be evicted so that a pod fits, for Volcano."""
+        self._check_open()
+        return self.broker.victims(pod, uids, self.clock())
+
+    def invalid_job(self, job: Job) -> str:
+        """Why a job can't be scheduled as it is; empty if it can."""
+        self._check_open()
+        return self.broker.invalid_job(job, self.clock())
+
+    def job_refused(self, namespace: str, pod_group: str, uid: str, sentence: str) -> None:
+        """Report on its PodGroup why a job is not enqueued; it has no pods yet."""
+        if namespace and pod_group:
+            self._perform([Event("Warning", "JobRefused", sentence, namespace, pod_group, uid, about="PodGroup")])
+
+    def book(self, task: Task) -> str:
+        """Book devices for a pod that Volcano allocated; returns the error, empty on success."""
+        self._check_open()
+        answer = self.broker.book(task, self.clock())
+        self._perform(answer.effects)
+        self._notify_loop()
+        self.counting.booking("refused" if answer.error else "booked")
+        log.debug("book uid=%s node=%s pipelined=%s reason=%r", task.uid, task.node, task.pipelined, answer.error)
+        return answer.error
+
+    def unbook(self, uid: str) -> None:
+        """Give the devices of a booking back."""
+        self._check_open()
+        self._perform(self.broker.unbook(uid, self.clock()))
+        self._notify_loop()
+        self.counting.booking("returned")
+        log.debug("unbook uid=%s", uid)
 
     def budget_violations(self, uids: Iterable[str]) -> int:
         """How many of the pods could be evicted only against a PodDisruptionBudget."""
@@ -254,6 +340,7 @@ class Service:
         """Background loop: work on expired deadlines and pending plans, forever; calls are answered between steps."""
         while True:
             self._deadline_near.clear()
+            self._report_policies()
             deadline = self.broker.next_deadline() if self.synced and self._leads() else None
             wait = POLL_SECONDS if deadline is None else deadline - self.clock()
             if wait <= 0:
@@ -262,6 +349,28 @@ class Service:
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(wait, POLL_SECONDS)):
                     await self._deadline_near.wait()
+
+    async def publish(self) -> None:
+        """Publish why pods are pending, forever, or do nothing if that is turned off."""
+        if self.publisher is None:
+            await asyncio.Event().wait()
+            return
+        await self.publisher.run(lambda: self.synced and self._leads() and not self._draining)
+
+    def _report_policies(self) -> None:
+        """Write the status of AcceleratorPolicies and rank tables, every few seconds and only what changed."""
+        now = self.clock()
+        if not self.synced or not self._leads() or self._next_status - STATUS_SECONDS <= now < self._next_status:
+            return
+        self._next_status = now + STATUS_SECONDS
+        for what, made in (
+            ("status of AcceleratorPolicies", lambda: self.broker.policy_statuses(now)),
+            ("rank tables", self.broker.rank_tables),
+        ):
+            try:
+                self._performer.tell(made())
+            except Exception:
+                log.exception("%s not computed (a bug in Linkwise)", what)
 
     def _step(self) -> bool:
         """Run some background steps; a failure is logged and retried, because calls can still be answered."""

@@ -11,16 +11,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.effects import Bind, Wake
+from linkwise.broker.effects import Bind, Steer, Wake
 from linkwise.broker.watch_events import NodeObject
 from linkwise.dialects.groups.koordinator_gang import GROUPS, MINIMUM, NAME as GANG, TOTAL
 from linkwise.dialects.groups.membership import NAME, REPLICA
+from linkwise.dialects.linkwise.gang_gate import GATE
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_object
 from linkwise.model.device import Device
 from linkwise.model.inventory import NodeFacts
 from linkwise.model.link import SELF, Link
 from linkwise.model.topology import Topology
-from linkwise.model.views import ContainerView, NodeView, PodView
+from linkwise.model.views import ContainerView, NodeTerm, NodeView, PodView, Requirement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -41,10 +42,13 @@ __all__ = [
     "binds",
     "broker_of",
     "device_pod",
+    "gated",
     "in_gang",
     "in_group",
     "place",
     "seen_bound",
+    "seen_steered",
+    "steers",
     "woken",
     "woken_set",
 ]
@@ -84,6 +88,8 @@ class FakeNode:
     version: int = 0
     cpu: str = "64"
     cordoned: bool = False
+    model: str = ""
+    """of its devices"""
 
     def device(self, index: int) -> str:
         """The id of a device in the inventory."""
@@ -114,7 +120,14 @@ class FakeNode:
             return NodeObject(self.name, KIND, None)
         size = 100 if self.family == "percent" else self.memory
         devices = tuple(
-            Device(self.device(i), i, memory=size, healthy=i not in self.unhealthy, bytes=self.memory * GIB)
+            Device(
+                self.device(i),
+                i,
+                model=self.model,
+                memory=size,
+                healthy=i not in self.unhealthy,
+                bytes=self.memory * GIB,
+            )
             for i in range(self.count)
         )
         facts = NodeFacts(
@@ -192,6 +205,24 @@ def seen_bound(pod: PodView, bound: Bind) -> PodView:
     return replace(pod, node=bound.node, annotations=keys, version=pod.version + 1)
 
 
+def steers(effects: Iterable[Effect]) -> list[Steer]:
+    """The plans that are written on pending members, and the gates that are removed, among effects."""
+    return [effect for effect in effects if isinstance(effect, Steer)]
+
+
+def seen_steered(pod: PodView, steer: Steer) -> PodView:
+    """The pod as the watch delivers it once its plan is written and its gate removed."""
+    keys = {key: text for key, text in {**pod.annotations, **steer.annotations}.items() if text}
+    gates = tuple(gate for gate in pod.gates if gate != steer.gate)
+    nominated = pod.nominated if steer.node is None else steer.node
+    seen = replace(pod, annotations=keys, gates=gates, nominated=nominated, version=pod.version + 1)
+    if not steer.pin:
+        return seen
+    name = Requirement("metadata.name", "In", (steer.pin,))
+    terms = [replace(term, fields=(*term.fields, name)) for term in pod.affinity or ()]
+    return replace(seen, affinity=tuple(terms) or (NodeTerm(fields=(name,)),))
+
+
 def broker_of(*nodes: FakeNode, settings: PlacingSettings | None = None) -> Broker:
     """A broker that has observed these nodes."""
     broker = Broker(settings)
@@ -223,6 +254,11 @@ def in_gang(*pods: PodView, least: int, name: str = "g", total: int | None = Non
     annotations = {GANG: name, MINIMUM: str(least), TOTAL: str(total or len(pods))}
     annotations |= {GROUPS: json.dumps([f"default/{each}" for each in bundle.split()])} if bundle else {}
     return [replace(pod, annotations=annotations, created=float(index)) for index, pod in enumerate(pods)]
+
+
+def gated(pods: Iterable[PodView], *others: str) -> list[PodView]:
+    """The pods with the gate that the webhook adds to members of gangs, and perhaps those of others."""
+    return [replace(pod, gates=(GATE, *others)) for pod in pods]
 
 
 def woken_set(effects: Iterable[Effect]) -> set[str]:

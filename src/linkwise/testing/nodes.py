@@ -65,7 +65,7 @@ def share_node(  # noqa: PLR0913 - a builder
     left = list(rooms)
     devices = tuple(Device(f"d{i}", i, memory=memory, healthy=i not in bad) for i in range(len(left)))
     used = {
-        f"d{i}": Use(share=memory - room, core=core.get(i, 0), namespaces=frozenset({owner.get(i, "default")}))
+        f"d{i}": Use(share=memory - room, core=core.get(i, 0), domains=frozenset({owner.get(i, "default")}))
         for i, room in enumerate(left)
         if room < memory or i in owner or i in core
     }

@@ -37,6 +37,13 @@ def test_an_event_about_a_node_is_in_the_default_namespace() -> None:
     assert (request.document["involvedObject"]["kind"], request.document["involvedObject"]["name"]) == ("Node", "n1")
 
 
+def test_an_event_about_a_pod_group_names_the_version_of_volcano() -> None:
+    (request,) = tell([Event("Warning", "JobRefused", "no", "team", "g", "u-g", about="PodGroup")]).api.requests
+    found = request.document["involvedObject"]
+    assert (found["kind"], found["apiVersion"]) == ("PodGroup", "scheduling.volcano.sh/v1beta1")
+    assert (request.path, found["name"], found["uid"]) == ("/api/v1/namespaces/team/events", "g", "u-g")
+
+
 def test_an_event_that_happens_again_is_counted_up() -> None:
     made = f"{EVENTS}/p.3b9aca000001"
     ran = tell([chosen()], [chosen()], [chosen(), chosen()], scripts={f"PATCH {made}": (FINE,)})

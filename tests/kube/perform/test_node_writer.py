@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from linkwise.dialects.ascend.device_info import DeviceInfo, config_map
 from linkwise.embedded.apiserver.faults import Fault
 from linkwise.kube.perform.node_writer import NodeWriter
 from linkwise.node.stranded import IDLE_ACCELERATORS
@@ -58,6 +59,25 @@ def test_only_the_parts_that_differ_are_written() -> None:
             {**DOCUMENT, "status": allocated, "spec": changed("unit", "GiB")}, bed.inventory()
         )
         assert bed.bodies("PATCH", NODE) == [{"spec": {"unit": "GiB"}}]
+
+    on_node(story)
+
+
+def test_the_config_map_of_huaweis_plugin_keeps_the_keys_of_others() -> None:
+    lists = {"huawei.com/Ascend910": "Ascend910-0"}
+    name = f"mindx-dl-deviceinfo-{NODE}"
+
+    async def story(bed: NodeBed) -> None:
+        first = config_map(DeviceInfo(NODE, lists), 1000)
+        assert (await bed.writer.write_device_info(first, None)).outcome == "done"
+        own = bed.store.get("configmaps", name, "kube-system").read()
+        assert own["metadata"]["ownerReferences"][0]["name"] == NODE
+        bed.store.patch("configmaps", name, {"data": {"ManuallySeparateNPU": "Ascend910-3"}}, "kube-system")
+        known = bed.store.get("configmaps", name, "kube-system").read()
+        assert (await bed.writer.write_device_info(config_map(DeviceInfo(NODE, {}), 2000), known)).outcome == "done"
+        data = bed.store.get("configmaps", name, "kube-system").read()["data"]
+        assert data["ManuallySeparateNPU"] == "Ascend910-3"
+        assert '"UpdateTime":2000' in data["DeviceInfoCfg"]
 
     on_node(story)
 

@@ -81,7 +81,7 @@ def watch(
 
 
 def test_every_kind_that_the_broker_reads_is_watched() -> None:
-    gone = [found.deleted(Head("x", "team", "u", "1")) for found in SOURCES if found.group]
+    gone = [found.deleted(Head("x", "team", "u", "1")) for found in SOURCES if not found.prefixes[0]]
     assert sorted(sight.kind for sight in gone if isinstance(sight, ClusterObject)) == sorted((*READ, *DRA_KINDS))
 
 
@@ -105,6 +105,16 @@ def test_a_kind_is_found_in_whichever_version_has_it() -> None:
     seen, _ = watch(scripts, source("podgroups.scheduling.volcano.sh"))
     (found,) = [sight for sight in seen.sights if isinstance(sight, ClusterObject)]
     assert (found.kind, found.name) == (VOLCANO, "team/g")
+
+
+@pytest.mark.parametrize("version", ["v1alpha2", "v1alpha3", "v1beta1"])
+def test_native_pod_groups_are_read_in_the_version_that_is_served(version: str) -> None:
+    scripts = served("scheduling.k8s.io", "podgroups", "v1", version)
+    group = {"metadata": {"name": "g", "namespace": "team"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
+    scripts[f"GET /apis/scheduling.k8s.io/{version}/podgroups"] = (listed(group),)
+    seen, _ = watch(scripts, source("podgroups.scheduling.k8s.io"))
+    (found,) = [sight for sight in seen.sights if isinstance(sight, ClusterObject)]
+    assert (found.kind, found.name) == ("PodGroup.scheduling.k8s.io", "team/g")
 
 
 def test_a_kind_that_is_installed_later_is_picked_up() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from linkwise.embedded.apiserver.tls import make_certificate
+from linkwise.net.certificates import self_signed
 from linkwise.net.http.messages import CLIENT_CLOSED, HangUpError, Request, Response, text
 from linkwise.net.http.server import Limits, Server, listen
 from support.fakes.scripted_api import run_idle
@@ -129,7 +129,7 @@ class Bed:
 
 @asynccontextmanager
 async def served(limits: Limits | None = None, *, tls: bool = False) -> AsyncIterator[Bed]:
-    certificate = make_certificate(["localhost"], ["127.0.0.1"]) if tls else None
+    certificate = self_signed(["localhost", "127.0.0.1"]) if tls else None
     trust = ssl.create_default_context(cadata=certificate.text) if certificate else None
     application, listener = Echo(), listen("127.0.0.1", 0)
     server = Server(application, limits or Limits(), certificate.context() if certificate else None)

@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from linkwise.kube.client.kubeconfig import ClusterConfig
     from linkwise.net.http.client import Exchange
 
-__all__ = ["Answer", "Connection", "connect"]
+__all__ = ["Answer", "Connection", "connect", "is_loopback"]
 
 log = logging.getLogger(__name__)
 
 JSON: Final = "application/json"
 MERGE: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -60,9 +61,21 @@ class Connection:
         self._reload = reload
         self._headers = f"Accept: {JSON}\r\nUser-Agent: linkwise/{__version__}\r\n".encode("ascii")
 
-    async def call(self, method: str, path: str, body: bytes = b"", content: str = JSON, wait: float = 10.0) -> Answer:
-        """Send a request and return its response, whatever the status; ClusterError without a response."""
-        content_type = f"Content-Type: {content}\r\n".encode("ascii") if body else b""
+    async def call(  # noqa: PLR0913 - a request has that many parts
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        content: str = JSON,
+        wait: float = 10.0,
+        *,
+        headers: bytes = b"",
+    ) -> Answer:
+        """Send a request and return its response, whatever the status; ClusterError without a response.
+
+        `headers` are further lines that end with CRLF.
+        """
+        content_type = headers + (f"Content-Type: {content}\r\n".encode("ascii") if body else b"")
         credentials = self._credentials
         authorization = await credentials.line()
         answer = await self.http.call(method, path, self._headers + authorization + content_type, body, wait)
@@ -70,6 +83,13 @@ class Connection:
             authorization = await self._credentials.line()
             answer = await self.http.call(method, path, self._headers + authorization + content_type, body, wait)
         return answer
+
+    async def token(self) -> str:
+        """The bearer token of the identity; empty for a client certificate, or another way to authenticate."""
+        kind, _, token = (
+            (await self._credentials.line()).decode("latin-1").strip().removeprefix("Authorization: ").partition(" ")
+        )
+        return token if kind.lower() == "bearer" else ""
 
     async def _renew(self, rejected: Credentials, authorization: bytes) -> bool:
         """Get a new token, or reload the kubeconfig; False if there is nothing new to try."""
@@ -155,7 +175,7 @@ def _origin(cluster: ClusterConfig, user: User, environ: Mapping[str, str] | Non
 
 def _proxy_from_env(scheme: str, host: str, port: int, environ: Mapping[str, str] | None) -> str:
     """The proxy of the environment, as for kubectl; never used for loopback addresses."""
-    if _is_loopback(host):
+    if is_loopback(host):
         return ""
     env = os.environ if environ is None else environ
     variables = {key.lower(): value for key, value in env.items() if key.lower().endswith("_proxy")}
@@ -163,7 +183,8 @@ def _proxy_from_env(scheme: str, host: str, port: int, environ: Mapping[str, str
     return "" if request.proxy_bypass(f"{host}:{port}", proxies) else proxies.get(scheme, "")
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address is of this machine."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -46,6 +47,7 @@ class _Object(msgspec.Struct):
 
 _RESOURCES: Final = msgspec.json.Decoder(_Resources)
 _OBJECT: Final = msgspec.json.Decoder(_Object)
+_WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ class Applied:
     outcome: Outcome | None
     error: str = ""
     """why it was not applied"""
+    warnings: tuple[str, ...] = ()
+    """of the API server and of admission webhooks"""
 
 
 @dataclass(slots=True)
@@ -115,11 +119,12 @@ class Applying:
         query += ("&dryRun=All" if self.dry else "") + ("&force=true" if self.force else "")
         body = msgspec.json.encode(document)
         answer = await self.connection.call("PATCH", f"{path}?{query}", body, APPLY, WAIT)
+        warnings = tuple(filter(None, map(_warning, answer.warnings)))
         if answer.status not in {200, 201}:
-            return Applied(shown, None, _refusal("patch", kind, namespace, answer))
+            return Applied(shown, None, _refusal("patch", kind, namespace, answer), warnings)
         if answer.status == 201 or before.status == 404:
-            return Applied(shown, "created")
-        return Applied(shown, "unchanged" if _version(before) == _version(answer) else "configured")
+            return Applied(shown, "created", warnings=warnings)
+        return Applied(shown, "unchanged" if _version(before) == _version(answer) else "configured", warnings=warnings)
 
     async def _served(self, version: str) -> list[_Resource]:
         path = f"/apis/{version}" if "/" in version else f"/api/{version}"
@@ -140,13 +145,20 @@ class Applying:
 
 
 def _refusal(verb: str, kind: Kind, namespace: str, answer: Answer) -> str:
-    message = status_of(answer.body).message or f"the API server answered {answer.status}"
-    if answer.status == 403:
+    status = status_of(answer.body)
+    message = status.message or f"the API server answered {answer.status}"
+    if answer.status == 403 and not status.denied:
         where = f" in namespace {namespace}" if kind.namespaced else ""
         return f"may not {verb} {kind.plural}{where}: {message}"
     if answer.status == 409:
         return f"{message}; --force-conflicts takes these fields over"
     return message
+
+
+def _warning(header: str) -> str:
+    """The text of a Warning header; empty if it is not one of the API server."""
+    found = _WARNING.match(header)
+    return re.sub(r"\\(.)", r"\1", found[1]) if found else ""
 
 
 def _version(answer: Answer) -> str:

@@ -28,6 +28,7 @@ __all__ = ["Reporter"]
 log = logging.getLogger(__name__)
 
 _WARNING: Final = "Warning"
+_POD_GROUPS: Final = "scheduling.volcano.sh/v1beta1"
 _PAUSE: Final = 0.1  # s
 _MAX_PAUSES: Final = 20
 """for which a normal event yields to binds"""
@@ -166,6 +167,8 @@ def _about(effect: Event) -> About:
     # kubectl describe node selects events by involvedObject.uid = the node's name, as the kubelet writes it.
     if not effect.name:
         return About("Node", effect.node, effect.node)
+    if effect.about == "PodGroup":
+        return About("PodGroup", effect.name, effect.uid, effect.namespace, _POD_GROUPS)
     return About("Pod", effect.name, effect.uid, effect.namespace)
 
 

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from linkwise.dialects.ascend.device_info import NAMESPACE as DEVICE_INFO_NAMESPACE, PREFIX as DEVICE_INFO_PREFIX
 from linkwise.dialects.koordinator.device_writer import API_VERSION as DEVICE_VERSION, MANAGER, other_writer
 from linkwise.dialects.linkwise.inventory import API_VERSION as INVENTORY_VERSION
 from linkwise.errors import ClusterError, InputError
@@ -50,6 +51,8 @@ class _Kind:
     path: str
     permission: str
     not_installed: str
+    prefix: str = ""
+    """of its name; the node's name follows"""
 
 
 _INVENTORY: Final = _Kind(
@@ -62,6 +65,12 @@ _DEVICE: Final = _Kind(
     f"/apis/{DEVICE_VERSION}/devices",
     "get, create and patch on devices.scheduling.koordinator.sh",
     "Koordinator's Device is not installed in this cluster; turn off the setting that publishes it",
+)
+_DEVICE_INFO: Final = _Kind(
+    f"/api/v1/namespaces/{DEVICE_INFO_NAMESPACE}/configmaps",
+    f"get, create and patch on configmaps in {DEVICE_INFO_NAMESPACE}",
+    f"the namespace {DEVICE_INFO_NAMESPACE} does not exist; turn off the setting agent.ascend.device_info",
+    DEVICE_INFO_PREFIX,
 )
 _NODE_PERMISSION: Final = "get and patch on nodes, and patch on nodes/status"
 _PODS_PERMISSION: Final = "list and patch on pods"
@@ -115,6 +124,10 @@ class NodeWriter:
     async def write_device(self, document: Mapping[str, object], known: Mapping[str, object] | None) -> Written:
         """Create Koordinator's Device object, or change what differs; that of another writer is left alone."""
         return await self._write(_DEVICE, document, known)
+
+    async def write_device_info(self, document: Mapping[str, object], known: Mapping[str, object] | None) -> Written:
+        """Create the ConfigMap of Huawei's device plugin, or change what differs; other keys of it are left alone."""
+        return await self._write(_DEVICE_INFO, document, known)
 
     async def patch_node(self, labels: Mapping[str, object], annotations: Mapping[str, object]) -> Written:
         """Set labels and annotations of the Node; None removes one."""
@@ -182,7 +195,7 @@ class NodeWriter:
         return f"/api/v1/nodes/{quote(self.node, safe='')}"
 
     def _path(self, kind: _Kind) -> str:
-        return f"{kind.path}/{quote(self.node, safe='')}"
+        return f"{kind.path}/{kind.prefix}{quote(self.node, safe='')}"
 
     async def _write(self, kind: _Kind, document: Mapping[str, object], known: Mapping[str, object] | None) -> Written:
         """Create an object or change its spec; whether it exists may have changed since it was observed."""

@@ -9,11 +9,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from linkwise.broker.effects import Event, Evict, Wake
+from linkwise.broker.effects import Condition, Event, Evict, PolicyStatus, RankTable, Record, Steer, Wake
 from linkwise.kube.perform.annotate import Waker
 from linkwise.kube.perform.bind import Binder
+from linkwise.kube.perform.conditions import ConditionWriter
 from linkwise.kube.perform.events import Reporter
 from linkwise.kube.perform.evict import Evictor
+from linkwise.kube.perform.policy_status import StatusWriter
+from linkwise.kube.perform.rank_table import RankTableWriter
+from linkwise.kube.perform.record import GrantRecorder
+from linkwise.kube.perform.steer import Steerer
 from linkwise.kube.perform.write_queue import Attempts
 from linkwise.kube.settings import PerformSettings
 from linkwise.net.timing import Timing
@@ -21,7 +26,7 @@ from linkwise.net.timing import Timing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from linkwise.broker.effects import Bind, BindResult
+    from linkwise.broker.effects import Bind, BindResult, Queued
     from linkwise.kube.client.api import Connection
 
 __all__ = ["Performer"]
@@ -31,7 +36,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Performer:
-    """Writes effects with one binder, one recorder and two write queues."""
+    """Writes effects with one binder, and one queue per kind of the others."""
 
     connection: Connection
     settings: PerformSettings = field(default_factory=PerformSettings)
@@ -43,11 +48,18 @@ class Performer:
     not_evicted: Callable[[str], None] = lambda _: None
     """called with the UID of a pod whose eviction was given up"""
     waits: Callable[[str], bool] | None = None
-    """checked before a failed wake is retried: by UID, whether the pod still has no node"""
+    """checked before a failed wake or plan is retried: by UID, whether the pod still has no node"""
+    ungated: Callable[[float], None] = lambda _: None
+    """called when the gate of a gang member was removed, with the seconds since its gang was complete"""
     binder: Binder = field(init=False)
     waker: Waker = field(init=False)
+    steerer: Steerer = field(init=False)
     evictor: Evictor = field(init=False)
     reporter: Reporter = field(init=False)
+    conditions: ConditionWriter = field(init=False)
+    status_writer: StatusWriter = field(init=False)
+    grant_recorder: GrantRecorder = field(init=False)
+    rank_tables: RankTableWriter = field(init=False)
     _closed: bool = False
     _late: Counter[str] = field(default_factory=Counter)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
@@ -56,15 +68,23 @@ class Performer:
         attempts = Attempts(self.connection, self.settings, self.timing)
         self.binder = Binder(self.connection, self.settings, self.timing, self.may_bind)
         self.waker = Waker(attempts, waits=self.waits)
+        self.status_writer = StatusWriter(attempts)
+        self.grant_recorder = GrantRecorder(attempts, may_write=self.may_bind)
+        self.rank_tables = RankTableWriter(attempts)
+        self.steerer = Steerer(attempts, waits=self.waits, may_write=self.may_bind, ungated=self.ungated)
         self.reporter = Reporter(attempts, busy=lambda: self.binder.in_flight > 0)
+        self.conditions = ConditionWriter(attempts)
         self.evictor = Evictor(attempts, version_of=self._still_evictable, given_up=self.not_evicted)
 
     def _still_evictable(self, uid: str) -> int | None:
         return self.evictable(uid) if self.may_bind() else None
 
     @property
-    def _parts(self) -> tuple[Waker, Evictor, Reporter]:
-        return (self.waker, self.evictor, self.reporter)
+    def _parts(
+        self,
+    ) -> tuple[Waker, Steerer, GrantRecorder, Evictor, Reporter, ConditionWriter, StatusWriter, RankTableWriter]:
+        pods = (self.waker, self.steerer, self.grant_recorder, self.evictor, self.reporter, self.conditions)
+        return (*pods, self.status_writer, self.rank_tables)
 
     @property
     def queued(self) -> int:
@@ -82,8 +102,13 @@ class Performer:
         return {
             "bind": dict[str, int](self.binder.ended.items()),
             "wake": self.waker.done,
+            "steer": self.steerer.done,
+            "record": self.grant_recorder.done,
             "evict": self.evictor.done,
             "event": self.reporter.done,
+            "condition": self.conditions.done,
+            "policy_status": self.status_writer.done,
+            "rank_table": self.rank_tables.done,
             "late": self._late,
         }
 
@@ -95,18 +120,33 @@ class Performer:
         """Determine the outcome of an unknown bind; takes as long as it must."""
         return await self.binder.settle(effect)
 
-    def tell(self, effects: Iterable[Wake | Evict | Event]) -> None:
+    def tell(self, effects: Iterable[Queued]) -> None:
         """Queue effects; after `close` they are counted and dropped."""
         for effect in effects:
             if self._closed:
                 self._late[type(effect).__name__.lower()] += 1
-            elif isinstance(effect, Wake):
-                self.waker.tell(effect)
-            elif isinstance(effect, Evict):
-                self.evictor.tell(effect)
-            elif isinstance(effect, Event):
-                self.reporter.tell(effect)
             else:
+                self._queue(effect)
+
+    def _queue(self, effect: Queued) -> None:
+        match effect:
+            case Wake():
+                self.waker.tell(effect)
+            case Steer():
+                self.steerer.tell(effect)
+            case Record():
+                self.grant_recorder.tell(effect)
+            case Evict():
+                self.evictor.tell(effect)
+            case Event():
+                self.reporter.tell(effect)
+            case Condition():
+                self.conditions.tell(effect)
+            case PolicyStatus():
+                self.status_writer.tell(effect)
+            case RankTable():
+                self.rank_tables.tell(effect)
+            case _:
                 raise TypeError(f"{type(effect).__name__} is not an effect that can be queued")
 
     async def run(self) -> None:

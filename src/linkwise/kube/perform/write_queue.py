@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
-from linkwise.broker.effects import Evict, Wake
+from linkwise.broker.effects import Condition, Evict, PolicyStatus, RankTable, Record, Steer, Wake
 from linkwise.errors import ClusterError
 from linkwise.kube.client.api import JSON
 from linkwise.kube.perform.bind import retry_after
@@ -21,21 +21,21 @@ from linkwise.net.timing import Backoff, Timing
 from linkwise.wire.kubernetes.watch_stream import status_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from linkwise.kube.client.api import Connection
     from linkwise.kube.settings import PerformSettings
     from linkwise.net.http.client import Answer
     from linkwise.net.timing import RateLimit
 
-__all__ = ["Attempts", "Fifo", "WriteQueue", "WriteResult", "is_gone"]
+__all__ = ["Attempts", "Fifo", "PendingPodQueue", "WriteQueue", "WriteResult", "is_gone"]
 
 log = logging.getLogger(__name__)
 
 _UID_MISMATCH: Final = ((409, "UID in precondition"), (422, "metadata.uid"))
 """status and text by which an eviction and a patch are refused if the pod was recreated with another UID"""
 
-E = TypeVar("E", Wake, Evict)
+E = TypeVar("E", Wake, Evict, Condition, PolicyStatus, RankTable, Record, Steer)
 
 
 class Fifo(dict[str, E]):
@@ -120,7 +120,8 @@ class WriteQueue(Generic[E]):
         if result is None:
             self.done["kept"] += 1
         else:
-            self._count(result, f"pod={effect.namespace}/{effect.name} not {self.past_tense}")
+            subject = f"pod={effect.namespace}/{effect.name}" if effect.namespace else f"policy={effect.name}"
+            self._count(result, f"{subject} not {self.past_tense}")
 
     async def _send(self, effect: E) -> WriteResult | None:
         """Write one effect; None if there is nothing to write any more."""
@@ -141,6 +142,51 @@ class WriteQueue(Generic[E]):
         self.trouble = sentence
 
 
+@dataclass(slots=True)
+class PendingPodQueue(WriteQueue[E]):
+    """Write queue about pods without a node; a failed write is retried later, as long as its pod has none."""
+
+    waits: Callable[[str], bool] | None = None
+    """by UID: whether the pod still has no node; without it, a failed write is not retried"""
+    _failed: dict[str, E] = field(default_factory=dict)
+    """by UID: failed writes of pods without a newer one in the queue"""
+    _retry: asyncio.Task[None] | None = None
+
+    def tell(self, effect: E) -> None:
+        """Queue an effect; it replaces one that is queued or failed for the same pod."""
+        self._failed.pop(effect.uid, None)
+        self._put(effect)
+
+    async def _send(self, effect: E) -> WriteResult | None:
+        result = await self._attempt(effect)
+        newer = effect.uid in self._queue
+        if result is None or result.done or is_gone(result) or newer or not self.waits or self.flushing:
+            return result
+        self._failed[effect.uid] = effect
+        self._retry = self._retry or asyncio.create_task(self._retry_failed(self.waits))
+        return result
+
+    async def _attempt(self, effect: E) -> WriteResult | None:
+        """Write one effect; None if there is nothing to write any more."""
+        raise NotImplementedError
+
+    async def _run_and_retry(self, concurrency: int, rate: RateLimit) -> None:
+        try:
+            await self._run(concurrency, rate)
+        finally:
+            if self._retry:
+                self._retry.cancel()
+
+    async def _retry_failed(self, waits: Callable[[str], bool]) -> None:
+        await self.attempts.timing.sleep(self.attempts.settings.retry_failed)
+        failed, self._failed, self._retry = self._failed, {}, None
+        for uid, effect in failed.items():
+            if waits(uid):
+                self._put(effect)
+        if not self.queued:
+            self.trouble = ""  # its pods are bound or deleted
+
+
 def is_gone(result: WriteResult) -> bool:
     """Whether the pod was deleted, or recreated with another UID; any other conflict is with the pod itself."""
     return result.status == 404 or any(
@@ -149,7 +195,7 @@ def is_gone(result: WriteResult) -> bool:
 
 
 # A patch without a resourceVersion conflicts only under constant writes: the API server has retried it a few times itself.
-_RETRIABLE: Final = {"POST": (408, 429), "PATCH": (408, 409, 429)}
+_RETRIABLE: Final = {"GET": (408, 429), "POST": (408, 429), "PATCH": (408, 409, 429)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +205,8 @@ class WriteResult:
     status: int
     """0 without any response"""
     sentence: str = ""
+    body: bytes = b""
+    """the object, if it was written"""
 
     @property
     def done(self) -> bool:
@@ -174,8 +222,13 @@ class Attempts:
     settings: PerformSettings
     timing: Timing
 
-    async def write(self, method: str, path: str, body: bytes, content: str = JSON) -> WriteResult:
-        """Write until a response is final, the attempts are used up, or an outage lasts too long; the last result."""
+    async def write(
+        self, method: str, path: str, body: bytes = b"", content: str = JSON, *, versioned: bool = False
+    ) -> WriteResult:
+        """Write until a response is final, the attempts are used up, or an outage lasts too long; the last result.
+
+        A conflict is final if the body has the resourceVersion of the object.
+        """
         backoff, started, attempts = Backoff(self.timing, first=0.2, most=10.0), self.timing.clock(), 0
         limit = self.settings.max_attempts
         while True:
@@ -190,7 +243,8 @@ class Attempts:
                 final = self.timing.clock() - started >= self.settings.outage
             else:
                 result, pause, attempts = _result_of(answer), retry_after(answer), attempts + 1
-                final = attempts >= limit or not (result.status >= 500 or result.status in _RETRIABLE[method])
+                retriable = result.status >= 500 or result.status in _RETRIABLE[method]
+                final = attempts >= limit or not retriable or (versioned and result.status == 409)
             if final:
                 return result
             await backoff.wait(pause)
@@ -198,5 +252,5 @@ class Attempts:
 
 def _result_of(answer: Answer) -> WriteResult:
     if answer.status < 300:
-        return WriteResult(answer.status)
+        return WriteResult(answer.status, body=answer.body)
     return WriteResult(answer.status, status_of(answer.body).message or f"the API server answered {answer.status}")

@@ -140,7 +140,7 @@ def _node_in(head: Head) -> str:
 
 
 def _of_the_cluster(kind: str) -> tuple[Decode, Deleted]:
-    """Objects about pod groups, disruption budgets, the network or devices of several nodes; kept as JSON."""
+    """Objects about pod groups, budgets, access, namespaces, the network or devices of several nodes; kept as JSON."""
 
     def name(head: Head) -> str:
         return f"{head.namespace}/{head.name}" if head.namespace else head.name
@@ -163,6 +163,8 @@ _PLURALS: Final = {
     "DeviceClass": "deviceclasses",
     "ResourceClaim": "resourceclaims",
     "PodDisruptionBudget": "poddisruptionbudgets",
+    "AcceleratorPolicy": "acceleratorpolicies",
+    "Namespace": "namespaces",
 }
 
 
@@ -176,23 +178,29 @@ NODES: Final = WatchedKind("nodes", _node, lambda head: NodeGone(head.name), req
 INVENTORIES: Final = WatchedKind("deviceinventories", *_of_a_node("DeviceInventory"), "linkwise.dev")
 KOORDINATOR_DEVICE: Final = WatchedKind("devices", *_of_a_node("Device"), "scheduling.koordinator.sh")
 
+# The ConfigMaps of both plugins have no label to select, so their namespace is watched and filtered by name.
+DEVICE_INFOS: Final = WatchedKind(
+    "configmaps", _config_map, _config_map_deleted, namespace="kube-system", prefixes=CONFIG_MAPS
+)
+
 SOURCES: Final = (
     NODES,
     INVENTORIES,
     KOORDINATOR_DEVICE,
-    # The ConfigMaps of both plugins have no label to select, so their namespace is watched and filtered by name.
-    WatchedKind("configmaps", _config_map, _config_map_deleted, namespace="kube-system", prefixes=CONFIG_MAPS),
+    DEVICE_INFOS,
     *(_shared(kind) for kind in (*READ, *DRA_KINDS)),
     PODS,
 )
 
 
-def node_sources(node: str, *, koordinator: bool = False) -> tuple[WatchedKind, ...]:
-    """The kinds that the agent of one node watches: its Node, its inventory, its pods; its Device object on request.
+def node_sources(node: str, *, koordinator: bool = False, device_info: bool = False) -> tuple[WatchedKind, ...]:
+    """The kinds that the agent of one node watches: its Node, its inventory, its pods; other objects on request.
 
     An object that does not exist is reported as deleted once it was looked for, so that the agent may create it.
     """
     named = (NODES, INVENTORIES, KOORDINATOR_DEVICE) if koordinator else (NODES, INVENTORIES)
     selectors = dict.fromkeys(named, f"{_NAMED}{node}") | {PODS: f"spec.nodeName={node}"}
+    if device_info:
+        selectors[DEVICE_INFOS] = f"{_NAMED}{_DEVICE_INFO}{node}"
     command = "linkwise manifests rbac --agent"
     return tuple(replace(kind, fields=fields, role_command=command) for kind, fields in selectors.items())

@@ -63,6 +63,8 @@ class Lister:
         if code == 404 and not self.source.required:  # every API server serves pods and nodes: that is an outage
             return AbsentError(f"{name} is not served")
         where = f" in namespace {self.source.namespace}" if self.source.namespace else ""
+        if status.denied:
+            return ClusterError(message)
         if code == 403:
             role = f"grant list and watch on it (`{self.source.role_command}` prints the role)"
             return ForbiddenError(f"may not {verb} {name}{where}: {message}; {self.remedy or role}")

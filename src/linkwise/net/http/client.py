@@ -52,6 +52,9 @@ class Answer:
     status: int
     body: bytes = b""
     retry_after: str = ""
+    content_type: str = ""
+    warnings: tuple[str, ...] = ()
+    """the Warning headers"""
 
 
 class Exchange(asyncio.Protocol):
@@ -68,7 +71,8 @@ class Exchange(asyncio.Protocol):
         self._lost: str | None = None
         self._keep_alive = True
         self._requested = False
-        self._retry_after = ""
+        self._retry_after = self._content_type = ""
+        self._warnings: tuple[str, ...] = ()
         self._parts: list[bytes] = []
         self._size = 0
         self._paused = False
@@ -87,7 +91,7 @@ class Exchange(asyncio.Protocol):
         self._send(request)
         while not self.ended:
             await self._wait()
-        return Answer(self.status, b"".join(self._parts), self._retry_after)
+        return Answer(self.status, b"".join(self._parts), self._retry_after, self._content_type, self._warnings)
 
     async def begin(self, request: bytes, *, tunnel: bool = False) -> None:
         """Send a request and wait for the head of the response."""
@@ -141,9 +145,14 @@ class Exchange(asyncio.Protocol):
         self._end(str(exc) if exc else "it closed the connection")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep the Retry-After header."""
-        if name.lower() == b"retry-after":
+        """Keep the headers that callers read."""
+        name = name.lower()
+        if name == b"content-type":
+            self._content_type = value.decode("latin-1")
+        elif name == b"retry-after":
             self._retry_after = value.decode("latin-1")
+        elif name == b"warning":
+            self._warnings = (*self._warnings, value.decode("utf-8", "replace"))
 
     def on_headers_complete(self) -> None:
         """Keep the status code."""
@@ -165,7 +174,8 @@ class Exchange(asyncio.Protocol):
     def _send(self, request: bytes) -> None:
         if self._transport is None or self._lost is not None:
             raise CutError(self._lost or "there is no connection")
-        self.status, self.begun, self.ended, self._retry_after = 0, False, False, ""
+        self.status, self.begun, self.ended = 0, False, False
+        self._retry_after, self._content_type, self._warnings = "", "", ()
         self._parts, self._size, self._requested = [], 0, True
         self._transport.write(request)
 

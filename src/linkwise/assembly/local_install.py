@@ -1,0 +1,76 @@
+"""Installation of the service in a local cluster: the objects that its manifests print, and where it listens.
+
+As on a real cluster, the service has a ServiceAccount with the printed roles, and the API server calls its webhook through a
+Service. Nothing creates Endpoints there, so they are written here, with the ports that were free.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from linkwise.config.rbac import rbac_yaml, webhook_rbac_yaml
+from linkwise.config.webhook_manifests import WebhookFile, webhook_configurations
+from linkwise.embedded.users import service_account
+
+if TYPE_CHECKING:
+    from linkwise.config.settings import ServeSettings
+    from linkwise.embedded.apiserver.server import EmbeddedApi
+    from linkwise.embedded.store import Store
+
+__all__ = ["NAME", "NAMESPACE", "expose", "install", "service_kubeconfig", "with_webhook"]
+
+NAMESPACE: Final = "linkwise-system"
+NAME: Final = "linkwise"
+"""of the ServiceAccount, and of the Service for HTTP"""
+
+
+def with_webhook(settings: ServeSettings) -> ServeSettings:
+    """The settings with the webhook on, at a free port unless it was on before."""
+    webhook = settings.webhook
+    port = webhook.port if webhook.enabled else 0
+    return replace(settings, webhook=replace(webhook, enabled=True, port=port, namespace=NAMESPACE))
+
+
+def install(store: Store, settings: ServeSettings) -> None:
+    """Create namespace, ServiceAccount, roles, Services and webhook configurations."""
+    webhook = settings.webhook
+    store.create("namespaces", {"metadata": {"name": NAMESPACE}})
+    wanted = WebhookFile(
+        name=webhook.configuration,
+        namespace=NAMESPACE,
+        scheduler=webhook.scheduler,
+        hide_devices=webhook.hide_devices,
+    )
+    roles = webhook_rbac_yaml(
+        namespace=NAMESPACE, account=NAME, secret=webhook.secret, configuration=webhook.configuration
+    )
+    for text in (rbac_yaml(name=NAME, namespace=NAMESPACE, evict=True), roles):
+        for document in yaml.load_all(text, yaml.CSafeLoader):
+            _create(store, document)
+    for document in webhook_configurations(wanted):  # not as text: they are long, and writing YAML is slow
+        _create(store, document)
+    for name, port in ((NAME, {"name": "http", "port": 80}), (webhook.service, {"name": "webhook", "port": 443})):
+        store.create("services", {"metadata": {"name": name}, "spec": {"ports": [port]}}, NAMESPACE)
+
+
+def service_kubeconfig(api: EmbeddedApi) -> str:
+    """A kubeconfig with a token of the ServiceAccount."""
+    token = api.tokens.add(service_account(NAMESPACE, NAME))
+    return api.kubeconfig(NAMESPACE, token=token, user=NAME)
+
+
+def expose(store: Store, service: str, port: int) -> None:
+    """Write the Endpoints of a Service with one port."""
+    name = store.get("services", service, NAMESPACE).read()["spec"]["ports"][0]["name"]
+    subset = {"addresses": [{"ip": "127.0.0.1"}], "ports": [{"name": name, "port": port}]}
+    store.create("endpoints", {"metadata": {"name": service}, "subsets": [subset]}, NAMESPACE)
+
+
+def _create(store: Store, document: dict[str, Any]) -> None:
+    kind = store.database.kinds.for_object(document["apiVersion"], document["kind"])
+    if kind is None:
+        raise AssertionError(f"kind {document['kind']} is not served")
+    store.create(kind, document)

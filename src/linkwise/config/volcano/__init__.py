@@ -1,0 +1,1 @@
+"""Configuration of Volcano's scheduler with Linkwise as its extender."""

@@ -1,0 +1,281 @@
+"""TLS certificates: a certificate authority, the serving certificates it signs, and when each is renewed.
+
+A chain is renewed in two steps, so that clients that trust the old authority never meet a certificate of an unknown one:
+a new authority is first added to those that are trusted, and signs only when the serving certificate is due the next time.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from linkwise.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["Certificate", "ServingChain", "expiry", "load_chain", "new_chain", "renewed_chain", "self_signed"]
+
+BACKDATED: Final = timedelta(hours=1)
+"""how long before it was made a certificate is valid: clocks of other machines may be behind"""
+RENEWED_AFTER: Final = 2 / 3
+"""of its lifetime"""
+AUTHORITY_LIFETIMES: Final = 40
+"""lifetime of an authority, in those of its serving certificates"""
+MAX_AUTHORITIES: Final = 4
+"""that are trusted at a time"""
+YEAR: Final = 365 * 86_400.0  # seconds
+_LONGEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
+_MAX_NAME: Final = 253
+_MAX_COMMON: Final = 64  # characters of a common name
+_KEY_ERRORS: Final = (ValueError, TypeError, x509.InvalidVersion)
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A certificate and its private key, as PEM."""
+
+    text: str
+    key: str = field(repr=False)
+
+    def context(self) -> ssl.SSLContext:
+        """A new server-side TLS context."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        with _as_file(self) as file:
+            context.load_cert_chain(file)
+        return context
+
+
+@dataclass(frozen=True, slots=True)
+class ServingChain:
+    """A serving certificate, the authorities that clients shall trust, and the key of the newest."""
+
+    authorities: str
+    """PEM, the newest first"""
+    authority_key: str = field(repr=False)
+    serving: Certificate
+
+
+def self_signed(names: Iterable[str], now: datetime | None = None, lifetime: float = YEAR) -> Certificate:
+    """A certificate for host names and addresses that is its own authority."""
+    return _make(list(names), now or datetime.now(UTC), lifetime)
+
+
+def new_chain(names: Iterable[str], now: datetime, lifetime: float) -> ServingChain:
+    """A new authority and a serving certificate for these host names and addresses.
+
+    Args:
+        names: host names and addresses
+        now: by the wall clock
+        lifetime: of the serving certificate, in seconds
+    """
+    authority = _make([], now, AUTHORITY_LIFETIMES * lifetime)
+    return ServingChain(authority.text, authority.key, _make(sorted(set(names)), now, lifetime, authority))
+
+
+def renewed_chain(chain: ServingChain, names: Iterable[str], now: datetime, lifetime: float) -> ServingChain:
+    """The chain with whatever is due renewed; the same one if nothing is.
+
+    Due is what reached two thirds of its lifetime, what is not valid yet because a clock was set back, and what is broken,
+    of another authority, or not for these names. Names that the certificate has already are kept: replicas with different
+    names share it.
+
+    Raises:
+        InputError: the newest authority and its key are unusable; `new_chain` replaces them.
+    """
+    authority = Certificate(_split(chain.authorities)[0], chain.authority_key)
+    _check_pair(authority)
+    if _is_due(authority.text, now):
+        newer = _make([], now, AUTHORITY_LIFETIMES * lifetime)
+        kept = [text for text in _split(chain.authorities) if _valid(text, now)][: MAX_AUTHORITIES - 1]
+        chain = ServingChain("".join([newer.text, *kept]), newer.key, chain.serving)
+        if _serves(chain, names, now):
+            return chain  # until clients trust the new authority
+        authority = newer
+    if _serves(chain, names, now) and not _is_due(chain.serving.text, now):
+        return chain
+    wanted = sorted({*names, *_names_of(chain.serving.text)})
+    return replace(chain, serving=_make(wanted, now, lifetime, authority))
+
+
+def expiry(text: str) -> datetime:
+    """When a certificate expires; InputError if it can't be read."""
+    return _parsed(text).not_valid_after_utc
+
+
+def load_chain(context: ssl.SSLContext, certificate: Certificate) -> None:
+    """Use another certificate for connections that are accepted from now on.
+
+    Raises:
+        InputError: it can't be used; the context keeps the one it has.
+    """
+    try:
+        certificate.context()  # a context that fails halfway would be left without a key
+        with _as_file(certificate) as file:
+            context.load_cert_chain(file)
+    except (ssl.SSLError, ValueError) as error:
+        raise InputError(f"the certificate and its key can't be used: {error}") from error
+
+
+def _make(names: list[str], now: datetime, lifetime: float, issuer: Certificate | None = None) -> Certificate:
+    """Create a key and its certificate, signed by the issuer; without one it is an authority and signs itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:_MAX_COMMON] if names else "linkwise-ca")])
+    signing = _private_key(issuer.key) if issuer else key
+    authority = issuer is None
+    now = now.replace(microsecond=0)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(_parsed(issuer.text).subject if issuer else name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - BACKDATED)
+        .not_valid_after(min(now + timedelta(seconds=lifetime), _LONGEST))
+        .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+        .add_extension(_usage(authority=authority), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key()), critical=False)
+    )
+    if names:
+        builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        builder = builder.add_extension(x509.SubjectAlternativeName(map(_general_name, names)), critical=False)
+    certificate = builder.sign(signing, hashes.SHA256())
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return Certificate(certificate.public_bytes(serialization.Encoding.PEM).decode(), private.decode())
+
+
+def _usage(*, authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        pass
+    try:
+        return x509.DNSName(name)
+    except ValueError as error:
+        raise InputError(f"{name[:_MAX_NAME]!r} is neither a host name nor an address") from error
+
+
+def _serves(chain: ServingChain, names: Iterable[str], now: datetime) -> bool:
+    """Whether clients that trust the authorities accept the serving certificate now, for all of the names."""
+    try:
+        certificate = _parsed(chain.serving.text)
+        _check_pair(chain.serving)
+    except InputError:
+        return False
+    issuers = [text for text in _split(chain.authorities) if _valid(text, now) and _issued(certificate, text)]
+    return _valid(chain.serving.text, now) and bool(issuers) and {*names} <= _names_of(chain.serving.text)
+
+
+def _issued(certificate: x509.Certificate, authority: str) -> bool:
+    try:
+        certificate.verify_directly_issued_by(_parsed(authority))
+    except Exception:  # noqa: BLE001 - the library raises several unrelated errors for a signature that does not match
+        return False
+    return True
+
+
+def _is_due(text: str, now: datetime) -> bool:
+    certificate = _parsed(text)
+    made = certificate.not_valid_before_utc + BACKDATED
+    return not _valid(text, now) or now >= made + (certificate.not_valid_after_utc - made) * RENEWED_AFTER
+
+
+def _valid(text: str, now: datetime) -> bool:
+    certificate = _parsed(text)
+    return certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc
+
+
+def _names_of(text: str) -> set[str]:
+    try:
+        names = _parsed(text).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (InputError, x509.ExtensionNotFound, ValueError):
+        return set()
+    return {*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))}
+
+
+def _check_pair(pair: Certificate) -> None:
+    if _private_key(pair.key).public_key() != _parsed(pair.text).public_key():
+        raise InputError("the private key is not that of the certificate")
+
+
+def _parsed(text: str) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(text.encode())
+    except _KEY_ERRORS as error:
+        raise InputError("not a certificate in PEM format") from error
+
+
+def _private_key(text: str) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = serialization.load_pem_private_key(text.encode(), password=None)
+    except _KEY_ERRORS as error:
+        raise InputError("not a private key in PEM format") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise InputError("not a private key of an elliptic curve")
+    return key
+
+
+_END: Final = "-----END CERTIFICATE-----\n"
+
+
+def _split(bundle: str) -> list[str]:
+    """The certificates of a bundle that can be read; InputError if there is none."""
+    found = []
+    for part in bundle.split(_END):
+        try:
+            _parsed(part + _END)
+        except InputError:
+            continue
+        found.append(part + _END)
+    if not found:
+        raise InputError("no certificate in PEM format")
+    return found
+
+
+@contextmanager
+def _as_file(certificate: Certificate) -> Iterator[str]:
+    """The certificate and its key in a file: the library reads nothing else. In memory where the system can."""
+    content = (certificate.key + certificate.text).encode()
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("linkwise-certificate")
+        try:
+            os.write(descriptor, content)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+        return
+    with tempfile.TemporaryDirectory(prefix="linkwise-") as folder:
+        file = Path(folder) / "server.pem"
+        file.touch(0o600)
+        file.write_bytes(content)
+        yield str(file)

@@ -1,0 +1,129 @@
+"""Access of tenants: checks the caller's token and its rights on pods with the API server, and remembers both for seconds.
+
+The token is in X-Linkwise-Token, because the API server removes the Authorization header from requests that it proxies to a
+service, or in Authorization if the service is called directly. Only a digest of it is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from linkwise.errors import ClusterError
+from linkwise.net.http.messages import text
+from linkwise.net.timing import Timing
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Hashable
+
+    from linkwise.net.http.messages import Request, Response
+    from linkwise.wire.kubernetes.reviews import Caller
+
+T = TypeVar("T")
+
+__all__ = ["HEADER", "Access", "Granted", "Reviewer", "is_proxied"]
+
+log: Final = logging.getLogger(__name__)
+
+HEADER: Final = "X-Linkwise-Token"
+REMEMBERED_SECONDS: Final = 10.0
+"""how long an answer of the API server is used again; a revoked right is effective after it"""
+MAX_REMEMBERED: Final = 4096
+"""answers that are kept"""
+MAX_REVIEWS: Final = 8
+"""requests to the API server at a time: many callers, or many invalid tokens, don't crowd out binds"""
+MAX_TOKEN: Final = 16_384
+"""characters; a longer token is not a token"""
+
+
+_PROXY_HEADERS: Final = frozenset(
+    {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"}
+)
+"""any of these shows that the request came through a proxy, so its peer address is not the caller's"""
+
+
+class Reviewer(Protocol):
+    """The API server's opinion of a caller; ClusterError if there is none."""
+
+    async def authenticate(self, token: str) -> Caller | None:
+        """The user of a token; None if it is not valid."""
+        ...
+
+    async def may(self, caller: Caller, verb: str, namespace: str, name: str = "") -> bool:
+        """Whether a user may do this with a pod, with the pods of a namespace, or with all pods."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """A caller that may read what it asked for."""
+
+    everywhere: bool
+    """whether it may list the pods of all namespaces, so that nothing is hidden from it"""
+
+
+class Access:
+    """Decides whether a request is answered."""
+
+    def __init__(self, reviewer: Reviewer, timing: Timing | None = None) -> None:
+        self._reviewer: Final = reviewer
+        self._timing: Final = timing or Timing()
+        self._known: dict[Hashable, tuple[float, object]] = {}
+        """by question: when the answer expires, and the answer"""
+        self._reviews: Final = asyncio.Semaphore(MAX_REVIEWS)
+
+    async def check(self, request: Request, verb: str, namespace: str, name: str = "") -> Granted | Response:
+        """Whether the caller may do this with a pod, or with the pods of a namespace; else the response that says why not."""
+        token = _token_of(request)
+        if not token:
+            return text(
+                f"not authenticated: send a token of the cluster in the header {HEADER}, or as a bearer token", 401
+            )
+        digest = hashlib.sha256(token.encode("latin-1")).digest()
+        try:
+            caller = await self._remembered(digest, lambda: self._reviewer.authenticate(token))
+            if caller is None:
+                return text("not authenticated: the API server does not accept the token; log in again", 401)
+            if not await self._may(digest, caller, verb, namespace, name):
+                what = f"pod {namespace}/{name}" if name else f"pods in namespace {namespace}"
+                grant = f"grant {verb} on pods in namespace {namespace}"
+                return text(
+                    f"user {caller.user} may not {verb} {what}: ask an administrator to {grant}, as the role view has",
+                    403,
+                )
+            return Granted(await self._may(digest, caller, "list", "", ""))
+        except ClusterError as error:
+            log.warning("caller not checked: %s", error)
+            return text(f"the service can't check your token: {error}", 503)
+
+    async def _may(self, digest: bytes, caller: Caller, verb: str, namespace: str, name: str) -> bool:
+        question = (digest, verb, namespace, name)
+        return await self._remembered(question, lambda: self._reviewer.may(caller, verb, namespace, name))
+
+    async def _remembered(self, question: Hashable, ask: Callable[[], Awaitable[T]]) -> T:
+        known = self._known.get(question)
+        if known is not None and known[0] > self._timing.clock():
+            return known[1]  # type: ignore[return-value]  # the question decides the type of its answer
+        async with self._reviews:
+            answer = await ask()
+        self._known.pop(question, None)
+        self._known[question] = (self._timing.clock() + REMEMBERED_SECONDS, answer)
+        if len(self._known) > MAX_REMEMBERED:
+            del self._known[next(iter(self._known))]
+        return answer
+
+
+def is_proxied(request: Request) -> bool:
+    """Whether the request came through a proxy, such as the API server's service proxy."""
+    return not _PROXY_HEADERS.isdisjoint(request.headers)
+
+
+def _token_of(request: Request) -> str:
+    """The token of a request; empty if there is none."""
+    kind, _, bearer = request.header(b"authorization").partition(" ")
+    token = request.header(HEADER.lower().encode()) or (bearer if kind.lower() == "bearer" else "")
+    token = token.strip()
+    return token if len(token) <= MAX_TOKEN and token.isascii() and token.isprintable() else ""

@@ -1,0 +1,162 @@
+"""Routes for tenants: explanations and lists of the pods and groups that the caller's own rights cover.
+
+What needs reads of the whole cluster is computed here, and answered after the API server has confirmed that the caller may
+get that pod. Names of pods of other namespaces are left out, unless the caller may list pods everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from linkwise.errors import NotNowError
+from linkwise.explain.published.lists import group_rows, named, pod_rows
+from linkwise.explain.published.redaction import Redaction, namespaces_of
+from linkwise.net.http.messages import Response, text
+from linkwise.net.http.routes import Route
+from linkwise.serve.explanations.access import Granted
+from linkwise.serve.explanations.response import explanation_document, render_explanation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from linkwise.net.http.messages import Request
+    from linkwise.net.http.routes import Handler
+    from linkwise.serve.explanations.access import Access
+    from linkwise.serve.explanations.response import AnyExplanation
+    from linkwise.serve.service import Service
+
+__all__ = ["tenant_routes"]
+
+
+def tenant_routes(service: Service, access: Access | None) -> list[Route]:
+    """All routes for tenants; without access they say that they are turned off."""
+    if access is None:
+        return [Route("GET", path, _turned_off) for path in _PATHS]
+    tenants = _Tenants(service, access)
+    handlers: tuple[Handler, ...] = (
+        tenants.pod,
+        tenants.pods,
+        tenants.pod,
+        tenants.groups,
+        tenants.group,
+    )
+    return [Route("GET", path, handler) for path, handler in zip(_PATHS, handlers, strict=True)]
+
+
+_PATHS = (
+    "/explain/{namespace}/{name}",
+    "/v1/namespaces/{namespace}/pods",
+    "/v1/namespaces/{namespace}/pods/{name}/explanation",
+    "/v1/namespaces/{namespace}/groups",
+    "/v1/namespaces/{namespace}/groups/{name}/explanation",
+)
+
+
+def _turned_off(request: Request, variables: Mapping[str, str]) -> Response:
+    del request, variables
+    return text("explanations for tenants are turned off: ask an administrator to set explain.tenants", 403)
+
+
+class _Tenants:
+    """Answers callers with their own rights."""
+
+    def __init__(self, service: Service, access: Access) -> None:
+        self._service = service
+        self._explainer = service.explainer
+        self._broker = service.broker
+        self._access = access
+
+    async def pod(self, request: Request, variables: Mapping[str, str]) -> Response:
+        """The explanation of a pod."""
+        namespace, name = variables["namespace"], variables["name"]
+        granted = await self._access.check(request, "get", namespace, name)
+        if not isinstance(granted, Granted):
+            return granted
+        subject = f"pod {namespace}/{name}"
+        return await self._explained(request, granted, namespace, subject, lambda: self._explainer.pod(namespace, name))
+
+    async def group(self, request: Request, variables: Mapping[str, str]) -> Response:
+        """The explanation of a group, whose members the caller may list."""
+        namespace, name = variables["namespace"], variables["name"]
+        granted = await self._access.check(request, "list", namespace)
+        if not isinstance(granted, Granted):
+            return granted
+        keys = [key for key in self._broker.group_keys() if key == name or named(key) == (namespace, name)]
+        own = [key for key in keys if named(key)[0] == namespace]
+        if len(own) > 1:
+            return text(
+                f"{len(own)} groups are called {namespace}/{name}: {', '.join(own)}; use one of these names", 409
+            )
+        key = own[0] if own else ""
+        return await self._explained(
+            request,
+            granted,
+            namespace,
+            f"group {namespace}/{name}",
+            lambda: self._explainer.group(key) if key else None,
+        )
+
+    async def pods(self, request: Request, variables: Mapping[str, str]) -> Response:
+        """The pods of a namespace that request devices."""
+
+        def rows(namespace: str) -> list[Any]:
+            found = pod_rows(self._broker, self._explainer.clock(), namespace)
+            return [self._document(asdict(replace(row, explanation=None)), row.explanation) for row in found]
+
+        return await self._listed(request, variables["namespace"], rows)
+
+    async def groups(self, request: Request, variables: Mapping[str, str]) -> Response:
+        """The groups of a namespace."""
+
+        def rows(namespace: str) -> list[Any]:
+            found = group_rows(self._broker, self._explainer.clock(), namespace)
+            named = ({"namespace": row.namespace, "name": row.name, "why": row.why} for row in found)
+            return [self._document(row, one.explanation) for row, one in zip(named, found, strict=True)]
+
+        return await self._listed(request, variables["namespace"], rows)
+
+    def _document(self, row: dict[str, Any], explanation: AnyExplanation | None) -> dict[str, Any]:
+        self._explainer.pause()
+        row.pop("explanation", None)
+        return {**row, "data": explanation_document(explanation)["data"] if explanation else None}
+
+    def _redacted(self, granted: Granted, namespace: str, before: frozenset[str], items: list[Any]) -> list[Any]:
+        """The items without what the caller may not read; also by namespaces that have gone away meanwhile."""
+        if granted.everywhere:
+            return items
+        redaction = Redaction(namespace, before | namespaces_of(self._broker))
+        return [redaction.document(item) for item in items]
+
+    async def _listed(self, request: Request, namespace: str, rows: Callable[[str], list[Any]]) -> Response:
+        granted = await self._access.check(request, "list", namespace)
+        if not isinstance(granted, Granted):
+            return granted
+        if not self._service.synced:
+            return text("the service is still listing the cluster; try again in a moment", 503)
+        before = namespaces_of(self._broker)
+        try:
+            items = await self._explainer.consistent(
+                lambda: self._redacted(granted, namespace, before, rows(namespace))
+            )
+        except NotNowError as error:
+            return text(str(error), 503)
+        return Response(msgspec.json.encode({"items": items}))
+
+    async def _explained(
+        self,
+        request: Request,
+        granted: Granted,
+        namespace: str,
+        subject: str,
+        explain: Callable[[], AnyExplanation | None],
+    ) -> Response:
+        before = namespaces_of(self._broker)  # one that goes away meanwhile is hidden too
+        try:
+            explanation = await self._explainer.consistent(explain)
+        except NotNowError as error:
+            return text(str(error), 503)
+        redaction = None if granted.everywhere else Redaction(namespace, before | namespaces_of(self._broker))
+        return render_explanation(request, explanation, subject, redaction, synced=self._service.synced)

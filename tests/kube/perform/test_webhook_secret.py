@@ -1,0 +1,140 @@
+"""Replicas share the certificates of the webhook, and each of them can make or renew them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from linkwise.embedded.apiserver.server import EmbeddedApi
+from linkwise.errors import ClusterError
+from linkwise.kube.client.api import Connection
+from linkwise.kube.client.credentials import Credentials
+from linkwise.kube.perform.webhook_secret import WebhookSecret
+from linkwise.net.http.client import Http, Origin
+from support.fakes.scripted_api import Reply, ScriptedApi, play
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from linkwise.net.certificates import ServingChain
+
+NOW = datetime(2026, 11, 18, tzinfo=UTC)
+LIFETIME = 90 * 86_400.0
+PATH = "/api/v1/namespaces/default/secrets/linkwise-webhook"
+
+
+def with_api(story: Callable[[Connection, Connection], Awaitable[None]]) -> None:
+    """Run a story with the connections of two replicas to one API server."""
+
+    async def told() -> None:
+        async with EmbeddedApi(tls=False) as api:
+            header = {"token": api.token}
+            made = [Connection(Http(Origin("127.0.0.1", api.port)), _Token(header["token"]), api.url) for _ in range(2)]
+            try:
+                await story(*made)
+            finally:
+                for connection in made:
+                    await connection.close()
+
+    asyncio.run(told())
+
+
+class _Token(Credentials):
+    """A bearer token."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__(None, "test")
+        self._line = f"Authorization: Bearer {token}\r\n".encode()
+
+
+def secret(connection: Connection) -> WebhookSecret:
+    return WebhookSecret(connection, "default", "linkwise-webhook")
+
+
+async def chain(connection: Connection, days: int = 0) -> ServingChain:
+    return await secret(connection).chain(["localhost"], NOW + timedelta(days=days), LIFETIME)
+
+
+def test_the_second_replica_uses_what_the_first_made() -> None:
+    async def story(one: Connection, two: Connection) -> None:
+        made = await chain(one)
+        assert await chain(two) == made
+        stored = await one.call("GET", PATH)
+        assert b'"type":"Opaque"' in stored.body.replace(b" ", b"")
+
+    with_api(story)
+
+
+def test_two_that_start_at_once_agree() -> None:
+    async def story(one: Connection, two: Connection) -> None:
+        found = await asyncio.gather(*(chain(each) for each in (one, two, one, two)))
+        assert found.count(found[0]) == 4
+
+    with_api(story)
+
+
+def test_two_that_renew_at_once_agree() -> None:
+    async def story(one: Connection, two: Connection) -> None:
+        first = await chain(one)
+        renewed = await asyncio.gather(chain(one, 61), chain(two, 61))
+        assert renewed[0] == renewed[1]
+        assert renewed[0].serving != first.serving
+        assert renewed[0].authorities == first.authorities
+
+    with_api(story)
+
+
+@pytest.mark.parametrize(
+    "data", [{}, {"ca.crt": "x"}, {"ca.crt": "", "ca.key": "", "tls.crt": "", "tls.key": ""}, {"tls.crt": "\xff"}]
+)
+def test_a_secret_that_somebody_broke_is_replaced(data: dict[str, str]) -> None:
+    async def story(one: Connection, _: Connection) -> None:
+        await chain(one)
+        broken = {key: base64.b64encode(text.encode("latin-1")).decode() for key, text in data.items()}
+        await replace_data(one, broken)
+        made = await chain(one)
+        assert await chain(one) == made
+
+    with_api(story)
+
+
+async def replace_data(connection: Connection, data: dict[str, str]) -> None:
+    import msgspec  # noqa: PLC0415 - only here
+
+    document: dict[str, Any] = msgspec.json.decode((await connection.call("GET", PATH)).body)
+    answer = await connection.call("PUT", PATH, msgspec.json.encode({**document, "data": data}))
+    assert answer.status == 200
+
+
+def test_a_secret_that_is_deleted_is_made_again() -> None:
+    async def story(one: Connection, _: Connection) -> None:
+        first = await chain(one)
+        await one.call("DELETE", PATH)
+        assert await chain(one) != first
+
+    with_api(story)
+
+
+@pytest.mark.parametrize("verb", ["GET", "POST"])
+def test_a_missing_permission_is_named(verb: str) -> None:
+    denied = Reply(403, {"kind": "Status", "message": 'User "x" cannot get resource "secrets"'})
+
+    async def story(api: ScriptedApi, connection: Connection) -> None:
+        api.script(f"{verb} {PATH if verb == 'GET' else PATH.rpartition('/')[0]}", denied)
+        with pytest.raises(ClusterError, match=r"can't (get|create) Secret default/linkwise-webhook: User"):
+            await chain(connection)
+
+    play(story)
+
+
+def test_a_secret_that_changes_all_the_time_is_tried_again_later() -> None:
+    async def story(api: ScriptedApi, connection: Connection) -> None:
+        api.script(f"POST {PATH.rpartition('/')[0]}", Reply(409, {"kind": "Status", "message": "exists"}))
+        with pytest.raises(ClusterError, match="changed at the same time"):
+            await chain(connection)
+
+    play(story)

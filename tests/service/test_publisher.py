@@ -1,0 +1,174 @@
+"""The publisher: who is told first, how often, and at what cost."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from linkwise.broker.effects import Condition, Event
+from linkwise.broker.watch_events import PodDeleted
+from linkwise.config.settings import ExplainSettings
+from linkwise.model.views import PodCondition
+from linkwise.serve.explanations.explainer import Explainer
+from linkwise.serve.explanations.publisher import Publisher
+from linkwise.serve.gauges import Gauges
+from linkwise.serve.metrics import Counting
+from linkwise.serve.service import Service
+from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place
+from linkwise.testing.recorder import Recorder
+from support.fakes.scripted_api import FakeTime
+
+if TYPE_CHECKING:
+    from linkwise.broker.broker import Broker
+    from linkwise.broker.effects import Effect
+    from linkwise.broker.watch_events import WatchEvent
+    from linkwise.model.views import PodView
+
+SETTINGS = ExplainSettings(schedulers=("linkwise",), delay=3.0, interval=10.0, rate=1.0, burst=2)
+
+
+class Bed:
+    """A publisher of a broker with a full node, on a clock that the test moves."""
+
+    def __init__(self, settings: ExplainSettings = SETTINGS, broker: Broker | None = None) -> None:
+        self.time = FakeTime()
+        self.broker = broker or broker_of(FakeNode("a", count=4))
+        self.effects: list[Effect] = []
+        explainer = Explainer(self.broker, lambda: self.time.seconds)
+        self.publisher = Publisher(explainer, self.effects.extend, settings, self.time.timing)
+
+    def see(self, *events: WatchEvent) -> None:
+        """Deliver watch events."""
+        self.publisher.observe(events)
+        self.broker.observe(events, self.time.seconds)
+
+    def after(self, seconds: float) -> list[str]:
+        """The pods whose condition is told in a round after so many seconds."""
+        self.time.seconds += seconds
+        del self.effects[:]
+        asyncio.run(self.publisher.round())
+        return [effect.name for effect in self.effects if isinstance(effect, Condition)]
+
+    def shown(self, pod: PodView) -> PodView:
+        """The pod as the watch delivers it with the condition that was told last."""
+        told = next(each for each in self.effects if isinstance(each, Condition) and each.uid == pod.uid)
+        shown = replace(pod, condition=told.condition, version=pod.version + 1)
+        self.see(shown)
+        return shown
+
+
+def test_nothing_is_told_before_the_delay_is_over() -> None:
+    bed = Bed()
+    bed.see(device_pod("p", 8))
+    assert bed.after(2.9) == []
+    assert bed.after(0.1) == ["p"]
+    assert [type(effect) for effect in bed.effects] == [Condition, Event]
+
+
+def test_a_pod_that_is_bound_before_gets_nothing() -> None:
+    bed = Bed()
+    pod = device_pod("p", 2)
+    bed.see(pod)
+    bed.see(place(bed.broker, pod, "a"))
+    assert bed.after(10.0) == []
+
+
+def test_pods_of_higher_priority_and_older_ones_are_first_when_the_rate_is_used_up() -> None:
+    bed = Bed()
+    bed.see(
+        device_pod("young", 8, created=9.0),
+        device_pod("old", 8, created=1.0),
+        device_pod("urgent", 8, created=9.0, priority=5),
+        device_pod("older", 8, created=0.5),
+    )
+    assert bed.after(3.0) == ["urgent", "older"]
+    assert bed.after(1.0) == ["old"]
+    assert bed.after(1.0) == ["young"]
+
+
+def test_a_pod_is_explained_again_only_after_the_interval() -> None:
+    bed = Bed()
+    bed.see(device_pod("p", 2, cpu="1000"))
+    bed.after(3.0)
+    explained = bed.publisher.explained
+    bed.after(9.0)
+    assert bed.publisher.explained == explained
+    bed.after(1.0)
+    assert bed.publisher.explained == explained + 1
+
+
+def test_fifty_equal_pods_cost_one_explanation() -> None:
+    bed = Bed(replace(SETTINGS, burst=100))
+    main = device_pod("p", 8).containers
+    bed.see(*(replace(device_pod(f"p{number}", 8), containers=main) for number in range(50)))
+    assert len(bed.after(3.0)) == 50
+    assert bed.publisher.explained == 1
+
+
+def test_the_condition_becomes_true_when_the_pod_is_bound() -> None:
+    bed = Bed()
+    holder = place(bed.broker, device_pod("holder", 4), "a")
+    pod = device_pod("p", 4)
+    bed.see(pod)
+    bed.after(3.0)
+    pod = bed.shown(pod)
+    bed.see(PodDeleted(holder.uid))
+    bed.see(replace(place(bed.broker, pod, "a"), condition=pod.condition))
+    assert bed.after(1.0) == ["p"]
+    (condition,) = bed.effects
+    assert isinstance(condition, Condition)
+    assert (condition.condition.status, condition.condition.reason) == (True, "Placed")
+    assert bed.after(10.0) == []
+
+
+def test_another_reason_is_told_and_counted() -> None:
+    bed = Bed()
+    pod = device_pod("p", 4)
+    place(bed.broker, device_pod("holder", 2), "a")
+    bed.see(pod)
+    bed.after(3.0)
+    assert bed.publisher.codes() == {"NoRoom": 1}
+    bed.shown(pod)
+    bed.see(FakeNode("a", count=4, cordoned=True, version=2).view())
+    assert bed.after(10.0) == ["p"]
+    assert bed.publisher.codes() == {"Excluded": 1}
+
+
+def test_a_bound_pod_with_an_old_condition_is_told_after_a_restart() -> None:
+    bed = Bed()
+    bound = place(bed.broker, device_pod("p", 1), "a")
+    bed.see(replace(bound, condition=PodCondition(status=False, reason="NoRoom", message="", since=1.0)))
+    assert bed.after(0.5) == ["p"]
+
+
+def test_pods_of_other_schedulers_are_left_alone() -> None:
+    bed = Bed()
+    bed.see(replace(device_pod("p", 8), scheduler="volcano"))
+    assert bed.after(100.0) == []
+
+
+def test_a_deleted_pod_is_forgotten() -> None:
+    bed = Bed()
+    bed.see(device_pod("p", 8))
+    bed.after(3.0)
+    bed.see(PodDeleted("uid-p"))
+    assert bed.after(100.0) == []
+    assert bed.publisher.codes() == {}
+
+
+def test_pending_pods_are_counted_by_code() -> None:
+    time = FakeTime()
+    broker = broker_of(FakeNode("a", count=4))
+    place(broker, device_pod("holder", 2), "a")
+    service = Service(broker, Recorder(), Counting(), clock=lambda: time.seconds, explain=SETTINGS, timing=time.timing)
+    service.synced = True
+    service.observe([device_pod("p", 8), device_pod("q", 3)])
+    time.seconds += 3.0
+    assert service.publisher is not None
+    asyncio.run(service.publisher.round())
+    (family,) = [each for each in Gauges(service, dict, dict).collect() if each.name == "linkwise_pending_pods"]
+    assert {sample.labels["code"]: sample.value for sample in family.samples if sample.value} == {
+        "NoTopology": 1,
+        "NoRoom": 1,
+    }

@@ -1,0 +1,153 @@
+"""Callers with rights in one namespace, over HTTP: who they are and what they may read is the API server's word."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linkwise.net.timing import Timing
+from linkwise.serve.explanations.access import REMEMBERED_SECONDS, Access
+from linkwise.testing.cluster import MEMORY, FakeNode, broker_of, device_pod, in_gang, place
+from support.fakes.http_service import Served
+from support.fakes.review_api import ReviewApi
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from linkwise.broker.broker import Broker
+
+USERS = {"s3cret": "alice", "root": "admin"}
+RIGHTS = {"alice": {("get", "team-a", ""), ("list", "team-a", "")}, "admin": {("get", "team-a", ""), ("list", "", "")}}
+ALICE = {"X-Linkwise-Token": "s3cret"}
+JSON = {**ALICE, "Accept": "application/json"}
+POD = "/explain/team-a/p"
+
+
+def cluster() -> Broker:
+    """A pod of team-a waits for the devices of a pod of team-b; a gang of team-a is incomplete."""
+    broker = broker_of(FakeNode("a", count=4), FakeNode("s", "share"))
+    place(broker, device_pod("rival", 4, namespace="team-b"), "a")
+    place(broker, device_pod("sharer", 4, MEMORY, namespace="team-b"), "s")
+    (member,) = in_gang(device_pod("m", 1), least=2, total=2)
+    broker.observe([replace(pod, namespace="team-a") for pod in (device_pod("p", 2), member)], 1.0)
+    return broker
+
+
+@contextmanager
+def served(seconds: list[float] | None = None) -> Iterator[tuple[Served, ReviewApi]]:
+    clock = seconds or [0.0]
+    with ReviewApi(USERS, RIGHTS) as api:
+        access = Access(api.reviewer(), Timing(clock=lambda: clock[0]))
+        with Served(cluster(), access=access) as service:
+            yield service, api
+
+
+def test_a_pod_is_explained_to_whoever_may_get_it_without_names_of_others() -> None:
+    with served() as (service, _):
+        answer = service.get(POD, ALICE)
+        document = service.get(POD, JSON)
+        other = service.get("/v1/namespaces/team-a/pods/p/explanation", JSON)
+    assert answer.status == 200
+    assert "it fits on node a once a pod of another namespace (4 devices) finishes" in answer.text
+    assert b"rival" not in document.body
+    assert document.json["code"] == "NoRoom"
+    assert other.body == document.body
+
+
+def test_a_bearer_token_counts_too() -> None:
+    with served() as (service, _):
+        assert service.get(POD, {"Authorization": "Bearer s3cret"}).status == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "sentence"),
+    [
+        ({}, "send a token of the cluster in the header X-Linkwise-Token"),
+        ({"X-Linkwise-Token": "made-up"}, "the API server does not accept the token"),
+        ({"X-Linkwise-Token": "x" * 20_000}, "send a token of the cluster"),
+        ({"Authorization": "Basic s3cret"}, "send a token of the cluster"),
+    ],
+)
+def test_a_caller_without_a_valid_token_is_not_answered(headers: dict[str, str], sentence: str) -> None:
+    with served() as (service, _):
+        answer = service.get(POD, headers)
+    assert answer.status == 401
+    assert sentence in answer.text
+
+
+@pytest.mark.parametrize("path", ["/explain/team-b/rival", "/explain/team-b/made-up", "/v1/namespaces/team-b/pods"])
+def test_other_namespaces_are_denied_whether_the_pod_exists_or_not(path: str) -> None:
+    with served() as (service, _):
+        answer = service.get(path, ALICE)
+    assert answer.status == 403
+    assert answer.text.startswith("user alice may not ")
+    assert "ask an administrator to grant" in answer.text
+
+
+def test_who_may_list_pods_everywhere_reads_all_names() -> None:
+    with served() as (service, _):
+        assert "team-b/rival" in service.get(POD, {"X-Linkwise-Token": "root"}).text
+
+
+def test_the_pods_and_groups_of_a_namespace_are_listed_with_code_and_reason() -> None:
+    with served() as (service, _):
+        pods = service.get("/v1/namespaces/team-a/pods", ALICE)
+        groups = service.get("/v1/namespaces/team-a/groups", ALICE)
+        group = service.get("/v1/namespaces/team-a/groups/g/explanation", JSON)
+    assert {each["pod"]: each["code"] for each in pods.json["items"]} == {"p": "NoRoom", "m": "GangIncomplete"}
+    assert b"rival" not in pods.body
+    assert [(each["name"], each["data"]["code"]) for each in groups.json["items"]] == [("g", "GangIncomplete")]
+    assert group.json["lines"][0].startswith("group team-a/g is pending")
+
+
+def test_a_pod_that_is_not_there_is_not_found() -> None:
+    with served() as (service, _):
+        assert service.get("/explain/team-a/nobody", ALICE).status == 404
+        assert service.get("/v1/namespaces/team-a/groups/nobody/explanation", ALICE).status == 404
+
+
+def test_answers_of_the_api_server_are_used_again_for_seconds() -> None:
+    clock = [0.0]
+    with served(clock) as (service, api):
+        service.get(POD, ALICE)
+        asked = len(api.reviews)
+        service.get(POD, ALICE)
+        assert len(api.reviews) == asked == 3
+        api.rights["alice"].clear()
+        clock[0] += REMEMBERED_SECONDS
+        assert service.get(POD, ALICE).status == 403
+
+
+def test_a_service_that_may_not_ask_names_the_role_it_lacks() -> None:
+    with served() as (service, api):
+        api.refused = True
+        answer = service.get(POD, ALICE)
+    assert answer.status == 503
+    assert "may not create tokenreviews.authentication.k8s.io" in answer.text
+    assert "linkwise manifests rbac --tenants" in answer.text
+
+
+def test_without_access_the_routes_are_turned_off() -> None:
+    with Served(cluster()) as service:
+        answer = service.get(POD, ALICE)
+    assert answer.status == 403
+    assert "explain.tenants" in answer.text
+
+
+@pytest.mark.rule("004.routes")
+def test_inspect_through_a_proxy_names_pods_only_to_those_who_may_list_them() -> None:
+    path, through = "/gpushare-scheduler/inspect/s", {"X-Forwarded-For": "10.0.0.7"}
+    with served() as (service, _):
+        names = [service.get(path, {**through, **more}).text for more in ({}, ALICE, {"X-Linkwise-Token": "root"})]
+        direct = service.get(path).text
+    assert ["sharer" in text for text in (*names, direct)] == [False, False, True, True]
+    assert '"usedGPU":4' in names[0]
+
+
+def test_debug_explanations_carry_the_code() -> None:
+    with Served(cluster()) as service:
+        answer = service.get("/debug/explain/team-a/p", {"Accept": "application/json"})
+    assert answer.json["code"] == answer.json["data"]["code"] == "NoRoom"

@@ -1,0 +1,294 @@
+"""The webhook over real TLS: reviews are answered, bad input is not, and certificates never lapse."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from linkwise.broker.broker import Broker
+from linkwise.config.settings import WebhookSettings
+from linkwise.errors import ClusterError
+from linkwise.net.certificates import new_chain
+from linkwise.net.http.client import Http, Origin
+from linkwise.net.http.messages import Request, Response
+from linkwise.serve.metrics import Counting
+from linkwise.serve.webhook import Webhook
+from linkwise.testing.cluster import FakeNode, broker_of
+from support.builders.admission import GPU, applied, change_of, container, job, pod, review
+from support.fakes.webhook_service import WebhookBed, webhook_bed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+ASCEND = "huawei.com/Ascend910"
+DAY = 86_400.0
+
+
+def told(
+    story: Callable[[WebhookBed], Awaitable[None]], wanted: WebhookSettings | None = None, broker: Broker | None = None
+) -> None:
+    async def run() -> None:
+        async with webhook_bed(wanted, broker) as bed:
+            await story(bed)
+
+    asyncio.run(run())
+
+
+def test_a_managed_pod_is_changed_and_another_is_not() -> None:
+    async def story(bed: WebhookBed) -> None:
+        document = pod(container({GPU: 1}))
+        found = await bed.response("/mutate?timeout=5s", review(document))
+        assert (found["uid"], found["allowed"]) == (review(document)["request"]["uid"], True)
+        assert applied(document, change_of(found))["spec"]["schedulerName"] == "linkwise-scheduler"
+        plain = await bed.response("/mutate", review(pod()))
+        assert plain == {"uid": found["uid"], "allowed": True}
+
+    told(story)
+
+
+def test_a_refusal_has_its_sentence_and_is_counted() -> None:
+    async def story(bed: WebhookBed) -> None:
+        found = await bed.response("/validate?timeout=5s", review(job(pod(container({ASCEND: 4})), 2)))
+        assert found["allowed"] is False
+        assert found["status"]["message"] == "8 devices requested by 2 pods; a job of up to 8 devices must be one pod"
+        counted = bed.counting.registry.get_sample_value(
+            "linkwise_admissions_total", {"call": "validate", "verdict": "refused"}
+        )
+        assert counted == 1
+
+    told(story)
+
+
+def test_it_answers_before_the_cluster_is_known() -> None:
+    async def story(bed: WebhookBed) -> None:
+        assert not bed.broker.nodes
+        assert (await bed.response("/validate", review(pod(container({GPU: 8})))))["allowed"]
+        assert not (await bed.response("/validate", review(pod(container({ASCEND: 3})))))["allowed"]
+
+    told(story)
+
+
+def test_what_the_cluster_knows_adds_a_warning() -> None:
+    async def story(bed: WebhookBed) -> None:
+        found = await bed.response("/validate", review(pod(container({"aliyun.com/gpu-mem": 24}))))
+        assert found["allowed"]
+        assert "the largest device has 16" in found["warnings"][0]
+
+    told(story, broker=broker_of(FakeNode("share", family="share")))
+
+
+def test_an_update_is_compared_with_the_object_before() -> None:
+    async def story(bed: WebhookBed) -> None:
+        old = job(pod(container({ASCEND: 3})))
+        same = await bed.response("/validate", review(job(pod(container({ASCEND: 3})), 2), old=old))
+        assert same["allowed"]
+        changed = await bed.response("/validate", review(job(pod(container({ASCEND: 5}))), old=old))
+        assert not changed["allowed"]
+
+    told(story)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"operation": "DELETE", "object": None},
+        {"operation": "CONNECT", "object": None},
+        {"operation": "UPDATE"},
+        {"subResource": "ephemeralcontainers"},
+        {"resource": {"group": "", "version": "v1", "resource": "nodes"}},
+    ],
+)
+def test_what_is_not_reviewed_is_admitted(fields: dict[str, Any]) -> None:
+    async def story(bed: WebhookBed) -> None:
+        for path in ("/mutate", "/validate"):
+            found = await bed.response(path, review(pod(container({ASCEND: 3})), **fields))
+            assert found == {"uid": found["uid"], "allowed": True}
+
+    told(story)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "sentence"),
+    [
+        (b"", 400, "the body is empty; an AdmissionReview is expected"),
+        (b"{", 400, "truncated"),
+        (b"\x00" * 1000, 400, "malformed"),
+        (json.dumps({**review(pod()), "apiVersion": "admission.k8s.io/v1beta1"}).encode(), 400, "not supported"),
+        (json.dumps({**review(pod()), "request": {"uid": "x"}}).encode(), 400, "field 'operation' is missing"),
+        (b'{"x":"' + b"x" * (17 << 20) + b'"}', 413, "the limit is 16777216"),
+    ],
+)
+def test_what_is_not_a_review_gets_a_clear_error_and_nobody_else_does(body: bytes, status: int, sentence: str) -> None:
+    async def story(bed: WebhookBed) -> None:
+        for path in ("/mutate", "/validate"):
+            try:
+                answer = await bed.post(path, body)
+            except ClusterError:  # a body that is far too long may be cut off while it is being sent
+                assert status == 413
+            else:
+                assert (answer.status, sentence in answer.body.decode()) == (status, True), answer.body
+            assert (await bed.response(path, review(pod())))["allowed"]
+
+    told(story)
+
+
+def test_other_methods_paths_and_content_types_are_refused() -> None:
+    async def story(bed: WebhookBed) -> None:
+        assert (await bed.post("/filter", review(pod()))).status == 404
+        assert (await bed.post("/mutate", review(pod()), "application/yaml")).status == 415
+
+    told(story)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+PATHS = (
+    *(("metadata",), ("metadata", "labels"), ("metadata", "annotations"), ("spec",), ("spec", "containers")),
+    *(
+        ("spec", "containers", 0),
+        ("spec", "containers", 0, "resources"),
+        ("spec", "containers", 0, "resources", "limits"),
+    ),
+    *(("spec", "containers", 0, "env"), ("spec", "containers", 0, "name"), ("spec", "initContainers")),
+    *(("spec", "schedulerName"), ("spec", "schedulingGates"), ("spec", "nodeName"), ("spec", "schedulingGroup")),
+)
+
+
+@pytest.mark.parametrize("call", ["mutate", "validate"])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(path=st.sampled_from(PATHS), garbage=JSON, hide=st.booleans(), workload=st.booleans())
+def test_garbage_in_any_field_is_admitted_or_refused_and_never_an_internal_error(
+    *, call: str, path: tuple[str | int, ...], garbage: object, hide: bool, workload: bool
+) -> None:
+    document = pod(container({GPU: 1}, env=[{"name": "A", "value": "b"}]), annotations={"a": "b"}, labels={"c": "d"})
+    place: Any = document
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = garbage
+    meta = document["metadata"] if isinstance(document["metadata"], dict) else {}
+    under = {**job(pod()), "spec": {"template": {"metadata": meta, "spec": document["spec"]}}} if workload else document
+    body = review(job(pod()) if workload else pod())
+    body["request"]["object"] = under
+    webhook = Webhook(Broker(), Counting(), WebhookSettings(hide_devices=hide))
+    handler = next(route for route in webhook.routes() if route.path == f"/{call}")
+    answer = handler.handler(request_of(body), {})
+    assert isinstance(answer, Response)
+    assert answer.status == 200
+    assert json.loads(answer.body)["response"]["uid"] == body["request"]["uid"]
+
+
+def request_of(body: object) -> Request:
+    return Request(b"/mutate", {}, "127.0.0.1", asyncio.Event(), "POST", body=json.dumps(body).encode())
+
+
+def test_a_certificate_is_renewed_while_connections_are_open() -> None:
+    async def story(bed: WebhookBed) -> None:
+        bed.clock.now -= 61 * DAY
+        bed.api.store.delete("secrets", "linkwise-webhook", "default")
+        await bed.clock.wake()
+        first = await certificate(bed)
+        kept = Http(Origin("127.0.0.1", bed.serving.port, tls=await bed.trust()))
+        body = json.dumps(review(pod())).encode()
+        assert (await kept.call("POST", "/mutate", b"Content-Type: application/json\r\n", body)).status == 200
+        bed.clock.now += 61 * DAY
+        await bed.clock.wake()
+        assert await certificate(bed) != first
+        assert (await kept.call("POST", "/mutate", b"Content-Type: application/json\r\n", body)).status == 200
+        assert (await bed.response("/mutate", review(pod())))["allowed"]
+        await kept.close()
+
+    told(story)
+
+
+def test_a_clock_that_jumps_ahead_and_back_leaves_a_valid_certificate() -> None:
+    async def story(bed: WebhookBed) -> None:
+        start = bed.clock.now
+        for days in (20_000, -3_000, 0):
+            bed.clock.now = start + days * DAY
+            await bed.clock.wake()
+        assert (await bed.response("/mutate", review(pod())))["allowed"]
+
+    told(story)
+
+
+def test_a_certificate_that_expired_while_the_api_server_was_away_is_renewed_when_it_is_back() -> None:
+    async def story(bed: WebhookBed) -> None:
+        await bed.api.restart()
+        bed.clock.now += 400 * DAY
+        await bed.clock.wake()
+        start = bed.clock.now
+        bed.clock.now = start - 400 * DAY
+        await bed.clock.wake()
+        assert (await bed.response("/mutate", review(pod())))["allowed"]
+
+    told(story)
+
+
+def test_notes_say_that_the_configurations_are_missing() -> None:
+    async def story(bed: WebhookBed) -> None:
+        assert bed.serving.problems == (
+            "webhook: mutatingwebhookconfigurations/linkwise does not exist; `linkwise manifests webhook` prints it",
+            "webhook: validatingwebhookconfigurations/linkwise does not exist; `linkwise manifests webhook` prints it",
+        )
+
+    told(story)
+
+
+def test_files_of_cert_manager_are_read_again_when_they_change(tmp_path: Path) -> None:
+    def write(days: float) -> str:
+        chain = new_chain(["localhost", "127.0.0.1"], datetime.now(UTC), days * DAY)
+        (tmp_path / "tls.crt").write_text(chain.serving.text)
+        (tmp_path / "tls.key").write_text(chain.serving.key)
+        return chain.authorities
+
+    files = WebhookSettings(cert_file=str(tmp_path / "tls.crt"), key_file=str(tmp_path / "tls.key"))
+    authorities = write(10)
+
+    async def story(bed: WebhookBed) -> None:
+        await peer(bed, authorities)
+        newer = write(20)
+        await bed.clock.wake()
+        await peer(bed, newer)
+        (tmp_path / "tls.key").write_text("half written")
+        (tmp_path / "tls.crt").write_text("half written")
+        await bed.clock.wake()
+        assert "can't be used" in bed.serving.problems[0]
+        await peer(bed, newer)
+        last = write(30)
+        await bed.clock.wake()
+        await peer(bed, last)
+        assert bed.serving.problems == ()
+        expires = bed.counting.registry.get_sample_value("linkwise_webhook_certificate_expiry_timestamp_seconds")
+        assert expires == pytest.approx(datetime.now(UTC).timestamp() + 30 * DAY, abs=60)
+
+    told(story, files)
+
+
+async def certificate(bed: WebhookBed) -> bytes:
+    """The certificate that a new connection gets; the clock of the test is not that of the TLS library."""
+    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
+    return await handshake(bed.serving.port, trust)
+
+
+async def peer(bed: WebhookBed, authorities: str) -> bytes:
+    return await handshake(bed.serving.port, ssl.create_default_context(cadata=authorities))
+
+
+async def handshake(port: int, trust: ssl.SSLContext) -> bytes:
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust, server_hostname="localhost")
+    secured = writer.get_extra_info("ssl_object")
+    found = bytes(secured.getpeercert(binary_form=True))
+    writer.close()
+    await writer.wait_closed()
+    return found
