@@ -59,7 +59,7 @@ class EmbeddedCluster:
         self.api: Final = api or EmbeddedApi()
         self.nodes: Final = SimulatedNodes(self.store, self.settings.simulation, scaled_clock(self.settings.speed))
         self.scheduler: Final = Scheduler(self.store, extender_url, self.settings.scheduler, Clock())
-        self.controllers: Final = Controllers(self.store)
+        self.controllers: Final = Controllers(self.store, self.api.admission)
         self.failed: Final = asyncio.Event()
         self._cleanup = Cleanup(self.store, self.nodes.timers, self.settings.cleanup)
         self._fleet = dict(fleet or {})

@@ -24,6 +24,8 @@ __all__ = ["Clock", "Timers", "follow", "scaled_clock"]
 
 _TIMER_BATCH: Final = 20
 """callbacks run before other tasks get the event loop"""
+_TIMER_SECONDS: Final = 0.01
+"""after which other tasks get it earlier: to start a pod with shares of devices may take a tenth of a second"""
 _EVENT_BATCH: Final = 64
 """watch events handled before other tasks get the event loop"""
 
@@ -65,10 +67,12 @@ class Timers:
         """Run callbacks until cancelled."""
         while True:
             self._wakeup.clear()
-            now, fired = self._clock.now(), 0
+            now, fired, began = self._clock.now(), 0, time.monotonic()
             while self._heap and self._heap[0][0] <= now and fired < _TIMER_BATCH:
                 heapq.heappop(self._heap)[2]()
                 fired += 1
+                if time.monotonic() - began > _TIMER_SECONDS:
+                    break
             if fired:
                 await asyncio.sleep(0)
                 continue

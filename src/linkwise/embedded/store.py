@@ -9,6 +9,8 @@ kubectl (`pods`, `jobs.batch`, `deviceinventories.linkwise.dev`)::
     store.patch("pods", "a", {"status": {"phase": "Running"}}, namespace="default", subresource="status")
     async for event in store.watch("pods"):  # ADDED for every existing pod, then live events
         print(event.type, event.object)
+
+The verbs skip admission webhooks. Each has a form that stops for them: `admission.AdmittedWrites` completes `begin_create`.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import msgspec
 
 from linkwise.embedded.api_errors import no_such_path
 from linkwise.embedded.kinds.builtin import Resource
+from linkwise.embedded.kinds.cluster_roles import RBAC, built_in_bindings, built_in_roles
 from linkwise.embedded.kinds.crds import CRD_RESOURCE, PREINSTALLED, served_by
 from linkwise.embedded.kinds.fields import drop_unknown_fields
 from linkwise.embedded.kinds.object_types import meta_of, without_nulls
@@ -30,6 +33,7 @@ from linkwise.embedded.storage.database import Database
 from linkwise.embedded.storage.lists import ListOptions, Page, list_page
 from linkwise.embedded.storage.selectors import EVERYTHING, parse_selector
 from linkwise.embedded.storage.watches import Watch
+from linkwise.embedded.writes.admission import without_admission
 from linkwise.embedded.writes.bind_and_evict import bind, evict
 from linkwise.embedded.writes.create import create
 from linkwise.embedded.writes.delete import DeleteOptions, delete
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
 
     from linkwise.embedded.storage.collection import Change, Raw, Stored
     from linkwise.embedded.storage.selectors import Selector
+    from linkwise.embedded.writes.admission import Write
 
 __all__ = ["Store"]
 
@@ -69,6 +74,10 @@ class Store:
             self.create("namespaces", {"metadata": {"name": name}})
         for definition in PREINSTALLED:
             self.create(definitions, definition)
+        for role in built_in_roles():
+            self.create(f"clusterroles.{RBAC}", role)
+        for binding in built_in_bindings():
+            self.create(f"clusterrolebindings.{RBAC}", binding)
 
     @property
     def version(self) -> int:
@@ -111,12 +120,7 @@ class Store:
 
     def create(self, kind: Kind, document: Raw, namespace: str = "", *, dry_run: bool = False) -> Stored:
         """Create an object."""
-        resource = self.resource(kind)
-        namespace = namespace or (meta_of(document).namespace if resource.namespaced else "")
-        stored = create(self.database, resource, namespace, document, self._random.choice, dry_run=dry_run)
-        if not dry_run and b'"ownerReferences"' in stored.data:
-            self.garbage_collector.enqueue(resource, stored)  # its owners may already be deleted
-        return stored
+        return without_admission(self.begin_create(kind, document, namespace, dry_run=dry_run))
 
     def update(self, kind: Kind, document: Raw, name: str = "", namespace: str = "", subresource: str = "") -> Stored:
         """Replace an object; name and namespace default to those in its metadata."""
@@ -127,11 +131,7 @@ class Store:
         self, kind: Kind, name: str, namespace: str, document: Raw, subresource: str = "", *, dry_run: bool = False
     ) -> Stored:
         """Replace the object with this name."""
-        resource = self.resource(kind)
-        _check_subresource(resource, subresource)
-        return self._change(
-            resource, self.get(resource, name, namespace), document, subresource, patching=False, dry_run=dry_run
-        )
+        return without_admission(self.begin_replace(kind, name, namespace, document, subresource, dry_run=dry_run))
 
     def patch(  # noqa: PLR0913, PLR0917 - a request has these parts
         self,
@@ -145,13 +145,61 @@ class Store:
         dry_run: bool = False,
     ) -> Stored:
         """Patch an object."""
+        return without_admission(
+            self.begin_patch(kind, name, patch, namespace, subresource, patch_type, dry_run=dry_run)
+        )
+
+    def delete(
+        self, kind: Kind, name: str, namespace: str = "", options: DeleteOptions | None = None
+    ) -> tuple[Stored, bool]:
+        """Delete an object; returns its state afterwards and whether it is removed."""
+        return without_admission(self.begin_delete(kind, name, namespace, options))
+
+    def bind(self, name: str, namespace: str, binding: Raw, *, dry_run: bool = False) -> Stored:
+        """Bind a pod to a node."""
+        return without_admission(self.begin_bind(name, namespace, binding, dry_run=dry_run))
+
+    def evict(self, name: str, namespace: str, eviction: Raw) -> None:
+        """Evict a pod."""
+        without_admission(self.begin_evict(name, namespace, eviction))
+
+    def begin_create(self, kind: Kind, document: Raw, namespace: str = "", *, dry_run: bool = False) -> Write[Stored]:
+        """A create that stops for admission."""
+        resource = self.resource(kind)
+        namespace = namespace or (meta_of(document).namespace if resource.namespaced else "")
+        stored = yield from create(self.database, resource, namespace, document, self._random.choice, dry_run=dry_run)
+        if not dry_run and b'"ownerReferences"' in stored.data:
+            self.garbage_collector.enqueue(resource, stored)  # its owners may already be deleted
+        return stored
+
+    def begin_replace(  # noqa: PLR0913 - a request has these parts
+        self, kind: Kind, name: str, namespace: str, document: Raw, subresource: str = "", *, dry_run: bool = False
+    ) -> Write[Stored]:
+        """A replace that stops for admission."""
+        resource = self.resource(kind)
+        _check_subresource(resource, subresource)
+        old = self.get(resource, name, namespace)
+        return (yield from self._change(resource, old, document, subresource, patching=False, dry_run=dry_run))
+
+    def begin_patch(  # noqa: PLR0913, PLR0917 - a request has these parts
+        self,
+        kind: Kind,
+        name: str,
+        patch: object,
+        namespace: str = "",
+        subresource: str = "",
+        patch_type: str = MERGE,
+        *,
+        dry_run: bool = False,
+    ) -> Write[Stored]:
+        """A patch that stops for admission."""
         resource = self.resource(kind)
         _check_subresource(resource, subresource)
         old = self.get(resource, name, namespace)
         document = apply_patch(resource, self.convert(resource, old).read(), patch, patch_type)
-        return self._change(resource, old, document, subresource, patching=True, dry_run=dry_run)
+        return (yield from self._change(resource, old, document, subresource, patching=True, dry_run=dry_run))
 
-    def apply(  # noqa: PLR0913, PLR0917 - a request has these parts
+    def begin_apply(  # noqa: PLR0913, PLR0917 - a request has these parts
         self,
         kind: Kind,
         name: str,
@@ -161,8 +209,8 @@ class Store:
         subresource: str = "",
         *,
         dry_run: bool = False,
-    ) -> tuple[Stored, bool]:
-        """Server-side apply; returns the object and whether it was created."""
+    ) -> Write[tuple[Stored, bool]]:
+        """Server-side apply that stops for admission; returns the object and whether it was created."""
         resource = self.resource(kind)
         _check_subresource(resource, subresource)
         check_apply(document, manager)
@@ -172,36 +220,36 @@ class Store:
         meta = document.get("metadata") or {}
         if old is None:
             new_document = {**document, "metadata": {**meta, "name": meta.get("name", name)}}
-            stored, created = self.create(resource, new_document, namespace, dry_run=dry_run), True
+            stored = yield from self.begin_create(resource, new_document, namespace, dry_run=dry_run)
         else:
             last_applied = msgspec.json.decode(self._applied.get(old.uid, {}).get(manager + subresource, b"{}"))
             merged = merge_applied(resource, self.convert(resource, old).read(), last_applied, document)
-            stored, created = self._change(resource, old, merged, subresource, patching=True, dry_run=dry_run), False
+            stored = yield from self._change(resource, old, merged, subresource, patching=True, dry_run=dry_run)
         if not dry_run:
             self._applied.setdefault(stored.uid, {})[manager + subresource] = encode(without_nulls(document))
-        return stored, created
+        return stored, old is None
 
-    def delete(
+    def begin_delete(
         self, kind: Kind, name: str, namespace: str = "", options: DeleteOptions | None = None
-    ) -> tuple[Stored, bool]:
-        """Delete an object; returns its state afterwards and whether it is removed."""
+    ) -> Write[tuple[Stored, bool]]:
+        """A delete that stops for admission."""
         resource = self.resource(kind)
-        stored, removed = delete(
-            self.database, resource, self.get(resource, name, namespace), options or DeleteOptions()
-        )
+        old = self.get(resource, name, namespace)
+        stored, removed = yield from delete(self.database, resource, old, options or DeleteOptions())
         if not removed:
             self.garbage_collector.enqueue(resource, stored)
         return stored, removed
 
-    def bind(self, name: str, namespace: str, binding: Raw, *, dry_run: bool = False) -> Stored:
-        """Bind a pod to a node."""
+    def begin_bind(self, name: str, namespace: str, binding: Raw, *, dry_run: bool = False) -> Write[Stored]:
+        """A binding that stops for admission."""
         pods = self.resource("pods")
-        return bind(self.database, pods, self.get(pods, name, namespace), without_nulls(binding), dry_run=dry_run)
+        old = self.get(pods, name, namespace)
+        return (yield from bind(self.database, pods, old, without_nulls(binding), dry_run=dry_run))
 
-    def evict(self, name: str, namespace: str, eviction: Raw) -> None:
-        """Evict a pod."""
+    def begin_evict(self, name: str, namespace: str, eviction: Raw) -> Write[None]:
+        """An eviction that stops for admission."""
         pods = self.resource("pods")
-        evict(self.database, pods, self.get(pods, name, namespace), without_nulls(eviction))
+        yield from evict(self.database, pods, self.get(pods, name, namespace), without_nulls(eviction))
 
     def convert(self, resource: Resource, stored: Stored) -> Stored:
         """An object in the requested API version."""
@@ -210,8 +258,10 @@ class Store:
 
     def _change(  # noqa: PLR0913 - a request has these parts
         self, resource: Resource, old: Stored, document: Raw, subresource: str, *, patching: bool, dry_run: bool
-    ) -> Stored:
-        stored = update(self.database, resource, old, document, subresource, patching=patching, dry_run=dry_run)
+    ) -> Write[Stored]:
+        stored = yield from update(
+            self.database, resource, old, document, subresource, patching=patching, dry_run=dry_run
+        )
         if not dry_run and (b'"deletionTimestamp"' in stored.data or b'"ownerReferences"' in stored.data):
             self.garbage_collector.enqueue(resource, stored)
         return stored

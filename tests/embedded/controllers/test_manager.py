@@ -122,11 +122,3 @@ async def test_a_job_whose_pods_fail_too_often_fails(bed: Bed) -> None:
     told = status(bed, "jobs.batch", "job")
     assert [one["reason"] for one in told["conditions"]] == ["BackoffLimitExceeded"] * 2
     assert told["failed"] == 3
-
-
-@embedded({"dgx1-v100": 1})
-async def test_a_volcano_job_is_stored_without_effect(bed: Bed) -> None:
-    bed.store.create("jobs.batch.volcano.sh", {"metadata": {"name": "job"}, "spec": {"minAvailable": 1}}, "default")
-    deploy(bed, 1)
-    await ready(bed, 1)
-    assert len(bed.pods()) == 1

@@ -64,7 +64,7 @@ async def test_a_gated_pod_is_not_tried_until_its_gates_are_gone(bed: Bed) -> No
 
 @embedded({"dgx1-v100": 1})
 async def test_pods_of_other_schedulers_are_left_alone(bed: Bed) -> None:
-    bed.create("theirs", {GPU: 1}, scheduler="volcano")
+    bed.create("theirs", {GPU: 1}, scheduler="yunikorn")
     await bed.place("ours", {GPU: 1}, scheduler="linkwise-scheduler")
     assert bed.bound() == {"ours"}
 

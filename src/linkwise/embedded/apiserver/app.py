@@ -1,24 +1,25 @@
-"""Application of the API server: authentication, fault injection, health, version, discovery and object routes."""
+"""Application of the API server: access, fault injection, health, version, discovery, object routes and service proxy."""
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 from typing import TYPE_CHECKING, Final
 
-from linkwise.embedded.api_errors import ApiError, no_such_path, not_allowed, too_large, unauthorized
+from linkwise.embedded.api_errors import ApiError, no_such_path, not_allowed, too_large
 from linkwise.embedded.apiserver.bodies import MAX_BODY_BYTES, decode_document
 from linkwise.embedded.apiserver.faults import fault_response
 from linkwise.embedded.apiserver.paths import parse_path
-from linkwise.embedded.apiserver.request import ApiRequest, json_response
+from linkwise.embedded.apiserver.request import ApiRequest, json_response, with_warnings
 from linkwise.embedded.apiserver.routes import BOOKMARK_INTERVAL, Objects
+from linkwise.embedded.apiserver.service_proxy import ServiceProxy, proxy_target
 from linkwise.embedded.kubectl import discovery
 from linkwise.net.http.messages import JSON, TEXT, HangUpError, Response
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
+    from collections.abc import Awaitable, Callable
 
+    from linkwise.embedded.apiserver.access import ApiAccess
     from linkwise.embedded.apiserver.faults import Fault, Faults
     from linkwise.embedded.kinds.registry import Kinds
     from linkwise.embedded.storage.collection import Raw
@@ -43,14 +44,14 @@ class Application:
     def __init__(
         self,
         store: Store,
+        access: ApiAccess,
         faults: Faults,
-        tokens: Collection[str],
         restart: Callable[[bool], Awaitable[None]] | None = None,
         bookmark_interval: float = BOOKMARK_INTERVAL,
     ) -> None:
-        self.objects = Objects(store, faults, bookmark_interval)
-        self._store, self._faults, self._restart = store, faults, restart
-        self._tokens = [token.encode() for token in tokens]
+        self.objects = Objects(store, access, faults, bookmark_interval)
+        self._store, self._access, self._faults, self._restart = store, access, faults, restart
+        self._proxy = ServiceProxy(store.database)
         self._restarts: set[asyncio.Future[None]] = set()
 
     async def handle(self, request: Request) -> Response:
@@ -86,9 +87,9 @@ class Application:
 
     async def _respond(self, request: ApiRequest) -> Response:
         try:
-            return await self._route(request)
+            return with_warnings(await self._route(request), request.warnings)
         except ApiError as error:
-            return _error_response(error)
+            return with_warnings(_error_response(error), request.warnings)
         except Exception as error:
             log.exception("%s %s failed", request.method, request.path)
             message = f"Internal error occurred: {type(error).__name__}: {error}"
@@ -96,14 +97,20 @@ class Application:
 
     async def _route(self, request: ApiRequest) -> Response:
         path = request.path.rstrip("/") or "/"
-        if path not in _PUBLIC_PATHS and not self._is_authenticated(request):
-            raise unauthorized()
+        if path not in _PUBLIC_PATHS:
+            request.requester = self._access.authenticate(request)
         if path.startswith("/faults"):
             return await self._handle_faults(request, path)
         segments = path.split("/")[1:]
         if segments[0] in {"api", "apis"} and len(segments) > (2 if segments[0] == "api" else 3):
+            if (target := proxy_target(request.path)) is not None:
+                self._access.authorize_proxy(request, target.namespace, target.service)
+                return await self._proxy.forward(request, target)
             _check_accept(request)
-            return await self.objects.handle(request, parse_path(self._store.database.kinds, request.path))
+            request_path = parse_path(self._store.database.kinds, request.path)
+            self._access.authorize(request, request_path)
+            return await self.objects.handle(request, request_path)
+        self._access.authorize_path(request, path)
         if request.method not in {"GET", "HEAD"}:
             raise not_allowed()
         if path == "/version":
@@ -147,11 +154,6 @@ class Application:
         elif request.method != "GET":
             raise not_allowed()
         return json_response({"faults": self._faults.to_list()})
-
-    def _is_authenticated(self, request: ApiRequest) -> bool:
-        scheme, _, token = request.header("authorization").partition(" ")
-        presented = token.strip().encode("latin-1", "replace")
-        return scheme.lower() == "bearer" and any(hmac.compare_digest(presented, known) for known in self._tokens)
 
 
 def _discovery_document(kinds: Kinds, segments: list[str], request: ApiRequest) -> Raw | None:

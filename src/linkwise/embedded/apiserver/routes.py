@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
 import msgspec
@@ -12,9 +13,10 @@ import msgspec
 from linkwise.embedded.api_errors import ApiError, bad_request, not_allowed, success
 from linkwise.embedded.apiserver.bodies import decode_body
 from linkwise.embedded.apiserver.request import json_response, list_response
+from linkwise.embedded.apiserver.reviews import answer_review
 from linkwise.embedded.apiserver.subresources import handle_subresource
 from linkwise.embedded.apiserver.watch_responses import WatchStream, failed_watch
-from linkwise.embedded.apiserver.write_requests import object_response, patch, read_object
+from linkwise.embedded.apiserver.write_requests import begin_patch, object_response, read_object
 from linkwise.embedded.kubectl.tables import Table
 from linkwise.embedded.storage.collection import encode
 from linkwise.embedded.storage.lists import ListOptions, version_of
@@ -22,6 +24,9 @@ from linkwise.embedded.writes.delete import DeleteOptions
 from linkwise.net.http.messages import JSON, Response
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from linkwise.embedded.apiserver.access import ApiAccess
     from linkwise.embedded.apiserver.faults import Faults
     from linkwise.embedded.apiserver.paths import RequestPath
     from linkwise.embedded.apiserver.request import ApiRequest
@@ -30,8 +35,11 @@ if TYPE_CHECKING:
     from linkwise.embedded.storage.selectors import Selector
     from linkwise.embedded.storage.watches import Watch, WatchEvent
     from linkwise.embedded.store import Store
+    from linkwise.embedded.writes.admission import Write
 
 __all__ = ["Objects"]
+
+T = TypeVar("T")
 
 BOOKMARK_INTERVAL: Final = 60.0  # seconds
 _DEFAULT_TIMEOUT: Final = (1800.0, 3600.0)
@@ -42,8 +50,10 @@ _BATCH_SIZE: Final = 100
 class Objects:
     """Handles requests for objects."""
 
-    def __init__(self, store: Store, faults: Faults, bookmark_interval: float = BOOKMARK_INTERVAL) -> None:
-        self._store, self._faults, self._bookmark_interval = store, faults, bookmark_interval
+    def __init__(
+        self, store: Store, access: ApiAccess, faults: Faults, bookmark_interval: float = BOOKMARK_INTERVAL
+    ) -> None:
+        self._store, self._access, self._faults, self._bookmark_interval = store, access, faults, bookmark_interval
         self._watches: WeakSet[Watch] = WeakSet()
         """those that are being streamed"""
 
@@ -54,17 +64,22 @@ class Objects:
 
     async def handle(self, request: ApiRequest, request_path: RequestPath) -> Response:
         """Handle a request for an object, a collection or a subresource."""
+        if request_path.resource.create_only:
+            return answer_review(self._access, request, request_path)
         if request_path.subresource:
-            return handle_subresource(self._store, request, request_path)
+            admission, tokens = self._access.admission, self._access.tokens
+            return await handle_subresource(self._store, admission, tokens, request, request_path)
         if request_path.name:
-            return self._handle_object(request, request_path)
+            return await self._handle_object(request, request_path)
         return await self._handle_collection(request, request_path)
 
     async def _handle_collection(self, request: ApiRequest, request_path: RequestPath) -> Response:
         resource, namespace = request_path.resource, request_path.namespace
         if request.method == "POST" and bool(namespace) == resource.namespaced:
             document = read_object(self._store, request, request_path)
-            stored = self._store.create(resource, document, namespace, dry_run=is_dry_run(request))
+            dry_run = is_dry_run(request)
+            begin = partial(self._store.begin_create, resource, document, namespace, dry_run=dry_run)
+            stored = await self._admit(request, begin)
             return self._object_response(request, resource, stored, 201)
         if request.method not in {"GET", "HEAD", "DELETE"}:
             raise not_allowed()
@@ -76,7 +91,11 @@ class Objects:
             return self._watch(request, resource, selector)
         return await self._list(request, resource, selector)
 
-    def _handle_object(self, request: ApiRequest, request_path: RequestPath) -> Response:
+    async def _admit(self, request: ApiRequest, begin: Callable[[], Write[T]]) -> T:
+        """Complete a write as the user of the request."""
+        return await self._access.admission.complete(begin, request.requester, request.warnings)
+
+    async def _handle_object(self, request: ApiRequest, request_path: RequestPath) -> Response:
         store, resource, name, namespace = self._store, request_path.resource, request_path.name, request_path.namespace
         match request.method:
             case "GET" | "HEAD":
@@ -86,13 +105,16 @@ class Objects:
                 stored = store.get(resource, name, namespace)
             case "PUT":
                 document = read_object(store, request, request_path)
-                stored = store.replace(resource, name, namespace, document, dry_run=is_dry_run(request))
+                dry_run = is_dry_run(request)
+                begin = partial(store.begin_replace, resource, name, namespace, document, dry_run=dry_run)
+                stored = await self._admit(request, begin)
             case "PATCH":
-                stored, created = patch(store, request, request_path)
+                stored, created = await self._admit(request, begin_patch(store, request, request_path))
                 return self._object_response(request, resource, stored, 201 if created else 200)
             case "DELETE":
                 options = _delete_options(request)
-                stored, removed = store.delete(resource, name, namespace, options)
+                deletion = partial(store.begin_delete, resource, name, namespace, options)
+                stored, removed = await self._admit(request, deletion)
                 if removed and not resource.returns_deleted_object:
                     return json_response(success(resource, name, stored.uid))
             case _:
@@ -185,7 +207,8 @@ class Objects:
         resource, deleted = request_path.resource, []
         for number, stored in enumerate(self._store.list(resource, selector).items, 1):
             try:
-                deleted.append(self._store.delete(resource, stored.name, stored.namespace, options)[0])
+                begin = partial(self._store.begin_delete, resource, stored.name, stored.namespace, options)
+                deleted.append((await self._admit(request, begin))[0])
             except ApiError as error:
                 if error.code not in {403, 404}:
                     raise

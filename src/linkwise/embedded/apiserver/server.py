@@ -8,12 +8,15 @@ import json
 import secrets
 from typing import TYPE_CHECKING, Final, Self
 
+from linkwise.embedded.admission.dispatch import Admission
+from linkwise.embedded.apiserver.access import ApiAccess
 from linkwise.embedded.apiserver.app import Application
 from linkwise.embedded.apiserver.bodies import MAX_BODY_BYTES
 from linkwise.embedded.apiserver.faults import Faults
 from linkwise.embedded.apiserver.routes import BOOKMARK_INTERVAL
-from linkwise.embedded.apiserver.tls import make_certificate
 from linkwise.embedded.store import Store
+from linkwise.embedded.users import ADMIN, Tokens
+from linkwise.net.certificates import self_signed
 from linkwise.net.http.server import Limits, Server, listen
 
 if TYPE_CHECKING:
@@ -40,7 +43,6 @@ class EmbeddedApi:
         store: Store | None = None,
         faults: Faults | None = None,
         bookmark_interval: float = BOOKMARK_INTERVAL,
-        more_tokens: tuple[str, ...] = (),
         middleware: Callable[[Application], messages.Application] | None = None,
     ) -> None:
         """Create a server that does not listen yet.
@@ -53,17 +55,18 @@ class EmbeddedApi:
             store: the objects to serve; by default a new, empty cluster.
             faults: injected faults.
             bookmark_interval: seconds between watch bookmarks.
-            more_tokens: further accepted tokens.
             middleware: wraps the application, for example to record requests.
         """
         self.token: Final = token or secrets.token_urlsafe(24)
         self.store: Final = store or Store()
         self.faults: Final = faults or Faults()
         self.host, self.port = host, port
-        names = (["localhost"], list(dict.fromkeys(["127.0.0.1", "::1", host])))
-        self._certificate = make_certificate(*names) if tls else None
+        self._certificate = self_signed(dict.fromkeys(["localhost", "127.0.0.1", "::1", host])) if tls else None
         self._context: ssl.SSLContext | None = self._certificate.context() if self._certificate else None
-        self._tokens = (self.token, *more_tokens)
+        self.tokens: Final = Tokens({self.token: ADMIN})
+        """accepted tokens; add one for each further user"""
+        self.admission: Final = Admission(self.store)
+        self._access = ApiAccess(self.store.database, self.tokens, self.admission)
         self._bookmark_interval, self._middleware = bookmark_interval, middleware
         self._application = self._create_application()
         self._server: Server | None = None
@@ -80,16 +83,16 @@ class EmbeddedApi:
         """The CA certificate as PEM; empty without TLS."""
         return self._certificate.text if self._certificate else ""
 
-    def kubeconfig(self, namespace: str = "default") -> str:
-        """A kubeconfig for kubectl and Linkwise."""
+    def kubeconfig(self, namespace: str = "default", *, token: str = "", user: str = "admin") -> str:
+        """A kubeconfig for kubectl and Linkwise, of the administrator or of another user with this token."""
         trust = {"certificate-authority-data": _base64(self.certificate)} if self._certificate else {}
         document = {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "linkwise", "cluster": {"server": self.url, **trust}}],
-            "users": [{"name": "admin", "user": {"token": self.token}}],
+            "users": [{"name": user, "user": {"token": token or self.token}}],
             "contexts": [
-                {"name": "linkwise", "context": {"cluster": "linkwise", "user": "admin", "namespace": namespace}}
+                {"name": "linkwise", "context": {"cluster": "linkwise", "user": user, "namespace": namespace}}
             ],
             "current-context": "linkwise",
         }
@@ -105,6 +108,7 @@ class EmbeddedApi:
             self._gc_task.cancel()
             await asyncio.gather(self._gc_task, return_exceptions=True)
         await self._stop(abruptly=False)
+        await self.admission.close()
 
     async def restart(self, *, lose_history: bool = False, downtime: float = 0.0) -> None:
         """Close all connections and listen again at the same address; without history, watches get 410 Expired."""
@@ -124,7 +128,7 @@ class EmbeddedApi:
         async def restart(lose_history: bool) -> None:  # noqa: FBT001 - one flag
             await self.restart(lose_history=lose_history)
 
-        return Application(self.store, self.faults, self._tokens, restart, self._bookmark_interval)
+        return Application(self.store, self._access, self.faults, restart, self._bookmark_interval)
 
     async def _listen(self) -> None:
         application = self._middleware(self._application) if self._middleware else self._application

@@ -1,71 +1,101 @@
-"""Subresources: status, scale, binding, eviction, log and finalize."""
+"""Subresources: status, scale, binding, eviction, log, token and finalize."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from linkwise.embedded.api_errors import ApiError, Cause, bad_request, conflict, invalid, no_such_path, not_allowed
 from linkwise.embedded.apiserver.bodies import decode_body
 from linkwise.embedded.apiserver.request import json_response
-from linkwise.embedded.apiserver.write_requests import object_response, patch, read_object
+from linkwise.embedded.apiserver.write_requests import begin_patch, object_response, read_object
 from linkwise.embedded.kubectl.cells import at_path
+from linkwise.embedded.storage.database import timestamp
+from linkwise.embedded.users import service_account
 from linkwise.embedded.writes.patch import merge_patch
 from linkwise.net.http.messages import JSON
 
 if TYPE_CHECKING:
+    from linkwise.embedded.admission.dispatch import Admission
     from linkwise.embedded.apiserver.paths import RequestPath
     from linkwise.embedded.apiserver.request import ApiRequest
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.store import Store
+    from linkwise.embedded.users import Tokens
     from linkwise.net.http.messages import Response
 
 __all__ = ["handle_subresource"]
 
-_CREATED = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+_TOKEN_SECONDS: Final = 3600.0
+_CREATED: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
-def handle_subresource(store: Store, request: ApiRequest, request_path: RequestPath) -> Response:
+async def handle_subresource(
+    store: Store, admission: Admission, tokens: Tokens, request: ApiRequest, request_path: RequestPath
+) -> Response:
     """Handle a request for a subresource."""
     resource, subresource = request_path.resource, request_path.subresource
+    name, namespace = request_path.name, request_path.namespace
     if resource.group_resource == "namespaces" and subresource == "finalize" and request.method == "PUT":
         return _finalize(store, request, request_path)
     if subresource not in resource.subresources:
         raise no_such_path()
     match subresource:
         case "binding" | "eviction":
-            return _bind_or_evict(store, request, request_path)
+            return await _bind_or_evict(store, admission, request, request_path)
         case "log":
             return _log(store, request_path)
         case "scale":
-            return _scale(store, request, request_path)
+            return await _scale(store, admission, request, request_path)
+        case "token":
+            return _create_token(store, tokens, request, request_path)
     match request.method:
         case "GET":
-            stored = store.get(resource, request_path.name, request_path.namespace)
+            stored = store.get(resource, name, namespace)
         case "PUT" if subresource == "status":
             document = read_object(store, request, request_path)
             dry_run = request.query.get("dryRun") == "All"
-            stored = store.replace(
-                resource, request_path.name, request_path.namespace, document, subresource, dry_run=dry_run
-            )
+            begin = partial(store.begin_replace, resource, name, namespace, document, subresource, dry_run=dry_run)
+            stored = await admission.complete(begin, request.requester, request.warnings)
         case "PATCH" if subresource == "status":
-            stored, _ = patch(store, request, request_path)
+            begin_status = begin_patch(store, request, request_path)
+            stored, _ = await admission.complete(begin_status, request.requester, request.warnings)
         case _:
             raise not_allowed()
     return object_response(store, resource, stored)
 
 
-def _bind_or_evict(store: Store, request: ApiRequest, request_path: RequestPath) -> Response:
+async def _bind_or_evict(
+    store: Store, admission: Admission, request: ApiRequest, request_path: RequestPath
+) -> Response:
     """POST to the binding or eviction subresource of a pod."""
     if request.method != "POST":
         raise not_allowed()
     document = decode_body(request.body, request.content_type or JSON)
+    target = request_path.name, request_path.namespace, document
     if request_path.subresource == "binding":
-        store.bind(request_path.name, request_path.namespace, document, dry_run=request.query.get("dryRun") == "All")
+        binding = partial(store.begin_bind, *target, dry_run=request.query.get("dryRun") == "All")
+        await admission.complete(binding, request.requester, request.warnings)
     else:
-        store.evict(request_path.name, request_path.namespace, document)
+        await admission.complete(partial(store.begin_evict, *target), request.requester, request.warnings)
     return json_response(_CREATED, 201)
+
+
+def _create_token(store: Store, tokens: Tokens, request: ApiRequest, request_path: RequestPath) -> Response:
+    """POST to the token subresource of a ServiceAccount; the token is valid as long as the process runs."""
+    if request.method != "POST":
+        raise not_allowed()
+    account = store.get(request_path.resource, request_path.name, request_path.namespace)
+    body = decode_body(request.body, request.content_type or JSON)
+    expiry = timestamp(store.database.clock() + _TOKEN_SECONDS)
+    head = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1"}
+    token = tokens.add(service_account(account.namespace, account.name))
+    status = {"token": token, "expirationTimestamp": expiry}
+    return json_response(
+        {**head, "metadata": body.get("metadata") or {}, "spec": body.get("spec") or {}, "status": status}, 201
+    )
 
 
 def _log(store: Store, request_path: RequestPath) -> Response:
@@ -98,7 +128,7 @@ class _Scale(msgspec.Struct):
     metadata: _ScaleMeta = msgspec.field(default_factory=_ScaleMeta)
 
 
-def _scale(store: Store, request: ApiRequest, request_path: RequestPath) -> Response:
+async def _scale(store: Store, admission: Admission, request: ApiRequest, request_path: RequestPath) -> Response:
     """Read or write the replicas of a workload as a Scale object."""
     old = store.get(request_path.resource, request_path.name, request_path.namespace)
     if request.method == "GET":
@@ -118,9 +148,8 @@ def _scale(store: Store, request: ApiRequest, request_path: RequestPath) -> Resp
     if scale.metadata.resource_version not in {None, "", str(old.version)}:
         raise conflict(request_path.resource, request_path.name)
     change = {"spec": {"replicas": scale.spec.replicas}}
-    return json_response(
-        _scale_of(store.patch(request_path.resource, request_path.name, change, request_path.namespace))
-    )
+    begin = partial(store.begin_patch, request_path.resource, request_path.name, change, request_path.namespace)
+    return json_response(_scale_of(await admission.complete(begin, request.requester, request.warnings)))
 
 
 def _scale_of(stored: Stored) -> Raw:

@@ -1,1 +1,1 @@
-"""Controllers of the controller manager: Deployments, ReplicaSets, Jobs, pod garbage collection and event expiry."""
+"""Controllers: Deployments, ReplicaSets, Jobs, Volcano's controllers, pod garbage collection and event expiry."""

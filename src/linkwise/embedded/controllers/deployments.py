@@ -23,8 +23,8 @@ from linkwise.embedded.controllers.owned import (
 )
 
 if TYPE_CHECKING:
+    from linkwise.embedded.controllers.owned import Client
     from linkwise.embedded.storage.collection import Raw, Stored
-    from linkwise.embedded.store import Store
 
 __all__ = ["sync_deployment", "sync_replica_set"]
 
@@ -33,45 +33,45 @@ _REVISION: Final = "deployment.kubernetes.io/revision"
 _HASH_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
-def sync_deployment(store: Store, stored: Stored) -> None:
+async def sync_deployment(client: Client, stored: Stored) -> None:
     """Scale the ReplicaSet of the current template to the desired replicas, and all others to zero."""
     document = stored.read()
     template_hash, replicas = _template_hash(document["spec"]["template"]), int(document["spec"].get("replicas", 1))
-    replica_sets = dependents_of(store, stored, "replicasets.apps")
+    replica_sets = dependents_of(client.store, stored, "replicasets.apps")
     current = next(
         (replica_set for replica_set in replica_sets if replica_set.labels.get(_HASH) == template_hash), None
     )
     for replica_set in replica_sets:
         if replica_set is not current:
-            _scale(store, replica_set, 0)
+            await _scale(client, replica_set, 0)
     if current is None:
-        current = _create_replica_set(store, document, template_hash, len(replica_sets) + 1)
-    _scale(store, current, replicas)
-    _update_status(store, document, current, replica_sets)
+        current = await _create_replica_set(client, document, template_hash, len(replica_sets) + 1)
+    await _scale(client, current, replicas)
+    await _update_status(client, document, current, replica_sets)
 
 
-def sync_replica_set(store: Store, stored: Stored) -> None:
+async def sync_replica_set(client: Client, stored: Stored) -> None:
     """Create missing pods and delete surplus ones: first unassigned, then not ready, then the newest."""
     document = stored.read()
     replicas = int(document["spec"].get("replicas", 1))
-    pods = [pod for pod in dependents_of(store, stored, "pods") if is_active(pod)]
+    pods = [pod for pod in dependents_of(client.store, stored, "pods") if is_active(pod)]
     for _ in range(replicas - len(pods)):
-        create_pod(store, document, stored.name)
+        await create_pod(client, document, stored.name)
     surplus = sorted(pods, key=_deletion_order)[: max(0, len(pods) - replicas)]
     for pod in surplus:
-        delete_pod(store, pod)
-    remaining = [pod for pod in dependents_of(store, stored, "pods") if is_active(pod)]
+        await delete_pod(client, pod)
+    remaining = [pod for pod in dependents_of(client.store, stored, "pods") if is_active(pod)]
     ready = sum(is_ready(pod) for pod in remaining)
     status = {"replicas": len(remaining), "fullyLabeledReplicas": len(remaining), "readyReplicas": ready}
     status |= {"availableReplicas": ready, "observedGeneration": document["metadata"]["generation"]}
-    write_status(store, "replicasets.apps", document, status)
+    await write_status(client, "replicasets.apps", document, status)
 
 
 def _deletion_order(pod: Stored) -> tuple[bool, bool, int]:
     return bool(pod.fields.get("spec.nodeName")), is_ready(pod), -pod.version
 
 
-def _create_replica_set(store: Store, document: Raw, template_hash: str, revision: int) -> Stored:
+async def _create_replica_set(client: Client, document: Raw, template_hash: str, revision: int) -> Stored:
     meta, spec = document["metadata"], document["spec"]
     template, selector = msgspec.json.decode(msgspec.json.encode((spec["template"], spec["selector"])))
     template["metadata"]["labels"] = {**(template["metadata"].get("labels") or {}), _HASH: template_hash}
@@ -85,17 +85,19 @@ def _create_replica_set(store: Store, document: Raw, template_hash: str, revisio
         },
         "spec": {"replicas": 0, "selector": selector, "template": template},
     }
-    return store.create("replicasets.apps", replica_set, meta["namespace"])
+    return await client.create("replicasets.apps", replica_set, meta["namespace"])
 
 
-def _scale(store: Store, replica_set: Stored, replicas: int) -> None:
+async def _scale(client: Client, replica_set: Stored, replicas: int) -> None:
     if replica_set.read()["spec"].get("replicas") != replicas:
-        store.patch("replicasets.apps", replica_set.name, {"spec": {"replicas": replicas}}, replica_set.namespace)
+        await client.patch(
+            "replicasets.apps", replica_set.name, {"spec": {"replicas": replicas}}, replica_set.namespace
+        )
 
 
-def _update_status(store: Store, document: Raw, current: Stored, others: list[Stored]) -> None:
-    current = store.get("replicasets.apps", current.name, current.namespace)
-    replicas, now = int(document["spec"].get("replicas", 1)), store.database.now
+async def _update_status(client: Client, document: Raw, current: Stored, others: list[Stored]) -> None:
+    current = client.store.get("replicasets.apps", current.name, current.namespace)
+    replicas, now = int(document["spec"].get("replicas", 1)), client.store.database.now
     status = current.read().get("status") or {}
     old_replicas = sum(
         (replica_set.read().get("status") or {}).get("replicas", 0)
@@ -114,7 +116,7 @@ def _update_status(store: Store, document: Raw, current: Stored, others: list[St
         "unavailableReplicas": max(0, replicas - ready),
         "conditions": [available, progress],
     }
-    write_status(store, "deployments.apps", document, new_status)
+    await write_status(client, "deployments.apps", document, new_status)
 
 
 def _template_hash(template: Raw) -> str:

@@ -1,60 +1,127 @@
-"""Controller manager: enqueues the owner of every changed object and reconciles it."""
+"""Controller manager: enqueues the owner of every changed object and reconciles it, with backoff after failures."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.controllers.deployments import sync_deployment, sync_replica_set
 from linkwise.embedded.controllers.jobs import sync_job
+from linkwise.embedded.controllers.owned import Client
+from linkwise.embedded.controllers.volcano.jobs import sync_volcano_job
+from linkwise.embedded.controllers.volcano.names import CONTROLLERS, JOBS, POD_GROUPS, QUEUES, SCHEDULER_USER
+from linkwise.embedded.controllers.volcano.pod_groups import (
+    group_of_pod,
+    needs_pod_group,
+    queue_of,
+    sync_pod_group,
+    sync_pod_without_group,
+)
+from linkwise.embedded.controllers.volcano.queues import create_default_queues, sync_queue
 from linkwise.embedded.runtime import follow
+from linkwise.embedded.users import controller
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
+    from linkwise.embedded.admission.dispatch import Admission
     from linkwise.embedded.storage.collection import Stored
     from linkwise.embedded.storage.watches import WatchEvent
     from linkwise.embedded.store import Store
+    from linkwise.model.requester import Requester
 
 __all__ = ["Controllers"]
 
-_MAX_RETRIES: Final = 5
-_SYNCS: Final[dict[str, Callable[[Store, Stored], None]]] = {
-    "deployments.apps": sync_deployment,
-    "replicasets.apps": sync_replica_set,
-    "jobs.batch": sync_job,
+_FIRST_RETRY: Final = 0.01  # seconds; each further one takes twice as long
+_LAST_RETRY: Final = 30.0  # seconds
+_VOLCANO: Final = "vc-controller-manager"
+
+
+@dataclass(frozen=True, slots=True)
+class _Controller:
+    """A controller: the component that its events name, its function, and its user."""
+
+    component: str
+    sync: Callable[[Client, Stored], Awaitable[float | None]]
+    """takes an object one step further; may return the seconds until it is due again"""
+    requester: Requester
+
+
+def _built_in(name: str, sync: Callable[[Client, Stored], Awaitable[float | None]]) -> _Controller:
+    return _Controller(name, sync, controller(name))
+
+
+_CONTROLLERS: Final = {
+    "deployments.apps": _built_in("deployment-controller", sync_deployment),
+    "replicasets.apps": _built_in("replicaset-controller", sync_replica_set),
+    "jobs.batch": _built_in("job-controller", sync_job),
+    "pods": _Controller(_VOLCANO, sync_pod_without_group, CONTROLLERS),
+    QUEUES: _Controller(_VOLCANO, sync_queue, CONTROLLERS),
+    POD_GROUPS: _Controller("volcano", sync_pod_group, SCHEDULER_USER),
+    JOBS: _Controller(_VOLCANO, sync_volcano_job, CONTROLLERS),
 }
-_OWNERS: Final = {"Deployment": "deployments.apps", "ReplicaSet": "replicasets.apps", "Job": "jobs.batch"}
-_API_VERSIONS: Final = ("apps/v1", "batch/v1")
+"""by the resource whose objects they reconcile"""
+_Key = tuple[str, str, str]
+"""kind, namespace and name"""
+_OWNERS: Final = {
+    ("apps/v1", "Deployment"): "deployments.apps",
+    ("apps/v1", "ReplicaSet"): "replicasets.apps",
+    ("batch/v1", "Job"): "jobs.batch",
+    ("batch.volcano.sh/v1alpha1", "Job"): JOBS,
+}
 
 
 class Controllers:
-    """The Deployment, ReplicaSet and Job controllers; `run` them next to the other components."""
+    """Kubernetes' Deployment, ReplicaSet and Job controllers, and Volcano's; `run` them next to the other components."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, admission: Admission) -> None:
         self._store = store
-        self._queue: dict[tuple[str, str, str], int] = {}
-        """keys to reconcile, without duplicates, and the number of failed attempts"""
+        self._clients = {
+            kind: Client(store, admission, entry.component, entry.requester) for kind, entry in _CONTROLLERS.items()
+        }
+        self._queue: dict[_Key, None] = {}
+        """keys to reconcile, in order and without duplicates"""
+        self._failures: dict[_Key, int] = {}
+        """failed attempts in a row"""
         self._wakeup = asyncio.Event()
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
+        create_default_queues(self._store)
         async with asyncio.TaskGroup() as tasks:
-            for kind in ("pods", *_SYNCS):
+            for kind in _CONTROLLERS:
                 tasks.create_task(follow(self._store, kind, partial(self._on_event, kind)), name=f"controllers {kind}")
             tasks.create_task(self._process_queue(), name="controllers")
 
     def _on_event(self, kind: str, event: WatchEvent) -> None:
         stored = event.stored
-        if kind in _SYNCS and event.type != "DELETED":
-            self._queue.setdefault((kind, *stored.key), 0)
+        if kind == "pods":
+            self._on_pod(stored, deleted=event.type == "DELETED")
+        elif event.type != "DELETED":
+            self._queue[kind, *stored.key] = None
+        if kind == QUEUES:
+            self._enqueue_groups(stored.name)
         if b'"ownerReferences"' in stored.data:
             for owner in event.object["metadata"].get("ownerReferences") or ():
-                if owner.get("controller") and owner["apiVersion"] in _API_VERSIONS and owner["kind"] in _OWNERS:
-                    self._queue.setdefault((_OWNERS[owner["kind"]], stored.namespace, owner["name"]), 0)
+                resource = _OWNERS.get((owner["apiVersion"], owner["kind"]))
+                if owner.get("controller") and resource:
+                    self._queue[resource, stored.namespace, owner["name"]] = None
         self._wakeup.set()
+
+    def _on_pod(self, stored: Stored, *, deleted: bool) -> None:
+        if group := group_of_pod(stored):
+            self._queue[POD_GROUPS, stored.namespace, group] = None
+        elif not deleted and needs_pod_group(stored):
+            self._queue["pods", *stored.key] = None
+
+    def _enqueue_groups(self, queue: str) -> None:
+        """Reconcile the PodGroups of a queue: it may have been opened."""
+        for stored in self._store.list(POD_GROUPS).items:
+            if queue_of(stored.read()) == queue:
+                self._queue[POD_GROUPS, *stored.key] = None
 
     async def _process_queue(self) -> None:
         while True:
@@ -62,17 +129,27 @@ class Controllers:
             self._wakeup.clear()
             while self._queue:
                 key = next(iter(self._queue))
-                self._sync(key, self._queue.pop(key))
+                del self._queue[key]
+                await self._sync(key)
                 await asyncio.sleep(0)
 
-    def _sync(self, key: tuple[str, str, str], retries: int) -> None:
+    async def _sync(self, key: _Key) -> None:
         kind, namespace, name = key
         stored = self._store.find(kind, name, namespace)
         if stored is None or b'"deletionTimestamp"' in stored.data:
+            self._failures.pop(key, None)
             return
         try:
-            _SYNCS[kind](self._store, stored)
+            again = await _CONTROLLERS[kind].sync(self._clients[kind], stored)
         except ApiError:
-            # A conflicting write, or an invalid pod template: in both cases the next change enqueues it again.
-            if retries < _MAX_RETRIES:
-                self._queue.setdefault(key, retries + 1)
+            # A conflicting write, or pods that the API server rejects: an admission webhook may accept them later.
+            failures = self._failures[key] = self._failures.get(key, 0) + 1
+            again = min(_FIRST_RETRY * 2**failures, _LAST_RETRY)
+        else:
+            self._failures.pop(key, None)
+        if again is not None:
+            asyncio.get_running_loop().call_later(again, self._retry, key)
+
+    def _retry(self, key: _Key) -> None:
+        self._queue[key] = None
+        self._wakeup.set()

@@ -1,16 +1,21 @@
-"""Helpers shared by the controllers: dependents, pods from a template, status and conditions."""
+"""Client of a controller, and the helpers that controllers share: dependents, pods from a template, status, conditions."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import ApiError
+from linkwise.embedded.event_recorder import EventRecorder
 
 if TYPE_CHECKING:
+    from linkwise.embedded.admission.dispatch import Admission
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.store import Store
+    from linkwise.model.requester import Requester
 
 __all__ = [
+    "Client",
     "condition",
     "controller_reference",
     "create_pod",
@@ -22,6 +27,30 @@ __all__ = [
 ]
 
 _FINISHED: Final = ("Succeeded", "Failed")
+
+
+class Client:
+    """Reads and writes of one controller; its writes pass admission as those of its service account."""
+
+    def __init__(self, store: Store, admission: Admission, name: str, requester: Requester) -> None:
+        """`name` is that of its events' component, `requester` its user."""
+        self.store: Final = store
+        self.recorder: Final = EventRecorder(store, name)
+        self._admission, self._requester = admission, requester
+
+    async def create(self, kind: str, document: Raw, namespace: str) -> Stored:
+        """Create an object."""
+        begin = partial(self.store.begin_create, kind, document, namespace)
+        return await self._admission.complete(begin, self._requester)
+
+    async def patch(self, kind: str, name: str, patch: Raw, namespace: str, subresource: str = "") -> Stored:
+        """Patch an object."""
+        begin = partial(self.store.begin_patch, kind, name, patch, namespace, subresource)
+        return await self._admission.complete(begin, self._requester)
+
+    async def delete(self, kind: str, name: str, namespace: str) -> None:
+        """Delete an object."""
+        await self._admission.complete(partial(self.store.begin_delete, kind, name, namespace), self._requester)
 
 
 def dependents_of(store: Store, owner: Stored, kind: str) -> list[Stored]:
@@ -55,10 +84,10 @@ def controller_reference(owner: Raw) -> Raw:
     }
 
 
-def create_pod(
-    store: Store, owner: Raw, prefix: str, *, labels: Raw | None = None, annotations: Raw | None = None
+async def create_pod(
+    client: Client, owner: Raw, prefix: str, *, labels: Raw | None = None, annotations: Raw | None = None
 ) -> Stored:
-    """Create a pod from the owner's template."""
+    """Create a pod from the owner's template; a failure is recorded as an event of the owner."""
     template = owner["spec"]["template"]
     meta = template.get("metadata") or {}
     document = {
@@ -70,23 +99,27 @@ def create_pod(
         },
         "spec": template["spec"],
     }
-    return store.create("pods", document, owner["metadata"]["namespace"])
+    try:
+        return await client.create("pods", document, owner["metadata"]["namespace"])
+    except ApiError as error:
+        client.recorder.record(owner, "Warning", "FailedCreate", f"Error creating: {error.message}")
+        raise
 
 
-def delete_pod(store: Store, pod: Stored) -> None:
+async def delete_pod(client: Client, pod: Stored) -> None:
     """Delete a pod, if it still exists."""
     try:
-        store.delete("pods", pod.name, pod.namespace)
+        await client.delete("pods", pod.name, pod.namespace)
     except ApiError:
         return
 
 
-def write_status(store: Store, kind: str, document: Raw, status: Raw) -> None:
+async def write_status(client: Client, kind: str, document: Raw, status: Raw) -> None:
     """Patch the status if it differs."""
     meta = document["metadata"]
     now = {**(document.get("status") or {}), **status}
     if now != document.get("status"):
-        store.patch(kind, meta["name"], {"status": status}, meta["namespace"], "status")
+        await client.patch(kind, meta["name"], {"status": status}, meta["namespace"], "status")
 
 
 def condition(document: Raw, kind: str, status: str, reason: str, now: str) -> Raw:

@@ -40,6 +40,8 @@ class Resource:
     """whether a delete returns the object instead of a Status"""
     categories: tuple[str, ...] = ()
     singular: str = ""
+    create_only: bool = False
+    """whether its objects are questions, which are answered and not stored"""
 
     @property
     def api_version(self) -> str:
@@ -64,7 +66,7 @@ class Resource:
     @property
     def verbs(self) -> tuple[str, ...]:
         """The supported verbs."""
-        return _VERBS
+        return ("create",) if self.create_only else _VERBS
 
 
 def _field_paths(*paths: str, **others: str) -> dict[str, tuple[str, ...]]:
@@ -94,6 +96,14 @@ _STATUS: Final = ("status",)
 _STATUS_AND_SCALE: Final = ("status", "scale")
 _RBAC: Final = "rbac.authorization.k8s.io"
 _ALL: Final = ("all",)
+_REVIEWS: Final = (
+    ("authentication.k8s.io", "TokenReview"),
+    ("authentication.k8s.io", "SelfSubjectReview"),
+    ("authorization.k8s.io", "SubjectAccessReview"),
+    ("authorization.k8s.io", "SelfSubjectAccessReview"),
+    ("authorization.k8s.io", "LocalSubjectAccessReview"),
+    ("authorization.k8s.io", "SelfSubjectRulesReview"),
+)
 
 
 BUILT_IN: Final = (
@@ -120,7 +130,7 @@ BUILT_IN: Final = (
     Resource("", "v1", "events", "Event", ("ev",), selectable_fields=_EVENT_FIELDS),
     Resource("", "v1", "configmaps", "ConfigMap", ("cm",)),
     Resource("", "v1", "secrets", "Secret", selectable_fields=_field_paths("type")),
-    Resource("", "v1", "serviceaccounts", "ServiceAccount", ("sa",)),
+    Resource("", "v1", "serviceaccounts", "ServiceAccount", ("sa",), ("token",)),
     Resource("", "v1", "services", "Service", ("svc",), _STATUS, returns_deleted_object=True, categories=_ALL),
     Resource("", "v1", "endpoints", "Endpoints", ("ep",)),
     Resource("", "v1", "persistentvolumes", "PersistentVolume", ("pv",), _STATUS, namespaced=False),
@@ -153,10 +163,43 @@ BUILT_IN: Final = (
     Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False, has_generation=True),
     Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", (), _STATUS),
     Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", ("sc",), namespaced=False),
+    *(
+        Resource(
+            "admissionregistration.k8s.io",
+            "v1",
+            f"{kind.lower()}s",
+            kind,
+            namespaced=False,
+            has_generation=True,
+            categories=("api-extensions",),
+        )
+        for kind in (
+            "MutatingWebhookConfiguration",
+            "ValidatingWebhookConfiguration",
+            "ValidatingAdmissionPolicyBinding",
+        )
+    ),
+    Resource(
+        *(
+            "admissionregistration.k8s.io",
+            "v1",
+            "validatingadmissionpolicies",
+            "ValidatingAdmissionPolicy",
+            (),
+            _STATUS,
+        ),
+        namespaced=False,
+        has_generation=True,
+        categories=("api-extensions",),
+    ),
     Resource(_RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False),
     Resource(_RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
     Resource(_RBAC, "v1", "roles", "Role"),
     Resource(_RBAC, "v1", "rolebindings", "RoleBinding"),
+    *(
+        Resource(group, "v1", f"{kind.lower()}s", kind, namespaced=kind.startswith("Local"), create_only=True)
+        for group, kind in _REVIEWS
+    ),
     Resource(
         *("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition"),
         *(("crd", "crds"), _STATUS),

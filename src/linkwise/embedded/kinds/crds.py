@@ -9,6 +9,7 @@ import msgspec
 from linkwise.embedded.api_errors import Cause
 from linkwise.embedded.kinds.builtin import Resource
 from linkwise.embedded.kinds.registry import Column, Served
+from linkwise.embedded.kinds.volcano_crds import COLUMNS as VOLCANO_COLUMNS, SCHEMAS, WITHOUT_STATUS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,13 +127,14 @@ def mark_established(document: Raw, now: str) -> None:
 
 _CRDS: Final = (
     ("linkwise.dev", "v1alpha1", "DeviceInventory", "deviceinventories", False, ("dinv",)),
+    ("linkwise.dev", "v1alpha1", "AcceleratorPolicy", "acceleratorpolicies", False, ("accpol",)),
     ("scheduling.koordinator.sh", "v1alpha1", "Device", "devices", False, ()),
     ("scheduling.koordinator.sh", "v1alpha1", "ClusterNetworkTopology", "clusternetworktopologies", False, ()),
     ("scheduling.k8s.io", "v1alpha2", "PodGroup", "podgroups", True, ()),
+    ("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", True, ("pg", "podgroup-v1beta1")),
     ("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup", "podgroups", True, ("pg",)),
     ("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", True, ("pg",)),
-    ("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", True, ("pg",)),
-    ("scheduling.volcano.sh", "v1beta1", "Queue", "queues", False, ("q",)),
+    ("scheduling.volcano.sh", "v1beta1", "Queue", "queues", False, ("q", "queue-v1beta1")),
     ("scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups", True, ("pg",)),
     ("batch.volcano.sh", "v1alpha1", "Job", "jobs", True, ("vcjob", "vj")),
     ("kueue.x-k8s.io", "v1beta1", "Topology", "topologies", False, ()),
@@ -148,28 +150,41 @@ _INVENTORY_COLUMNS: Final = (
     ("Unit", "string", ".spec.unit", 1),
     ("Age", "date", ".metadata.creationTimestamp", 0),
 )
-_COLUMNS: Final = {"DeviceInventory": _INVENTORY_COLUMNS}
+_POLICY_COLUMNS: Final = (
+    ("Max", "integer", ".spec.maxDevices", 0),
+    ("Sharing", "string", ".spec.sharing.with", 0),
+    ("Devices", "integer", ".status.devices", 0),
+    ("Pods", "integer", ".status.pods", 0),
+    ("Refused", "integer", ".status.refusals", 0),
+    ("Age", "date", ".metadata.creationTimestamp", 0),
+)
+_COLUMNS: Final = {
+    "deviceinventories.linkwise.dev": _INVENTORY_COLUMNS,
+    "acceleratorpolicies.linkwise.dev": _POLICY_COLUMNS,
+    **VOLCANO_COLUMNS,
+}
 
 
 def _crd(group: str, version: str, kind: str, plural: str, namespaced: bool, short: tuple[str, ...]) -> Raw:  # noqa: FBT001, PLR0913, PLR0917 - a row
     names = {"kind": kind, "plural": plural, "singular": kind.lower(), "shortNames": list(short)}
+    resource = f"{plural}.{group}"
     columns = [
         {"name": name, "type": column_type, "jsonPath": path, "priority": priority}
-        for name, column_type, path, priority in _COLUMNS.get(kind, ())
+        for name, column_type, path, priority in _COLUMNS.get(resource, ())
     ]
     open_schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     served = {
         "name": version,
         "served": True,
         "storage": True,
-        "subresources": {"status": {}},
+        "subresources": {} if resource in WITHOUT_STATUS else {"status": {}},
         "additionalPrinterColumns": columns,
-        "schema": {"openAPIV3Schema": open_schema},
+        "schema": {"openAPIV3Schema": SCHEMAS.get(resource, open_schema)},
     }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
+        "metadata": {"name": resource},
         "spec": {
             "group": group,
             "scope": "Namespaced" if namespaced else "Cluster",
@@ -180,4 +195,4 @@ def _crd(group: str, version: str, kind: str, plural: str, namespaced: bool, sho
 
 
 PREINSTALLED: Final = tuple(_crd(*row) for row in _CRDS)
-"""the CRDs that Linkwise reads and those of common manifests; their schemas accept any field"""
+"""the CRDs that Linkwise reads and those of common manifests; their schemas accept unknown fields"""

@@ -72,6 +72,10 @@ class Kinds:
         """The same resource in its storage version."""
         return self._served[resource.group_resource][0].resource
 
+    def versions(self, resource: Resource) -> list[Resource]:
+        """The same resource in all its versions."""
+        return [served.resource for served in self._served[resource.group_resource]]
+
     def for_object(self, api_version: str, kind: str) -> Resource | None:
         """The resource of an object by apiVersion and kind; None if it is not served."""
         for resource in self:

@@ -38,9 +38,14 @@ _SUBRESOURCES: Final = {
     "log": ("Pod", ("get",)),
     "ephemeralcontainers": ("Pod", _READ_WRITE),
     "resize": ("Pod", _READ_WRITE),
+    "token": ("TokenRequest", ("create",)),
 }
 """kind of each subresource, if it differs from its parent's, and its verbs"""
-_OTHER_GROUP: Final = {"Scale": ("autoscaling", "v1"), "Eviction": ("policy", "v1")}
+_OTHER_GROUP: Final = {
+    "Scale": ("autoscaling", "v1"),
+    "Eviction": ("policy", "v1"),
+    "TokenRequest": ("authentication.k8s.io", "v1"),
+}
 
 
 def version() -> Raw:

@@ -20,7 +20,7 @@ from linkwise.embedded.nodes.allocator import NodeAllocator
 from linkwise.embedded.nodes.device_reports import INVENTORIES
 from linkwise.node.allocation import Allocations
 from linkwise.node.container import HostOptions
-from linkwise.node.corrections import assigned_annotations, corrected_annotations, correction_event
+from linkwise.node.corrections import Addresses, assigned_annotations, corrected_annotations, correction_event
 from linkwise.vendors.container_needs import needs_rules
 from linkwise.wire.kubernetes.objects import decode_pod
 
@@ -187,7 +187,8 @@ class DeviceManager:
             for correction in allocator.settle(self._now()):
                 self._correct(name, allocator.allocations, correction)
             for pod in allocator.allocations.complete():
-                self._annotate(allocator.allocations, pod, assigned_annotations(pod))
+                own = allocator.allocations.devices_of(pod.uid)
+                self._annotate(allocator.allocations, pod, assigned_annotations(pod, own, Addresses()))
         allocations = [
             {"podUID": uid, "namespace": node.admitted[uid][0], "name": node.admitted[uid][1], "devices": list(devices)}
             for uid, devices in node.in_use().items()

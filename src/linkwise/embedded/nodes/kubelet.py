@@ -2,7 +2,7 @@
 
 They write what a kubelet and the agents on its node write, in the same order: devices are allocated before containers start
 and released after they have stopped; only then is a deleted pod removed. Pods are admitted in the order in which they were
-seen, by which the node agent tells them apart.
+seen, by which the node agent distinguishes them.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class Extender:
 
     async def filter(self, pod: bytes, names: Sequence[str]) -> FilterResult:
         """Filter nodes for a pod, given as stored JSON."""
-        result = _decode(_FILTER_DECODER, await self._post("filter", _extender_args(pod, names)))
+        result = _decode(_FILTER_DECODER, await self.post("filter", _extender_args(pod, names)))
         if result.error:
             raise ClusterError(result.error)
         unresolvable = result.failed_and_unresolvable_nodes or {}
@@ -92,14 +92,14 @@ class Extender:
     async def prioritize(self, pod: bytes, names: Sequence[str]) -> dict[str, int]:
         """The score of each node; as in kube-scheduler, a failing prioritize call is ignored."""
         try:
-            priorities = _decode(_PRIORITIES_DECODER, await self._post("prioritize", _extender_args(pod, names)))
+            priorities = _decode(_PRIORITIES_DECODER, await self.post("prioritize", _extender_args(pod, names)))
         except ClusterError:
             return {}
         return {priority.host: priority.score for priority in priorities}
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
         """Delegate the binding of a pod."""
-        response = await self._post("bind", encode(BindArgs(name, namespace, uid, node)))
+        response = await self.post("bind", encode(BindArgs(name, namespace, uid, node)))
         if error := _decode(_BIND_DECODER, response).error:
             raise ClusterError(error)
 
@@ -109,10 +109,11 @@ class Extender:
             node: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0} for node, uids in victims.items()
         }
         body = b'{"Pod":' + pod + b',"NodeNameToMetaVictims":' + msgspec.json.encode(meta_victims) + b"}"
-        result = _decode(_PREEMPTION_DECODER, await self._post("preempt", body)).node_name_to_meta_victims or {}
+        result = _decode(_PREEMPTION_DECODER, await self.post("preempt", body)).node_name_to_meta_victims or {}
         return {node: [pod.uid for pod in victims_left.pods or ()] for node, victims_left in result.items()}
 
-    async def _post(self, verb: str, body: bytes) -> bytes:
+    async def post(self, verb: str, body: bytes) -> bytes:
+        """Call a verb; returns the body of the answer."""
         try:
             # All verbs are idempotent.
             answer = await self._http.call("POST", f"/{verb}", _HEADERS, body, self._timeout, repeatable=True)

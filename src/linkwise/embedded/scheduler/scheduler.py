@@ -2,12 +2,13 @@
 
 Pods are scheduled one at a time and bound concurrently. Nodes are filtered by the engine's feasibility function and by
 extended resources; then filter, prioritize and bind of the running service decide over HTTP. Pods that request no devices
-are bound directly.
+are bound directly. Pods of Volcano's scheduler are scheduled here too, one by one: Linkwise plans gangs.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,7 @@ from linkwise.embedded.scheduler.fit import Fit, find_feasible, fit_error
 from linkwise.embedded.scheduler.nodes import pod_info
 from linkwise.embedded.scheduler.preemption import find_candidates, select_candidate
 from linkwise.embedded.scheduler.queue import QueueSettings
+from linkwise.embedded.scheduler.volcano import VOLCANO, VolcanoExtender, is_planned
 from linkwise.embedded.scheduler.writes import SchedulerWrites
 from linkwise.errors import ClusterError
 
@@ -39,7 +41,7 @@ __all__ = ["Scheduler", "SchedulerSettings"]
 class SchedulerSettings:
     """Scheduler settings."""
 
-    names: tuple[str, ...] = ("linkwise-scheduler", "default-scheduler")
+    names: tuple[str, ...] = ("linkwise-scheduler", VOLCANO, "default-scheduler")
     """values of spec.schedulerName that are served"""
     queue: QueueSettings = field(default_factory=QueueSettings)
     extender_timeout: float = 5.0
@@ -60,6 +62,7 @@ class Scheduler:
         self._store, self._clock = store, clock or Clock()
         self._cache = SchedulerCache(store, self.settings.names, self.settings.queue, self._clock.now)
         self._extender = Extender(url, self.settings.extender_timeout) if url else None
+        self._volcano = VolcanoExtender(self._extender) if self._extender is not None else None
         self._writes = SchedulerWrites(store, EventRecorder(store, self.settings.names[-1]))
         self._binds = asyncio.Semaphore(self.settings.max_concurrent_binds)
 
@@ -119,7 +122,7 @@ class Scheduler:
         fit = await find_feasible(info, self.node_cache, self._cache.nominated_pods(pod.view))
         use_extender = self._extender is not None and (self.settings.every_pod or asks_for_devices(pod.view))
         if fit.nodes and use_extender:
-            await self._call_extender(pod, fit)
+            await (self._allocate(pod, fit) if is_planned(pod.view) else self._call_extender(pod, fit))
         if pod.view.uid not in self._cache.pods:
             return  # deleted or bound meanwhile
         if not fit.nodes:
@@ -149,13 +152,25 @@ class Scheduler:
             fit.unresolvable.update(fit.nodes)
             fit.nodes = []
 
+    async def _allocate(self, pod: PendingPod, fit: Fit) -> None:
+        """Announce a pod whose node and devices are planned, as Volcano does, or record why the service refuses it."""
+        assert self._volcano is not None  # noqa: S101 - the caller has checked that there is an extender
+        node = fit.nodes[0]
+        if refusal := await self._volcano.allocate(pod.stored, node):
+            fit.failed[node] = refusal
+            fit.unresolvable.add(node)
+            fit.nodes = []
+
     async def _handle_unschedulable(self, pod: PendingPod, info: PodInfo, fit: Fit) -> None:
         message = fit_error(len(self.node_cache.nodes), fit.failed.values())
         self._writes.record_unschedulable(pod.stored, "Unschedulable", message)
         candidates = [name for name in fit.failed if name not in fit.unresolvable]
         if candidates and b'"preemptionPolicy":"Never"' not in pod.stored.data:
             await self._preempt(pod, info, candidates)
-        self.queue.add_unschedulable(pod.view.uid, self._clock.now())
+        if is_planned(pod.view):
+            self.queue.add_backoff(pod.view.uid, self._clock.now())  # Volcano tries all pending pods every second
+        else:
+            self.queue.add_unschedulable(pod.view.uid, self._clock.now())
 
     async def _preempt(self, pod: PendingPod, info: PodInfo, names: Sequence[str]) -> None:
         """Evict pods of lower priority where that makes the pod fit, unless earlier victims are still terminating."""
@@ -178,11 +193,16 @@ class Scheduler:
     async def _bind(self, pod: PendingPod, node: str, *, use_extender: bool) -> None:
         view = pod.view
         try:
-            if use_extender and self._extender is not None:
+            if is_planned(view):
+                self._writes.bind(view, node, view.annotations)
+            elif use_extender and self._extender is not None:
                 await self._extender.bind(view.namespace, view.name, view.uid, node)
             else:
                 self._writes.bind(view, node)
         except (ClusterError, ApiError) as error:
+            if self._volcano is not None and is_planned(view):
+                with contextlib.suppress(ClusterError):  # the service notices by itself that the pod is not bound
+                    await self._volcano.deallocate(pod.stored, node)
             self._handle_bind_failure(pod, node, f"running Bind plugin: binding rejected: {error}")
         else:
             self._writes.record_scheduled(pod.stored, node)

@@ -10,7 +10,7 @@ from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.writes.pod_rules import with_condition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from linkwise.embedded.event_recorder import EventRecorder
     from linkwise.embedded.storage.collection import Stored
@@ -26,9 +26,9 @@ class SchedulerWrites:
     def __init__(self, store: Store, recorder: EventRecorder) -> None:
         self._store, self._recorder = store, recorder
 
-    def bind(self, view: PodView, node: str) -> None:
-        """Bind a pod to a node."""
-        meta = {"name": view.name, "uid": view.uid}
+    def bind(self, view: PodView, node: str, annotations: Mapping[str, str] | None = None) -> None:
+        """Bind a pod to a node; the API server writes the annotations over those of the pod."""
+        meta = {"name": view.name, "uid": view.uid, "annotations": dict(annotations or {})}
         self._store.bind(view.name, view.namespace, {"metadata": meta, "target": {"kind": "Node", "name": node}})
 
     def missing_claim(self, pod: Stored) -> str:

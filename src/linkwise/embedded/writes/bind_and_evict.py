@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from linkwise.embedded.api_errors import Cause, bad_request, conflict, invalid, too_many
 from linkwise.embedded.kinds.object_types import ObjectMeta
 from linkwise.embedded.storage.selectors import labels_match
+from linkwise.embedded.writes.admission import AdmissionRequest, without_admission
 from linkwise.embedded.writes.delete import DeleteOptions, delete
 from linkwise.embedded.writes.pod_rules import with_condition
+from linkwise.embedded.writes.update import check_unchanged
 
 if TYPE_CHECKING:
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.storage.database import Database
+    from linkwise.embedded.writes.admission import Write
 
 __all__ = ["bind", "evict"]
+
+
+_BINDING: Final = ("", "v1", "Binding")
+_EVICTION: Final = ("policy", "v1", "Eviction")
 
 
 class _Target(msgspec.Struct):
@@ -35,8 +42,9 @@ class _Eviction(msgspec.Struct, rename="camel"):
     delete_options: DeleteOptions = msgspec.field(default_factory=DeleteOptions)
 
 
-def bind(database: Database, pods: Resource, old: Stored, body: Raw, *, dry_run: bool = False) -> Stored:
+def bind(database: Database, pods: Resource, old: Stored, body: Raw, *, dry_run: bool = False) -> Write[Stored]:
     """Set a pod's node, and merge the labels and annotations of the Binding."""
+    body = yield from _admit(database, pods, old, body, _BINDING, dry_run=dry_run)
     try:
         binding = msgspec.convert(body, _Binding)
     except msgspec.ValidationError as error:
@@ -91,8 +99,9 @@ def _check_binding(pods: Resource, old: Stored, binding: _Binding) -> None:
         raise conflict(pods, old.name, why, subresource="binding")
 
 
-def evict(database: Database, pods: Resource, old: Stored, body: Raw) -> None:
+def evict(database: Database, pods: Resource, old: Stored, body: Raw) -> Write[None]:
     """Delete a pod with the eviction's delete options; ApiError 429 if a disruption budget forbids it."""
+    body = yield from _admit(database, pods, old, body, _EVICTION)
     try:
         eviction = msgspec.convert(body, _Eviction)
     except msgspec.ValidationError as error:
@@ -100,7 +109,30 @@ def evict(database: Database, pods: Resource, old: Stored, body: Raw) -> None:
     phase = old.fields.get("status.phase")
     if phase not in {"Pending", "Succeeded", "Failed"} and b'"deletionTimestamp"' not in old.data:
         _check_budgets(database, old)
-    delete(database, pods, old, eviction.delete_options)
+    without_admission(delete(database, pods, old, eviction.delete_options))  # the eviction itself was admitted
+
+
+def _admit(  # noqa: PLR0913 - a request has these parts
+    database: Database, pods: Resource, old: Stored, body: Raw, kind: tuple[str, str, str], *, dry_run: bool = False
+) -> Write[Raw]:
+    """The Binding or Eviction as admitted."""
+    group, version, name = kind
+    head = {"apiVersion": f"{group}/{version}" if group else version, "kind": name}
+    for mutating in (True, False):
+        admitted = yield AdmissionRequest(
+            mutating=mutating,
+            operation="CREATE",
+            resource=pods,
+            namespace=old.namespace,
+            name=old.name,
+            object=head | body,
+            subresource=name.lower(),
+            dry_run=dry_run,
+            kind=kind,
+        )
+        body = admitted or body
+    check_unchanged(database, pods, old)
+    return body
 
 
 def _check_budgets(database: Database, old: Stored) -> None:

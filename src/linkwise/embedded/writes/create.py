@@ -1,4 +1,4 @@
-"""Creates: generate name and UID, set defaults, validate and write."""
+"""Creates: set defaults, admit, generate name and UID, validate and write."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from linkwise.embedded.api_errors import bad_request, exists, forbidden, not_fou
 from linkwise.embedded.kinds.crds import CRD_RESOURCE, mark_established
 from linkwise.embedded.kinds.fields import drop_unknown_fields
 from linkwise.embedded.kinds.object_types import meta_of, without_nulls
+from linkwise.embedded.writes.admission import AdmissionRequest
 from linkwise.embedded.writes.defaults import qos_class, set_defaults
 from linkwise.embedded.writes.pod_rules import gated_condition
 from linkwise.embedded.writes.validation import check_kind, check_object
@@ -20,15 +21,26 @@ if TYPE_CHECKING:
     from linkwise.embedded.kinds.object_types import ObjectMeta
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.storage.database import Database
+    from linkwise.embedded.writes.admission import Write
 
 __all__ = ["create"]
 
 _SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 """of generated names: no vowels, as in Kubernetes, so that they spell no words"""
 _PREFIX_LENGTH: Final = 58
-_SERVER_METADATA: Final = ("selfLink", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds")
+_SERVER_METADATA: Final = (
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "selfLink",
+    "managedFields",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
 _WITH_STATUS: Final = frozenset({"nodes", "namespaces", "services"})
 """resources whose status can be set on create"""
+_NAMED_DEFAULTS: Final = frozenset({"namespaces", "jobs.batch"})
+"""resources with defaults that depend on the name or the UID"""
 _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
@@ -40,30 +52,65 @@ def create(  # noqa: PLR0913 - a request has these parts
     choose: Callable[[str], str],
     *,
     dry_run: bool = False,
-) -> Stored:
+) -> Write[Stored]:
     """Create an object; ApiError if it is invalid or already exists."""
-    document: Raw = without_nulls(body)
-    check_kind(resource, document)
-    document = drop_unknown_fields(database.kinds.served(resource), document)
-    meta = meta_of(document)
+    document, meta = _decode(database, resource, body)
     _check_namespace(database, resource, namespace, meta)
-    new_meta = document.setdefault("metadata", {})
-    if not meta.name and meta.generate_name:
+    _set_server_metadata(resource, namespace, document)
+    _set_defaults(database, resource, document)
+    version = database.version
+    admitted = yield AdmissionRequest(
+        mutating=True,
+        operation="CREATE",
+        resource=resource,
+        namespace=namespace,
+        name=meta.name,
+        object=document,
+        dry_run=dry_run,
+    )
+    if admitted is not None and admitted is not document:
+        document, meta = _decode(database, resource, admitted)
+        _set_server_metadata(resource, namespace, document)
+        _set_defaults(database, resource, document)
+    new_meta = document["metadata"]
+    if not new_meta.get("name") and new_meta.get("generateName"):
         new_meta["name"] = _generate_name(database, resource, namespace, meta.generate_name, choose)
-    for key in _SERVER_METADATA:
-        new_meta.pop(key, None)
-    if resource.namespaced:
-        new_meta["namespace"] = namespace
-    else:
-        new_meta.pop("namespace", None)
     new_meta |= {"uid": str(uuid.uuid4()), "creationTimestamp": database.now}
-    new_meta.pop("generation", None)
     if resource.has_generation:
         new_meta["generation"] = 1
-    document = _prepare(database, resource, document)
+    _complete(database, resource, document)
+    yield AdmissionRequest(
+        mutating=False,
+        operation="CREATE",
+        resource=resource,
+        namespace=namespace,
+        name=new_meta["name"],
+        object=document,
+        dry_run=dry_run,
+    )
+    if database.version != version:  # admission was waiting
+        _check_namespace(database, resource, namespace, meta)
     if database.find(resource, (namespace, new_meta["name"])) is not None:
         raise exists(resource, new_meta["name"])
     return database.preview(resource, document, 0) if dry_run else database.write(resource, document)
+
+
+def _decode(database: Database, resource: Resource, body: Raw) -> tuple[Raw, ObjectMeta]:
+    document: Raw = without_nulls(body)
+    check_kind(resource, document)
+    document = drop_unknown_fields(database.kinds.served(resource), document)
+    return document, meta_of(document)
+
+
+def _set_server_metadata(resource: Resource, namespace: str, document: Raw) -> None:
+    """Remove the metadata that only the server sets."""
+    meta = document.setdefault("metadata", {})
+    for key in _SERVER_METADATA:
+        meta.pop(key, None)
+    if resource.namespaced:
+        meta["namespace"] = namespace
+    else:
+        meta.pop("namespace", None)
 
 
 def _check_namespace(database: Database, resource: Resource, namespace: str, meta: ObjectMeta) -> None:
@@ -92,19 +139,24 @@ def _generate_name(
     raise exists(resource, name)
 
 
-def _prepare(database: Database, resource: Resource, document: Raw) -> Raw:
-    """Set the server's defaults and validate."""
+def _set_defaults(database: Database, resource: Resource, document: Raw) -> None:
+    """Set what does not depend on the name and the UID."""
     if "status" in resource.subresources and resource.group_resource not in _WITH_STATUS:
         document.pop("status", None)
     set_defaults(resource.group_resource, document)
     if resource.group_resource == "pods":
         _set_priority(database, resource, document)
+
+
+def _complete(database: Database, resource: Resource, document: Raw) -> None:
+    """Set what depends on the name and the UID, validate, and set the first status."""
+    if resource.group_resource in _NAMED_DEFAULTS:
+        set_defaults(resource.group_resource, document)
     check_object(database, resource, document)
     if resource.group_resource == "pods":
         _init_pod_status(database, document)
     elif resource.group_resource == CRD_RESOURCE:
         mark_established(document, database.now)
-    return document
 
 
 def _init_pod_status(database: Database, document: Raw) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from linkwise.embedded.kinds.webhook_configurations import MUTATING, VALIDATING
+from linkwise.embedded.writes.volcano_jobs import RESOURCE as VOLCANO_JOBS, default_volcano_job
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -171,6 +174,30 @@ def _service(document: Raw) -> None:
     document.setdefault("status", {}).setdefault("loadBalancer", {})
 
 
+def _webhooks(document: Raw) -> None:
+    for webhook in _objects(document.get("webhooks")):
+        for key, value in (("failurePolicy", "Fail"), ("matchPolicy", "Equivalent"), ("timeoutSeconds", 10)):
+            webhook.setdefault(key, value)
+        for key in ("namespaceSelector", "objectSelector"):
+            webhook.setdefault(key, {})
+        for rule in _objects(webhook.get("rules")):
+            rule.setdefault("scope", "*")
+        for config in _objects([webhook.get("clientConfig")]):
+            for service in _objects([config.get("service")]):
+                service.setdefault("port", 443)
+
+
+def _mutating_webhooks(document: Raw) -> None:
+    _webhooks(document)
+    for webhook in _objects(document.get("webhooks")):
+        webhook.setdefault("reinvocationPolicy", "Never")
+
+
+def _objects(value: object) -> list[Raw]:
+    """The objects in a list, which is validated only later."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
 _DEFAULTERS: Final[dict[str, Callable[[Raw], None]]] = {
     "pods": _pod,
     "nodes": _node,
@@ -182,4 +209,7 @@ _DEFAULTERS: Final[dict[str, Callable[[Raw], None]]] = {
     "statefulsets.apps": _replicas,
     "daemonsets.apps": _daemons,
     "jobs.batch": _job,
+    VOLCANO_JOBS: default_volcano_job,
+    MUTATING: _mutating_webhooks,
+    VALIDATING: _webhooks,
 }

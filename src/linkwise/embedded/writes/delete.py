@@ -9,12 +9,14 @@ import msgspec
 from linkwise.embedded.api_errors import bad_request, conflict, forbidden
 from linkwise.embedded.kinds.crds import CRD_RESOURCE
 from linkwise.embedded.storage.database import timestamp
-from linkwise.embedded.writes.update import can_remove
+from linkwise.embedded.writes.admission import AdmissionRequest
+from linkwise.embedded.writes.update import can_remove, check_unchanged
 
 if TYPE_CHECKING:
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.storage.database import Database
+    from linkwise.embedded.writes.admission import Write
 
 __all__ = ["DeleteOptions", "delete", "remove_finalizer"]
 
@@ -41,9 +43,22 @@ class DeleteOptions(msgspec.Struct, rename="camel"):
     dry_run: list[str] = []
 
 
-def delete(database: Database, resource: Resource, old: Stored, options: DeleteOptions) -> tuple[Stored, bool]:
+def delete(database: Database, resource: Resource, old: Stored, options: DeleteOptions) -> Write[tuple[Stored, bool]]:
     """Delete an object; returns its state afterwards and whether it is removed."""
     _check_preconditions(resource, old, options)
+    for mutating in (True, False):  # there is no object to change, but mutating webhooks are asked too
+        yield AdmissionRequest(
+            mutating=mutating,
+            operation="DELETE",
+            resource=resource,
+            namespace=old.namespace,
+            name=old.name,
+            object=None,
+            old=old,
+            dry_run=bool(options.dry_run),
+            options=options,
+        )
+    check_unchanged(database, resource, old)
     document = old.read()
     meta = document["metadata"]
     grace_period = _grace_period(resource, document, options)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.kinds.crds import CRD_RESOURCE
+from linkwise.embedded.writes.admission import without_admission
 from linkwise.embedded.writes.delete import FOREGROUND, ORPHAN, DeleteOptions, delete, remove_finalizer
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class GarbageCollector:
         orphaned = bool(owners) and not any(uid in self._database.keys_by_uid for uid in owners)
         owner_waits = "deletionTimestamp" not in meta and any(uid in self._waiting for uid in owners)
         if orphaned or owner_waits:
-            delete(self._database, resource, stored, DeleteOptions())
+            without_admission(delete(self._database, resource, stored, DeleteOptions()))
 
     def _process_deleting(self, resource: Resource, stored: Stored, finalizers: list[str]) -> None:
         """Advance the deletion of an object: orphan or delete its dependents, then remove its finalizer."""
@@ -124,7 +125,7 @@ class GarbageCollector:
 
     def _delete(self, kind: Resource, stored: Stored) -> None:
         if b'"deletionTimestamp"' not in stored.data:
-            delete(self._database, kind, stored, DeleteOptions())
+            without_admission(delete(self._database, kind, stored, DeleteOptions()))
 
     def _orphan(self, key: ObjectKey, uid: str) -> None:
         resource = self._database.kinds.by_name(key[0])

@@ -1,4 +1,4 @@
-"""Updates: merge a request into the stored object, validate it, and write it if it differs."""
+"""Updates: merge a request into the stored object, admit and validate it, and write it if it differs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from linkwise.embedded.api_errors import Cause, bad_request, conflict, invalid
 from linkwise.embedded.kinds.crds import CRD_RESOURCE, mark_established
 from linkwise.embedded.kinds.fields import drop_unknown_fields
 from linkwise.embedded.kinds.object_types import meta_of, without_nulls
+from linkwise.embedded.writes.admission import AdmissionRequest, ChangedMeanwhileError
 from linkwise.embedded.writes.defaults import set_defaults
 from linkwise.embedded.writes.validation import check_kind, check_object, check_update
 
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
     from linkwise.embedded.kinds.object_types import ObjectMeta
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.storage.database import Database
+    from linkwise.embedded.writes.admission import Write
 
-__all__ = ["can_remove", "update", "write_if_changed"]
+__all__ = ["can_remove", "check_unchanged", "update", "write_if_changed"]
 
 _IMMUTABLE_METADATA: Final = (
     "name",
@@ -44,7 +46,7 @@ def update(  # noqa: PLR0913 - a request has these parts
     *,
     patching: bool = False,
     dry_run: bool = False,
-) -> Stored:
+) -> Write[Stored]:
     """Replace an object; ApiError if the update is invalid or conflicts with another write."""
     document: Raw = without_nulls(body)
     check_kind(resource, document)
@@ -53,16 +55,43 @@ def update(  # noqa: PLR0913 - a request has these parts
     _check_identity(resource, old, meta, patching=patching)
     before = old.read()
     _check_version(resource, old, meta)
-    document = _merge_subresource(resource, before, document, subresource)
-    new_meta, old_meta = document.setdefault("metadata", {}), before["metadata"]
-    for key in _IMMUTABLE_METADATA:
-        new_meta.pop(key, None)
-    new_meta.pop("managedFields", None)
-    document["metadata"] = {key: old_meta[key] for key in _IMMUTABLE_METADATA if key in old_meta} | new_meta
-    document = _prepare(database, resource, document)
+    document = _merge(database, resource, before, document, subresource)
+    admitted = yield AdmissionRequest(
+        mutating=True,
+        operation="UPDATE",
+        resource=resource,
+        namespace=old.namespace,
+        name=old.name,
+        object=document,
+        old=old,
+        subresource=subresource,
+        dry_run=dry_run,
+    )
+    if admitted is not None and admitted is not document:
+        document = drop_unknown_fields(database.kinds.served(resource), without_nulls(admitted))
+        meta_of(document)  # ApiError if it is malformed now
+        document = _merge(database, resource, before, document, subresource)
     check_object(database, resource, document)
     check_update(resource, before, document)
+    yield AdmissionRequest(
+        mutating=False,
+        operation="UPDATE",
+        resource=resource,
+        namespace=old.namespace,
+        name=old.name,
+        object=document,
+        old=old,
+        subresource=subresource,
+        dry_run=dry_run,
+    )
+    check_unchanged(database, resource, old)
     return write_if_changed(database, resource, old, before, document, dry_run=dry_run)
+
+
+def check_unchanged(database: Database, resource: Resource, old: Stored) -> None:
+    """ChangedMeanwhileError if the object was written or removed since the write began."""
+    if database.find(resource, old.key) is not old:
+        raise ChangedMeanwhileError(resource, old.name)
 
 
 def write_if_changed(  # noqa: PLR0913 - a request has these parts
@@ -112,6 +141,17 @@ def _check_version(resource: Resource, old: Stored, meta: ObjectMeta) -> None:
             )
     elif meta.resource_version != str(old.version):
         raise conflict(resource, old.name)
+
+
+def _merge(database: Database, resource: Resource, before: Raw, document: Raw, subresource: str) -> Raw:
+    """The object as it would be written: fields that the request can't write as they were, and defaults."""
+    document = _merge_subresource(resource, before, document, subresource)
+    new_meta, old_meta = document.setdefault("metadata", {}), before["metadata"]
+    for key in _IMMUTABLE_METADATA:
+        new_meta.pop(key, None)
+    new_meta.pop("managedFields", None)
+    document["metadata"] = {key: old_meta[key] for key in _IMMUTABLE_METADATA if key in old_meta} | new_meta
+    return _prepare(database, resource, document)
 
 
 def _merge_subresource(resource: Resource, before: Raw, document: Raw, subresource: str) -> Raw:

@@ -8,9 +8,11 @@ from linkwise.embedded.api_errors import Cause, bad_request, invalid
 from linkwise.embedded.kinds.crd_schemas import check_schema
 from linkwise.embedded.kinds.crds import CRD_RESOURCE, check_crd
 from linkwise.embedded.kinds.object_types import Pod, Workload, decode_typed, meta_of
+from linkwise.embedded.kinds.webhook_configurations import MUTATING, VALIDATING, check_webhooks
 from linkwise.embedded.storage.selectors import labels_match
 from linkwise.embedded.writes.names import check_labels, check_meta
 from linkwise.embedded.writes.pod_rules import check_pod_spec, check_pod_update
+from linkwise.embedded.writes.volcano_jobs import RESOURCE as VOLCANO_JOBS, check_volcano_job, check_volcano_job_update
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,7 +62,8 @@ def check_object(database: Database, resource: Resource, document: Raw) -> None:
 def check_update(resource: Resource, old: Raw, new: Raw) -> None:
     """Reject changes of immutable fields."""
     name = old["metadata"]["name"]
-    causes = [*check_pod_update(old, new)] if resource.group_resource == "pods" else []
+    check = _UPDATE_VALIDATORS.get(resource.group_resource)
+    causes = [*check(old, new)] if check else []
     before, after = old.get("spec"), new.get("spec")
     if isinstance(before, dict) and isinstance(after, dict):
         causes += [
@@ -126,4 +129,11 @@ def _check_event(document: Raw) -> Iterator[Cause]:
 _VALIDATORS: Final[dict[str, Callable[[Raw], Iterator[Cause]]]] = {
     CRD_RESOURCE: check_crd,
     "events": _check_event,
+    VOLCANO_JOBS: check_volcano_job,
+    MUTATING: check_webhooks,
+    VALIDATING: check_webhooks,
+}
+_UPDATE_VALIDATORS: Final[dict[str, Callable[[Raw, Raw], Iterator[Cause]]]] = {
+    "pods": check_pod_update,
+    VOLCANO_JOBS: check_volcano_job_update,
 }
