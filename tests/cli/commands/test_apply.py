@@ -6,6 +6,7 @@ import pytest
 
 from linkwise.embedded.apiserver.faults import Fault
 from support.embedded.cli_cluster import AskedCluster
+from support.webhook_server import WebhookServer, allow, deny, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,3 +99,17 @@ def test_a_namespace_that_differs_from_the_flag_is_an_error(cluster: AskedCluste
     assert (shown.returncode, cluster.names("pods")) == (2, [])
     assert "standard input:3:21: Pod a is in namespace kube-system, but -n is kube-public" in shown.stderr
     assert cluster.ask("apply", "-f", "-", "-n", "kube-public", stdin=pods("b")).stdout == "pod/b created\n"
+
+
+def test_warnings_and_refusals_of_admission_are_shown_as_they_are(cluster: AskedCluster) -> None:
+    with WebhookServer() as server:
+        about = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+        webhook = server.webhook("/check", rule("pods"))
+        cluster.make({**about, "metadata": {"name": "check"}, "webhooks": [webhook]})
+        server.on("/check", allow(warnings=['say "please"']))
+        shown = cluster.ask("apply", "-f", "-", stdin=pods("a"))
+        assert (shown.stdout, shown.stderr) == ("pod/a created\n", 'Warning: say "please"\n')
+        server.on("/check", deny("3 is too many"))
+        refused = cluster.ask("apply", "-f", "-", stdin=pods("b"))
+    reason = 'admission webhook "check.webhook.test" denied the request: 3 is too many'
+    assert refused.stderr == f"linkwise: standard input:1:1: pod/b: {reason}\n"

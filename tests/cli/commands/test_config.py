@@ -184,12 +184,70 @@ def test_the_role_of_the_agent_has_a_name_of_its_own(run: Config, words: list[st
     assert role["rules"][-1]["resources"] == ["devices"]
 
 
+def test_policies_for_other_programs_are_printed(run: Config) -> None:
+    shown = run("manifests", "protection", "--identity", "plugin", "--identity-group", "system:nodes", "--audit")
+    kinds = [each["kind"] for each in yaml.safe_load_all(shown.stdout)]
+    assert kinds == ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"] * 4
+    assert '["plugin"]' in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--agent-name", "a b"], "--agent-name: 'a b' is not a valid object name"),
+        (["--identity", ""], "--identity: '' is not a name; use one that `kubectl auth whoami` prints"),
+        (["--user", ""], "--user: '' is not a name"),
+    ],
+)
+def test_invalid_names_print_no_policies(run: Config, words: list[str], said: str) -> None:
+    shown = run("manifests", "protection", *words)
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert said in shown.stderr
+
+
 def test_an_unknown_feature_is_reported(run: Config) -> None:
     shown = run("manifests", "rbac", "--without", "everything")
     assert shown.returncode == 2
     assert "unknown feature: everything; use events, " in shown.stderr
 
 
-def test_the_device_inventory_crd_is_printed(run: Config) -> None:
-    printed = yaml.safe_load(run("manifests", "crd").stdout)
-    assert (printed["kind"], printed["spec"]["names"]["kind"]) == ("CustomResourceDefinition", "DeviceInventory")
+def test_both_crds_are_printed(run: Config) -> None:
+    printed = list(yaml.safe_load_all(run("manifests", "crd").stdout))
+    assert {each["kind"] for each in printed} == {"CustomResourceDefinition"}
+    assert sorted(each["spec"]["names"]["kind"] for each in printed) == ["AcceleratorPolicy", "DeviceInventory"]
+
+
+def test_the_configuration_of_volcano_is_printed_with_our_extender(run: Config) -> None:
+    printed = run("config", "volcano", "--url", "http://10.1.2.3:39999")
+    document = yaml.safe_load(printed.stdout)
+    assert (printed.returncode, printed.stderr) == (0, "")
+    extender = document["tiers"][-1]["plugins"][-1]
+    assert extender["arguments"]["extender.urlPrefix"] == "http://10.1.2.3:39999/volcano"
+
+
+def test_a_config_map_for_volcano_is_ready_to_apply(run: Config) -> None:
+    printed = run("config", "volcano", "--config-map", "--namespace", "batch")
+    document = yaml.safe_load(printed.stdout)
+    assert document["metadata"] == {"name": "volcano-scheduler-configmap", "namespace": "batch"}
+    assert "name: extender" in document["data"]["volcano-scheduler.conf"]
+
+
+def test_a_configuration_of_volcano_is_converted_from_standard_input(run: Config) -> None:
+    printed = run("config", "volcano", "--from", "-", stdin="tiers:\n- plugins:\n  - name: topology910\n")
+    (tier,) = yaml.safe_load(printed.stdout)["tiers"]
+    assert [plugin["name"] for plugin in tier["plugins"]] == ["extender"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--volcano-version", "new"], "--volcano-version: expected a version such as 1.14, got 'new'"),
+        (["--volcano-version", "1.12"], "--volcano-version: gated mode needs Volcano 1.13 or later"),
+        (["--url", "linkwise:1"], "--url: expected a URL with http:// or https:// and a host"),
+        (["--from", "missing.conf"], "missing.conf: No such file or directory"),
+    ],
+)
+def test_invalid_options_for_volcano_are_refused(run: Config, words: list[str], sentence: str) -> None:
+    refused = run("config", "volcano", *words)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert sentence in refused.stderr

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from linkwise.cli.render.tables import age_text
+from support.builders.access_objects import EVERYBODY, policy_document
 from support.builders.dra_objects import claim, device_class, resource_slice
 from support.e2e.node_objects import ascend, gpushare, machine, node
 from support.e2e.pod_objects import pod, pod_group
@@ -39,6 +40,21 @@ def rows(cluster: AskedCluster, *words: str) -> dict[str, list[str]]:
     lines = cluster.ask("get", *words, columns=300).stdout.splitlines()
     table = [[cell for cell in line.split("  ") if cell.strip()] for line in lines]
     return {cells[0]: [cell.strip() for cell in cells[1:]] for cells in table if cells}
+
+
+def test_policies_are_listed_with_what_is_in_use_and_their_conditions(tmp_path: Path) -> None:
+    with AskedCluster(tmp_path) as cluster:
+        cluster.make(*gpushare("s"), gpushare_pod("share", "s", 6, 1))
+        cluster.make(policy_document("one", {"namespaces": ["default"]}, maxDevices=4, sharing={"with": "namespace"}))
+        cluster.make(policy_document("two", EVERYBODY, resources=[], models=["No Such"]))
+        found = rows(cluster, "policies")
+        assert found["policy"] == ["subjects", "resources", "models", "devices", "pods", "sharing", "condition"]
+        assert found["one"] == ["namespace default", "all", "-", "1/4", "1", "namespace", "Enforced"]
+        assert found["two"] == ["all", "none", "No Such", "1", "1", "-", "UnknownModel"]
+        document = json.loads(cluster.ask("get", "policy/two", "-o", "json").stdout)
+        assert document["policy"]["models"] == ["No Such"]
+        assert {each["type"]: each["status"] for each in document["conditions"]}["Effective"] == "False"
+        assert "AcceleratorPolicy three is not there" in cluster.ask("get", "policy", "three").stderr
 
 
 def test_nodes_are_listed_with_sharing_mode_and_links(cluster: AskedCluster) -> None:

@@ -57,3 +57,12 @@ def test_no_word_is_lost_at_any_width(width: int) -> None:
     print_table(console, table)
     assert isinstance(console.file, io.StringIO)
     assert sorted(console.file.getvalue().split()[4:]) == sorted(" ".join(cells).split())
+
+
+def test_the_name_of_what_is_listed_is_never_dropped() -> None:
+    name = "train-905d9f84-a097-4d27-82c6-cd25004b20f0"
+    row = Row({"group": Cell(name, short=True, always=True), "why": Cell("2 members on 2 nodes of the cluster")}, dict)
+    console = Console(file=io.StringIO(), width=40, highlight=False)
+    print_table(console, _table([row], 40, wide=False))
+    assert isinstance(console.file, io.StringIO)
+    assert name in console.file.getvalue()

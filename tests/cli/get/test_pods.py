@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from linkwise.assembly.cluster_reader import ClusterReader
 from linkwise.broker.broker import Broker
-from linkwise.cli.get.pods import MAX_PLANS, PodExplainer, pod_rows
+from linkwise.cli.get.pods import pod_rows
+from linkwise.explain.published.lists import MAX_PLANS, PodExplainer
 from linkwise.model.views import ContainerView, PodView
 from linkwise.testing.cluster import FakeNode, device_pod, in_gang
 
@@ -26,8 +27,8 @@ def whys(cluster: ClusterReader) -> list[str]:
 
 
 def test_a_group_is_planned_once_for_all_its_members() -> None:
-    explainer = PodExplainer(seen(1, 50))
-    first, *others = explainer.reader.broker.pods
+    explainer = PodExplainer(seen(1, 50).broker, 0.0)
+    first, *others = explainer.broker.pods
     reasons = {explanation.lacks for explanation in [explainer.explain(first)] if explanation}
     (planned,) = explainer.groups.values()
     reasons |= {explanation.lacks for explanation in map(explainer.explain, others) if explanation}

@@ -1,18 +1,22 @@
-"""`linkwise config`: checks the settings of the service, and prints the configuration of its scheduler."""
+"""`linkwise config`: checks the settings of the service, and prints the configuration of its schedulers."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from linkwise.cli.options.files import file_name
-from linkwise.cli.options.names import name_option, namespace_option
+from linkwise.cli.options.names import name_option, namespace_name, namespace_option, object_name
 from linkwise.cli.options.output import json_flag
 from linkwise.errors import InputError
+
+if TYPE_CHECKING:
+    from linkwise.config.volcano.scheduler_conf import Mode
 
 EXIT_PROBLEMS: Final = 1
 
@@ -21,6 +25,7 @@ Examples:
   linkwise config check linkwise.yaml
   linkwise config scheduler > scheduler.yaml
   linkwise config scheduler --from-policy scheduler-policy-config.json
+  linkwise config volcano --config-map | kubectl apply -f -
 """
 _CHECK: Final = """\b
 Examples:
@@ -42,11 +47,21 @@ Examples:
 
 Exit codes: 0 printed, 2 the policy file is invalid (reported with file, line and column).
 """
+_VOLCANO: Final = """\b
+Examples:
+  linkwise config volcano > volcano-scheduler.conf
+  linkwise config volcano --config-map | kubectl apply -f -
+  linkwise config volcano --mode extender --url http://10.96.0.42:39999
+  kubectl get -n volcano-system cm volcano-scheduler-configmap -o yaml |
+    linkwise config volcano --from - | kubectl apply -f -
+
+Exit codes: 0 printed, 2 the file is invalid (reported with file, line and column).
+"""
 
 
 @click.group("config", epilog=_EXAMPLES)
 def command() -> None:
-    """Check the settings of the service, and print the configuration of its kube-scheduler."""
+    """Check the settings of the service, and print the configuration of its kube-scheduler or of Volcano."""
 
 
 @command.command("check", epilog=_CHECK, short_help="Print all settings with their sources.")
@@ -117,6 +132,53 @@ def scheduler(  # noqa: PLR0913 - one parameter per flag
         click.echo(convert_policy(old, wanted, url=url or ""), nl=False)
     except InputError as error:
         raise InputError(f"{file_name(policy)}: {error}") from error
+
+
+@command.command("volcano", epilog=_VOLCANO, short_help="Print the configuration of Volcano's scheduler.")
+@click.option(
+    "--mode",
+    type=click.Choice(["gated", "extender"]),
+    default="gated",
+    show_default=True,
+    help="gated: Linkwise assigns node and devices before Volcano sees a pod. extender: Volcano asks about every node.",
+)
+@click.option("--url", metavar="URL", help="URL of Linkwise; default: its Service in the cluster.")
+@click.option("--from", "file", metavar="FILE", help="Convert this configuration or ConfigMap; - is standard input.")
+@click.option("--config-map", is_flag=True, help="Print a ConfigMap with the configuration.")
+@click.option(
+    "--name", default="volcano-scheduler-configmap", show_default=True, callback=object_name, help="Its name."
+)
+@click.option(
+    "--namespace", default="volcano-system", show_default=True, callback=namespace_name, help="Its namespace."
+)
+@click.option("--volcano-version", "version", default="1.14", show_default=True, help="Print only what it supports.")
+def volcano(  # noqa: PLR0913 - one parameter per flag
+    *, mode: Mode, url: str | None, file: str | None, name: str, namespace: str, version: str, config_map: bool
+) -> None:
+    """Print the configuration of Volcano's scheduler, with Linkwise as its extender in the last tier.
+
+    Comments explain each value. With --from, the extender replaces the plugins topology910 and volcano-npu of a file;
+    its actions, tiers, other plugins and comments are kept.
+    """
+    from linkwise.config.volcano.conversion import convert_conf  # noqa: PLC0415 - imports yaml
+    from linkwise.config.volcano.scheduler_conf import (  # noqa: PLC0415 - same
+        VolcanoFile,
+        config_map_yaml,
+        scheduler_conf,
+    )
+
+    if url is not None and not _is_url(url):
+        raise InputError(f"--url: expected a URL with http:// or https:// and a host, got '{url}'")
+    found = re.fullmatch(r"v?(\d{1,3})\.(\d{1,3})(\.\S+)?", version)
+    if found is None:
+        raise InputError(f"--volcano-version: expected a version such as 1.14, got '{version}'")
+    numbers = (int(found[1]), int(found[2]))
+    wanted = VolcanoFile(mode, **({"url": url} if url else {}), version=numbers, name=name, namespace=namespace)
+    if file:
+        click.echo(convert_conf(Path(file), wanted, config_map=config_map), nl=False)
+        return
+    conf = scheduler_conf(wanted)
+    click.echo(config_map_yaml(conf, wanted) if config_map else conf, nl=False)
 
 
 def _is_url(text: str) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from linkwise.cli.options.cluster import EXIT_CODES, cluster_flags, kind_and_name, namespace_flag
+from linkwise.cli.options.cluster import EXIT_CODES, cluster_flags, kind_and_name, namespace_flag, service_flag
 from linkwise.cli.options.output import form_flag
 
 if TYPE_CHECKING:
@@ -21,11 +21,16 @@ Examples:
   linkwise explain group/llm              # pods that are scheduled together
   linkwise explain node/gpu-7
   linkwise explain pod/train -o json | jq .data.remedies
+  linkwise explain pod/train --service http://127.0.0.1:39999
 
 For a pending pod, the output shows why the nodes are not feasible and what would have to change. For a
 scheduled pod, it shows why the node and the devices were chosen, as recorded then, and what would be chosen
 now. Devices reserved by plans of groups are shown once a member is bound; before, and for offers made a moment
 ago, ask the service itself (/debug/explain).
+
+If you have rights in single namespaces only, the service is asked, through the API server, with your token; it
+explains pods that you may get, and groups of namespaces whose pods you may list. If it can't be asked, what it
+has published on the pod is shown: its condition linkwise.dev/Schedulable and its events.
 
 {EXIT_CODES}
 """
@@ -35,9 +40,16 @@ ago, ask the service itself (/debug/explain).
 @click.argument("what", nargs=-1, metavar="KIND/NAME")
 @namespace_flag
 @form_flag("json", "yaml")
+@service_flag
 @cluster_flags
-def command(
-    what: tuple[str, ...], namespace: str | None, form: str | None, kubeconfig: Path | None, context: str | None
+def command(  # noqa: PLR0913 - one per flag
+    what: tuple[str, ...],
+    namespace: str | None,
+    form: str | None,
+    *,
+    service: str | None,
+    kubeconfig: Path | None,
+    context: str | None,
 ) -> None:
     """Explain why a pod is pending or has its devices, the state of a group, or what fits on a node.
 
@@ -46,6 +58,18 @@ def command(
     kind, name = kind_and_name(what, KINDS)
     from linkwise.assembly.cluster_reader import read_cluster  # noqa: PLC0415 - imports the client and all policies
     from linkwise.cli.render.explanation import explain_object, show_lines  # noqa: PLC0415 - imports rich
+    from linkwise.cli.reports.tenant import explain_as_tenant, tenant_of  # noqa: PLC0415 - same
+    from linkwise.kube.errors import ForbiddenError  # noqa: PLC0415 - same
 
-    reader = read_cluster(kubeconfig, context)
+    tenant = tenant_of(service, kubeconfig, context)
+    try:
+        reader = None if service and kind != "node" else read_cluster(kubeconfig, context)
+    except ForbiddenError as error:
+        if kind == "node":
+            raise
+        tenant = tenant.because(error)
+        reader = None
+    if reader is None:
+        explain_as_tenant(tenant, kind, name, namespace, form)
+        return
     show_lines(explain_object(reader, kind, name, namespace or reader.namespace), form)

@@ -1,4 +1,4 @@
-"""`linkwise get`: lists nodes, pods, devices or groups of a cluster."""
+"""`linkwise get`: lists nodes, pods, devices, groups or access policies of a cluster."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from linkwise.cli.options.cluster import EXIT_CODES, cluster_flags, kind_and_name, namespace_flag
+from linkwise.cli.options.cluster import EXIT_CODES, cluster_flags, kind_and_name, namespace_flag, service_flag
 from linkwise.cli.options.output import form_flag
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-KINDS: Final = ("node", "pod", "device", "group")
+KINDS: Final = ("node", "pod", "device", "group", "policy")
 
 _EPILOG: Final = f"""\b
 Examples:
@@ -28,8 +28,13 @@ nodes    sharing mode, idle devices and links of each node
 pods     pods that request devices: what they have, or why they are pending
 devices  health and usage of each device; NAME is the name of a node
 groups   pods that are scheduled together: bound members out of all
+policies AcceleratorPolicies: who may use and share which devices
 
 The reason is computed for the first 100 pods; `linkwise explain pod/NAME` shows all details.
+
+If you have rights in single namespaces only, pods and groups of one namespace are listed by the service, which is
+asked through the API server with your token. If it can't be asked, pods are listed with what it has published on
+them.
 
 {EXIT_CODES}
 """
@@ -40,6 +45,7 @@ The reason is computed for the first 100 pods; `linkwise explain pod/NAME` shows
 @namespace_flag
 @click.option("-A", "--all-namespaces", is_flag=True, help="List pods and groups of all namespaces.")
 @form_flag("json", "yaml", "wide")
+@service_flag
 @cluster_flags
 def command(  # noqa: PLR0913 - one per flag
     what: tuple[str, ...],
@@ -48,17 +54,32 @@ def command(  # noqa: PLR0913 - one per flag
     kubeconfig: Path | None,
     context: str | None,
     *,
+    service: str | None,
     all_namespaces: bool,
 ) -> None:
-    """List nodes, pods, devices or groups of a cluster as the scheduler sees them.
+    """List nodes, pods, devices, groups or access policies of a cluster as the scheduler sees them.
 
-    KIND is nodes, pods, devices or groups. This command is read-only and does not need the service to be running.
+    KIND is nodes, pods, devices, groups or policies. This command is read-only and does not need the service to be running, unless you have
+    rights in single namespaces only.
     """
     kind, name = kind_and_name(what, KINDS, name_required=False)
     if namespace is not None and all_namespaces:
         raise InputError("-n and -A can't be used together")
     from linkwise.assembly.cluster_reader import read_cluster  # noqa: PLC0415 - imports the client and all policies
     from linkwise.cli.get.show import Selection, show  # noqa: PLC0415 - imports rich
+    from linkwise.cli.reports.tenant import list_as_tenant, tenant_of  # noqa: PLC0415 - same
+    from linkwise.kube.errors import ForbiddenError  # noqa: PLC0415 - same
 
-    reader = read_cluster(kubeconfig, context)
+    for_tenants = kind in {"pod", "group"} and not all_namespaces
+    tenant = tenant_of(service, kubeconfig, context)
+    try:
+        reader = None if service and for_tenants else read_cluster(kubeconfig, context)
+    except ForbiddenError as error:
+        if not for_tenants:
+            raise
+        tenant = tenant.because(error)
+        reader = None
+    if reader is None:
+        list_as_tenant(tenant, kind, name, namespace, form)
+        return
     show(reader, Selection(kind, name, None if all_namespaces else namespace or reader.namespace), form)

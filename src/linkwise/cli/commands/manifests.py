@@ -1,13 +1,14 @@
-"""`linkwise manifests`: prints the CRD, and the RBAC manifests of the service and the node agent."""
+"""`linkwise manifests`: prints CRDs, RBAC manifests, the admission webhook, and the policies that protect records."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 import click
 from click.core import ParameterSource
 
-from linkwise.cli.options.names import name_option, namespace_option
+from linkwise.cli.options.names import name_option, namespace_option, object_name
 from linkwise.errors import InputError
 
 _EXAMPLES: Final = """\b
@@ -15,6 +16,8 @@ Examples:
   linkwise manifests crd | kubectl apply --server-side -f -
   linkwise manifests rbac | kubectl apply -f -
   linkwise manifests rbac --agent | kubectl apply -f -
+  linkwise manifests webhook | kubectl apply -f -
+  linkwise manifests protection | kubectl apply -f -
 """
 _CRD: Final = """\b
 Examples:
@@ -27,13 +30,51 @@ Examples:
   linkwise manifests rbac --without groups --without network
   linkwise manifests rbac --user linkwise-test     # outside the cluster
   linkwise manifests rbac --evict                  # allow evictions
+  linkwise manifests rbac --tenants                # answer tenants
   linkwise manifests rbac --agent                  # for the node agent
 
-Optional features: events, wake, budgets, inventories, koordinator, configmaps, groups, network;
-of the agent: node, events. Leaving one out removes its rules only. The namespace of the service
-account must exist. Without --evict the service can't evict pods, which placing.preemption.evict
-and placing.group.evict_half_bound need. Without --koordinator the agent can't write Device
-objects, which agent.koordinator_device needs.
+Optional features: events, wake, conditions, budgets, policies, inventories, koordinator, configmaps,
+groups, network; of the agent: node, events. Leaving one out removes its rules only. The namespace of the
+service account must exist. Without --evict the service can't evict pods, which
+placing.preemption.evict and placing.group.evict_half_bound need. Without --tenants it can't check
+the tokens of users that have rights in single namespaces only, and these users can't reach it through
+the API server. Without --koordinator the agent can't write Device objects, which
+agent.koordinator_device needs.
+"""
+_WEBHOOK: Final = """\b
+Examples:
+  linkwise manifests webhook | kubectl apply -f -
+  linkwise manifests webhook --opt-in         # only labelled namespaces
+  linkwise manifests webhook --cert-manager   # its certificate
+  linkwise manifests webhook --url https://10.0.0.7:9443 --ca ca.crt
+
+Set webhook.enabled for the service, and run it before you apply the configurations: pods that
+request accelerators are refused while the webhook does not answer. Pods that Linkwise does not
+manage, kube-system and the namespace of the service are never sent to it. The label
+linkwise.dev/webhook=ignore on a namespace or a pod opts out; with --opt-in, namespaces need
+linkwise.dev/webhook=enabled.
+"""
+_PROTECTION: Final = """\b
+Examples:
+  linkwise manifests protection | kubectl apply -f -
+  linkwise manifests protection --audit         # warn, refuse nothing
+  linkwise manifests protection --user linkwise-test
+  linkwise manifests protection --identity system:serviceaccount:ai:plugin
+  linkwise manifests protection --identity-group system:nodes
+  linkwise manifests protection \\
+    --binder system:serviceaccount:volcano-system:volcano-scheduler
+
+\b
+Policy              Refuses
+linkwise-records    records of devices on pods, written by anyone else
+linkwise-templates  the same annotations in pod templates of workloads
+linkwise-gates      opening the gate of gang members, but for the service
+linkwise-agents     changes by node agents outside of their own node
+
+The API server enforces them itself, in every namespace, for administrators too. Device plugins and
+schedulers of other systems that write records of their own need --identity or --identity-group;
+neither allows them to write the records of Linkwise. Volcano binds with the annotations of the pod
+and needs --binder. Names are those that `kubectl auth whoami` prints. Kubernetes 1.30 or later is required.
 """
 
 
@@ -42,13 +83,17 @@ def command() -> None:
     """Print the manifests that Linkwise needs in a cluster."""
 
 
-@command.command("crd", epilog=_CRD, short_help="Print the CRD of DeviceInventory.")
+@command.command("crd", epilog=_CRD, short_help="Print the CRDs of DeviceInventory and AcceleratorPolicy.")
 def crd() -> None:
-    """Print the CustomResourceDefinition of DeviceInventory, which lists the devices of a node and their links."""
+    """Print the CustomResourceDefinitions of DeviceInventory and AcceleratorPolicy.
+
+    DeviceInventory lists the devices of a node and their links. AcceleratorPolicy says who may request and share devices.
+    """
     from importlib.resources import files  # noqa: PLC0415 - only this command needs it
 
-    definition = files("linkwise.config") / "crds" / "deviceinventories.linkwise.dev.yaml"
-    click.echo(definition.read_text("utf-8"), nl=False)
+    folder = files("linkwise.config") / "crds"
+    definitions = sorted((file for file in folder.iterdir() if file.name.endswith(".yaml")), key=lambda file: file.name)
+    click.echo("---\n".join(definition.read_text("utf-8") for definition in definitions), nl=False)
 
 
 @command.command("rbac", epilog=_RBAC, short_help="Print the service account and its roles.")
@@ -57,10 +102,13 @@ def crd() -> None:
 @click.option("--user", metavar="NAME", help="Bind the roles to this user and print no service account.")
 @click.option("--without", multiple=True, metavar="FEATURE", help="Leave out a feature; can be repeated.")
 @click.option("--evict", is_flag=True, help="Allow the service to evict members of partially bound gangs.")
+@click.option("--rank-tables", is_flag=True, help="Allow the service to write the rank tables of Ascend jobs.")
+@click.option("--tenants", is_flag=True, help="Let users of single namespaces ask the service, through the API server.")
 @click.option(
     "--agent", is_flag=True, help="Print the manifests of the node agent; its name is linkwise-agent by default."
 )
 @click.option("--koordinator", is_flag=True, help="Allow the agent to write Koordinator's Device objects.")
+@click.option("--device-info", is_flag=True, help="Allow the agent to write the ConfigMaps of Huawei's device plugin.")
 @click.pass_context
 def rbac(  # noqa: PLR0913 - one parameter per option
     context: click.Context,
@@ -70,22 +118,180 @@ def rbac(  # noqa: PLR0913 - one parameter per option
     without: tuple[str, ...],
     *,
     evict: bool,
+    rank_tables: bool,
+    tenants: bool,
     agent: bool,
     koordinator: bool,
+    device_info: bool,
 ) -> None:
     """Print the service account and its roles, with least privilege; a comment names the feature of each rule."""
     from linkwise.config.rbac import agent_rbac_yaml, rbac_yaml  # noqa: PLC0415 - imports yaml
 
     if user == "":
         raise InputError("--user: the name is empty; use the user name that `kubectl auth whoami` prints")
+    if agent and tenants:
+        raise InputError("--tenants: the agent answers no users; leave out --agent for the service")
     if agent and evict:
         raise InputError("--evict: the agent evicts no pods; leave out --agent for the service")
+    if agent and rank_tables:
+        raise InputError("--rank-tables: the service writes rank tables; leave out --agent for it")
     if koordinator and not agent:
         raise InputError("--koordinator: only the agent writes Device objects; add --agent")
+    if device_info and not agent:
+        raise InputError("--device-info: only the agent writes these ConfigMaps; add --agent")
     if not agent:
-        click.echo(rbac_yaml(name=name, namespace=namespace, user=user or "", without=without, evict=evict), nl=False)
+        text = rbac_yaml(
+            name=name,
+            namespace=namespace,
+            user=user or "",
+            without=without,
+            evict=evict,
+            tenants=tenants,
+            rank_tables=rank_tables,
+        )
+        click.echo(text, nl=False)
         return
     if context.get_parameter_source("name") is ParameterSource.DEFAULT:
         name = "linkwise-agent"
-    text = agent_rbac_yaml(name=name, namespace=namespace, user=user or "", without=without, koordinator=koordinator)
+    text = agent_rbac_yaml(
+        name=name,
+        namespace=namespace,
+        user=user or "",
+        without=without,
+        koordinator=koordinator,
+        device_info=device_info,
+    )
+    click.echo(text, nl=False)
+
+
+@command.command("webhook", epilog=_WEBHOOK, short_help="Print the configurations of the admission webhook.")
+@name_option("linkwise", "Name of both configurations, as in webhook.configuration.")
+@namespace_option("Namespace of the service.")
+@click.option("--url", default="", metavar="URL", help="Call the webhook at this address instead of a Service.")
+@click.option(
+    "--ca",
+    type=click.Path(path_type=Path),
+    help="PEM file with the authority to trust; default: the service writes its own.",
+)
+@click.option(
+    "--scheduler",
+    default="linkwise-scheduler",
+    show_default=True,
+    metavar="NAME",
+    help="Name of the scheduler, as in webhook.scheduler.",
+)
+@click.option("--opt-in", is_flag=True, help="Select only namespaces with the label linkwise.dev/webhook=enabled.")
+@click.option("--cert-manager", is_flag=True, help="Use a certificate of cert-manager.")
+@click.option(
+    "--hide-devices", is_flag=True, help="Send all pods, for webhook.hide_devices; they never wait for Linkwise."
+)
+@click.option(
+    "--user", default="", metavar="NAME", help="Bind the roles to this user instead of the service account linkwise."
+)
+def webhook(  # noqa: PLR0913 - one parameter per option
+    *,
+    name: str,
+    namespace: str,
+    url: str,
+    ca: Path | None,
+    scheduler: str,
+    opt_in: bool,
+    cert_manager: bool,
+    hide_devices: bool,
+    user: str,
+) -> None:
+    """Print the configurations of the admission webhook, its Service and its roles."""
+    from linkwise.config.webhook_manifests import WebhookFile, webhook_yaml  # noqa: PLC0415 - imports yaml
+
+    if url and not url.startswith("https://"):
+        raise InputError(f"--url: {url!r} is not an https address; the API server calls webhooks by TLS only")
+    if ca and cert_manager:
+        raise InputError("--ca: cert-manager writes its authority itself; leave out one of --ca and --cert-manager")
+    wanted = WebhookFile(
+        name=name,
+        namespace=namespace,
+        scheduler=scheduler,
+        url=url,
+        authority=_authority(ca) if ca else "",
+        opt_in=opt_in,
+        cert_manager=cert_manager,
+        hide_devices=hide_devices,
+        user=user,
+    )
+    click.echo(webhook_yaml(wanted), nl=False)
+
+
+def _authority(file: Path) -> str:
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"--ca: {file}: {getattr(error, 'strerror', None) or error}") from error
+    if "BEGIN CERTIFICATE" not in text:
+        raise InputError(f"--ca: {file}: no certificate in PEM format")
+    return text
+
+
+@command.command("protection", epilog=_PROTECTION, short_help="Print policies that protect records from forgery.")
+@name_option("linkwise", "Service account of the service.")
+@click.option(
+    "--agent-name",
+    default="linkwise-agent",
+    show_default=True,
+    help="Service account of the node agent.",
+    callback=object_name,
+)
+@namespace_option("Namespace of both service accounts.")
+@click.option("--user", metavar="NAME", help="User of a service that runs without a service account.")
+@click.option(
+    "--identity", multiple=True, metavar="NAME", help="User who may write records of other systems; can be repeated."
+)
+@click.option(
+    "--identity-group",
+    multiple=True,
+    metavar="NAME",
+    help="Group whose members may write records of other systems; can be repeated.",
+)
+@click.option(
+    "--controller",
+    multiple=True,
+    metavar="NAME",
+    default=("system:serviceaccount:volcano-system:volcano-controllers",),
+    show_default=True,
+    help="User who creates pods from templates, which keep linkwise.dev/user; can be repeated.",
+)
+@click.option(
+    "--binder",
+    multiple=True,
+    metavar="NAME",
+    help="Scheduler whose Bindings repeat the annotations of the pod, as Volcano's do; can be repeated.",
+)
+@click.option("--audit", is_flag=True, help="Warn and write audit annotations instead of refusing.")
+def protection(  # noqa: PLR0913 - one parameter per option
+    *,
+    name: str,
+    agent_name: str,
+    namespace: str,
+    user: str | None,
+    identity: tuple[str, ...],
+    identity_group: tuple[str, ...],
+    controller: tuple[str, ...],
+    binder: tuple[str, ...],
+    audit: bool,
+) -> None:
+    """Print ValidatingAdmissionPolicies by which only Linkwise and device plugins write records of allocated devices."""
+    from linkwise.assembly.plugins import load_plugins  # noqa: PLC0415 - the other commands know no dialect
+    from linkwise.config.protection import protection_yaml  # noqa: PLC0415 - imports yaml
+
+    load_plugins()  # dialects of extensions have records too
+    text = protection_yaml(
+        name=name,
+        agent=agent_name,
+        namespace=namespace,
+        user=user,
+        identities=identity,
+        groups=identity_group,
+        controllers=controller,
+        binders=binder,
+        audit=audit,
+    )
     click.echo(text, nl=False)

@@ -23,9 +23,10 @@ Examples:
   linkwise plan -f job.yaml --on cluster.json --json | jq '.[].members[].node'
 
 The job is any manifest that creates pods: Pod, Job (its parallelism, with completion indexes), Volcano
-Job, StatefulSet, Deployment, lists and multi-document files. Pods that name their group are planned by
-group, in the order of the file, each group on top of the previous ones; all other pods are planned as one
-group. PodGroups are taken into account, scheduling gates are ignored.
+Job, JobSet, LeaderWorkerSet, PyTorchJob and the other jobs of Kubeflow, MPIJob, TrainJob, RayJob,
+StatefulSet, Deployment, lists and multi-document files. Pods that name their group, and those of a JobSet
+or a similar kind, are planned by group, in the order of the file, each group on top of the previous ones;
+all other pods are planned as one group. PodGroups are taken into account, scheduling gates are ignored.
 
 \b
 The cluster is a snapshot of the service, or a list as printed by kubectl:

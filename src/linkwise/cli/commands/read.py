@@ -19,8 +19,9 @@ Examples:
   kubectl get pod trainer-0 -o yaml | linkwise read -f -
   linkwise read -f deployment.yaml --json
 
-Supported kinds: Pod, Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob, Volcano Job, Node,
-and the objects that describe devices (Device, DeviceInventory).
+Supported kinds: Pod, Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob, Volcano Job, JobSet,
+LeaderWorkerSet, PyTorchJob and the other jobs of Kubeflow, MPIJob, TrainJob, RayCluster, RayJob, RayService,
+Node, and the objects that describe devices (Device, DeviceInventory).
 
 Exit codes: 0 no problems, 1 problems (each with line and column), 2 a file can't be read.
 """

@@ -41,8 +41,10 @@ after their profile: dgx1-v100-0, dgx1-v100-percent-1. The --kubeconfig file is 
 is ready.
 
 kubectl works with the built-in API server. Scheduler, kubelets and controllers run next to it; no
-containers are started. Everything listens on 127.0.0.1 only, and all files are removed at the end.
-Ctrl-C stops the cluster; a second one exits immediately.
+containers are started. Volcano Jobs run too: the cluster plays the controllers and the scheduler of
+Volcano, without its queue capacities, preemption and job plugins other than env. Everything listens on
+127.0.0.1 only, and all files are removed at the end. Ctrl-C stops the cluster; a second one exits
+immediately.
 
 Exit codes: 0 stopped by Ctrl-C or SIGTERM; 1 a component failed; 2 invalid arguments or file, port in
 use, or file not writable; 130 stopped by a second Ctrl-C.

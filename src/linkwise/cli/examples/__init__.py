@@ -15,6 +15,7 @@ NAMES: Final = (
     "group",
     "whole-device",
     "ascend-pair",
+    "volcano-job",
     "gpu-mem",
     "three-chips",
     "amd-four",

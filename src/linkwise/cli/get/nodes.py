@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.assembly.cluster_reader import named
 from linkwise.cli.render.explanation import plain
 from linkwise.cli.render.matrix import links_text, rings_of
 from linkwise.cli.render.tables import Cell, Row
 from linkwise.engine.drift import drift_text
 from linkwise.explain.inspect import inspect_nodes
+from linkwise.explain.published.lists import named
 from linkwise.explain.text.node import by_index_text
 from linkwise.explain.text.phrases import share_text
 

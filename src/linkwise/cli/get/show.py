@@ -12,6 +12,7 @@ from rich.text import Text
 from linkwise.cli.get.groups import group_rows
 from linkwise.cli.get.nodes import device_rows, node_rows
 from linkwise.cli.get.pods import pod_rows
+from linkwise.cli.get.policies import policy_rows
 from linkwise.cli.render.explanation import print_data
 from linkwise.cli.render.tables import headed_table, least_width, print_table
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.cli.render.tables import Row
 
-__all__ = ["Selection", "show"]
+__all__ = ["Selection", "show", "show_rows"]
 
 OPTIONAL: Final = ("policy", "group", "age")
 """columns that are dropped on a narrow terminal, the first of these first"""
@@ -42,7 +43,11 @@ class Selection:
 
 def show(reader: ClusterReader, selection: Selection, form: str | None) -> None:
     """Print the selected objects in the given format."""
-    rows = _rows(reader, selection)
+    show_rows(_rows(reader, selection), selection, form)
+
+
+def show_rows(rows: Sequence[Row], selection: Selection, form: str | None) -> None:
+    """Print rows in the given format."""
     if form in {"json", "yaml"}:
         one = selection.name and selection.kind != "device"
         documents: Any = [row.document() for row in rows]
@@ -64,6 +69,8 @@ def _rows(reader: ClusterReader, selection: Selection) -> list[Row]:
         case "pod":
             uid = reader.pod(selection.namespace or reader.namespace, selection.name) if selection.name else ""
             return pod_rows(reader, selection.namespace, uid)
+        case "policy":
+            return policy_rows(reader, reader.policy(selection.name) if selection.name else "")
         case _:
             key = reader.group(selection.namespace or reader.namespace, selection.name) if selection.name else ""
             return group_rows(reader, selection.namespace, key)
@@ -75,6 +82,8 @@ def _empty_message(selection: Selection) -> str:
             return "no nodes with devices found"
         case "pod":
             what = "no pods that request devices found"
+        case "policy":
+            return "no AcceleratorPolicies found"
         case _:
             what = "no groups found"
     return f"{what}{f' in namespace {selection.namespace}; use -A for all namespaces' if selection.namespace else ''}"
@@ -88,7 +97,7 @@ def _table(rows: Sequence[Row], width: int, *, wide: bool) -> Table:
         for name, cell in first.items()
         if (wide or not cell.wide) and (cell.always or any(row.cells[name].text for row in rows))
     ]
-    optional = [] if wide else [name for name in OPTIONAL if name in names]
+    optional = [] if wide else [name for name in OPTIONAL if name in names and not first[name].always]
     while least_width(table := _with_columns(rows, names)) > width and optional:
         names.remove(optional.pop(0))
     return table

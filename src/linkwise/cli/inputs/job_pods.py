@@ -11,16 +11,18 @@ import click
 
 from linkwise.broker.cluster.pod_request import read_request
 from linkwise.broker.watch_events import ClusterObject
-from linkwise.cli.inputs.manifests import NODE_KINDS, WITHOUT_PODS, load_manifests, pod_templates
+from linkwise.cli.inputs.manifests import NODE_KINDS, WITHOUT_PODS, load_manifests
+from linkwise.cli.inputs.pod_templates import pod_templates
 from linkwise.cli.options.files import file_name
-from linkwise.dialects.groups.membership import NAME, REPLICA, group_of
+from linkwise.dialects.groups.membership import NAME, REPLICA, group_by_owner, group_of
 from linkwise.errors import InputError
 from linkwise.wire.kubernetes.objects import pod_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from linkwise.cli.inputs.manifests import Manifest, PodTemplate
+    from linkwise.cli.inputs.manifests import Manifest
+    from linkwise.cli.inputs.templates import PodTemplate
     from linkwise.model.views import PodView
 
 __all__ = ["JobFile", "read_job"]
@@ -86,7 +88,11 @@ def _object(manifest: Manifest) -> ClusterObject:
 
 
 def _pods(file: str, manifest: Manifest) -> Iterator[PodView]:
-    templates = list(pod_templates(manifest))
+    try:
+        templates = list(pod_templates(manifest))
+    except InputError as error:
+        wrong = manifest.place(str(error).partition(": ")[0])
+        raise InputError(f"{file}:{wrong.line}:{wrong.column}: {error}") from error
     if manifest.kind == ONE_PER_NODE:
         _note(
             f"{file}:{manifest.place().line}: {manifest.kind} {manifest.name} is skipped: a DaemonSet runs on every node"
@@ -98,6 +104,10 @@ def _pods(file: str, manifest: Manifest) -> Iterator[PodView]:
     for template in templates:
         view = _view(file, manifest, template)
         count, more = _count(manifest, template)
+        if count > MAX_PODS:
+            raise InputError(f"{file}: {manifest.kind} {template.name} creates {count} pods; the maximum is {MAX_PODS}")
+        if template.note:
+            _note(f"{file}:{manifest.place('', template.root).line}: {manifest.kind} {manifest.name}: {template.note}")
         if more:
             _note(f"{file}:{manifest.place('completions').line}: {more}")
         single = manifest.kind == "Pod"
@@ -140,6 +150,17 @@ def _input_error(file: str, manifest: Manifest, template: PodTemplate, key: str,
 
 
 def _copy(view: PodView, manifest: Manifest, template: PodTemplate, place: int) -> PodView:
+    if template.stamp:
+        stamp = template.stamp(place)
+        labels, annotations = {**view.labels, **stamp.labels}, {**view.annotations, **stamp.annotations}
+        return replace(
+            view,
+            name=stamp.name,
+            uid=f"{view.namespace}/{stamp.name}",
+            labels=labels,
+            annotations=annotations,
+            owner=stamp.owner,
+        )
     name = f"{template.name}-{place}"
     labels, annotations = dict(view.labels), dict(view.annotations)
     if manifest.kind in INDEX_LABELS and not _volcano(manifest):
@@ -170,18 +191,29 @@ def _volcano(manifest: Manifest) -> bool:
 
 
 def _grouped(pods: list[PodView], stem: str) -> Iterator[PodView]:
-    """Add group labels to pods without a group, one group per namespace."""
+    """Add group labels to pods without a group: one group per workload, and one per namespace for all other pods."""
+    keys = [_undeclared(pod) for pod in pods]
     alone: dict[str, list[PodView]] = {}
-    for pod in pods:
-        if group_of(pod)[0] is None:
-            alone.setdefault(pod.namespace, []).append(pod)
-    names = {namespace: _common(members) or stem for namespace, members in alone.items()}
-    for pod in pods:
-        if group_of(pod)[0] is not None:
-            yield pod
-            continue
-        members = alone[pod.namespace]
-        yield replace(pod, labels={**pod.labels, NAME: names[pod.namespace], REPLICA: str(len(members))})
+    for pod, key in zip(pods, keys, strict=True):
+        if key:
+            alone.setdefault(key, []).append(pod)
+    names: dict[str, str] = {}
+    for key, members in alone.items():
+        name = _common(members) or stem
+        taken = {names[other] for other in names if alone[other][0].namespace == members[0].namespace}
+        names[key] = next(word for word in (name, *(f"{name}.{n}" for n in range(len(alone)))) if word not in taken)
+    for pod, key in zip(pods, keys, strict=True):
+        labels = {NAME: names[key], REPLICA: str(len(alone[key]))} if key else {}
+        # Its owner is left out: leader and workers of one workload may have different ones.
+        yield replace(pod, labels={**pod.labels, **labels}, owner=None) if key else pod
+
+
+def _undeclared(pod: PodView) -> str:
+    """Return the key by which a pod that declares no group is planned with others; empty if it declares one."""
+    if group_of(pod)[0] is not None:
+        return ""
+    by_owner, _ = group_by_owner(pod, "group") if pod.owner else (None, ())
+    return by_owner.key if by_owner else pod.namespace
 
 
 def _common(pods: list[PodView]) -> str:

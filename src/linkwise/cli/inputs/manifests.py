@@ -1,4 +1,4 @@
-"""Loads manifests: every object with its pod templates and the position of each key.
+"""Loads manifests: every object with the position of each key.
 
 Rejects YAML alias bombs, which are small on disk and exhaust memory when expanded.
 """
@@ -25,10 +25,9 @@ __all__ = [
     "WITHOUT_PODS",
     "Manifest",
     "Place",
-    "PodTemplate",
+    "follow",
     "is_alias_bomb",
     "load_manifests",
-    "pod_templates",
 ]
 
 NODE_KINDS: Final = ("Device", "DeviceInventory")
@@ -39,17 +38,6 @@ WITHOUT_PODS: Final = frozenset(
     )
 )
 """common kinds that create no pods and need no note"""
-
-# Path of the pod template by kind; `replicas` or `parallelism` is beside `template`.
-TEMPLATES: Final = {
-    "Deployment": ("spec", "template"),
-    "ReplicaSet": ("spec", "template"),
-    "StatefulSet": ("spec", "template"),
-    "DaemonSet": ("spec", "template"),
-    "ReplicationController": ("spec", "template"),
-    "Job": ("spec", "template"),
-    "CronJob": ("spec", "jobTemplate", "spec", "template"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +69,7 @@ class Manifest:
     def place(self, key: str = "", within: yaml.Node | None = None) -> Place:
         """Return the position of a key or path in the object or a part of it; the beginning if it is not there."""
         root = within or self.root
-        node = next(_keys(root, key), None) or _follow(self.root, key) or root
+        node = next(_keys(root, key), None) or follow(self.root, key) or root
         return Place(node.start_mark.line + 1, node.start_mark.column + 1)
 
 
@@ -101,48 +89,6 @@ def load_manifests(file: str) -> list[Manifest]:
     if not manifests:
         raise InputError(f"{name}: contains no Kubernetes object")
     return manifests
-
-
-@dataclass(frozen=True, slots=True)
-class PodTemplate:
-    """A pod template of an object."""
-
-    name: str
-    count: int
-    document: dict[str, Any]
-    """the pod as Kubernetes would create it"""
-    root: yaml.Node
-    """the part of the manifest that defines it"""
-
-
-def pod_templates(manifest: Manifest) -> Iterator[PodTemplate]:
-    """Yield the pod templates of an object."""
-    document = manifest.document
-    if manifest.kind == "Pod":
-        yield PodTemplate(manifest.name, 1, document, manifest.root)
-    elif manifest.kind == "Job" and "volcano" in str(document.get("apiVersion", "")):
-        yield from _volcano_tasks(manifest)
-    elif manifest.kind in TEMPLATES:
-        template = _at(document, *TEMPLATES[manifest.kind])
-        spec = _at(document, *TEMPLATES[manifest.kind][:-1])
-        replicas = spec.get("replicas", spec.get("parallelism")) if isinstance(spec, dict) else None
-        pod = _templated(document, template, manifest.name)
-        yield PodTemplate(manifest.name, _count(replicas), pod, manifest.root)
-
-
-def _volcano_tasks(manifest: Manifest) -> Iterator[PodTemplate]:
-    """Yield the tasks of a Volcano Job, with the group annotations that its controller sets on every pod."""
-    document = manifest.document
-    minimum = _at(document, "spec", "minAvailable")
-    group = {"scheduling.k8s.io/group-name": manifest.name}
-    group |= {"scheduling.volcano.sh/group-min-member": str(minimum)} if isinstance(minimum, int) else {}
-    for number, task in enumerate(_list(_at(document, "spec", "tasks"))):
-        name = f"{manifest.name}-{task.get('name', '')}".rstrip("-")
-        pod = _templated(document, task.get("template"), name)
-        own = pod["metadata"].get("annotations")
-        pod["metadata"]["annotations"] = {**group, **(own if isinstance(own, dict) else {})}
-        root = _follow(manifest.root, f"spec.tasks[{number}]") or manifest.root
-        yield PodTemplate(name, _count(task.get("replicas")), pod, root)
 
 
 def _objects(content: bytes, name: str) -> Iterator[Manifest]:
@@ -184,7 +130,7 @@ def _keys(node: yaml.Node, key: str) -> Iterator[yaml.Node]:
             yield from _keys(value, key)
 
 
-def _follow(node: yaml.Node, path: str) -> yaml.Node | None:
+def follow(node: yaml.Node, path: str) -> yaml.Node | None:
     """Return the deepest node on a path such as `spec.devices[0].minor`; None if no part of it exists."""
     reached = None
     for step in re.findall(r"[^.\[\]\s]+", path):
@@ -196,34 +142,6 @@ def _follow(node: yaml.Node, path: str) -> yaml.Node | None:
         if inner is not None:
             node = reached = inner
     return reached
-
-
-def _templated(owner: dict[str, Any], template: object, name: str) -> dict[str, Any]:
-    """Return the pod of a template with the name and namespace of its owner."""
-    pod = dict(template) if isinstance(template, dict) else {}
-    meta = pod.get("metadata")
-    own = _at(owner, "metadata")
-    namespace = own.get("namespace") if isinstance(own, dict) else None
-    pod["metadata"] = {
-        **({"namespace": namespace} if namespace else {}),
-        **(meta if isinstance(meta, dict) else {}),
-        "name": name,
-    }
-    return pod
-
-
-def _at(document: object, *path: str) -> Any:  # noqa: ANN401 - raw YAML
-    for key in path:
-        document = document.get(key) if isinstance(document, dict) else None
-    return document
-
-
-def _list(value: object) -> list[dict[str, Any]]:
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
-
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and value >= 0 else 1
 
 
 _MAX_VALUES: Final = 1_000_000  # after expanding aliases

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Function = TypeVar("Function", bound=Callable[..., Any])
 
-__all__ = ["EXIT_CODES", "cluster_flags", "kind_and_name", "namespace_flag"]
+__all__ = ["EXIT_CODES", "cluster_flags", "kind_and_name", "namespace_flag", "service_flag"]
 
 EXIT_CODES: Final = """Exit codes: 0 success; 1 the cluster can't be reached, permission denied, or not found; 2 invalid
 arguments."""
@@ -25,6 +25,10 @@ _ALIASES: Final = {
     "dev": "device",
     "pg": "group",
     "podgroup": "group",
+    "policie": "policy",
+    "acceleratorpolicy": "policy",
+    "acceleratorpolicie": "policy",
+    "accpol": "policy",
 }
 """short names, as in kubectl"""
 
@@ -41,6 +45,16 @@ def cluster_flags(function: Function) -> Function:
     ):
         function = flag(function)
     return function
+
+
+def service_flag(function: Function) -> Function:
+    """Add --service."""
+    return click.option(
+        "--service",
+        metavar="ADDRESS",
+        help="Ask the service there: a URL, such as that of a port-forward, or NAMESPACE/NAME:PORT of its Service. "
+        "[default: linkwise-system/linkwise:39999, if your rights do not cover the cluster]",
+    )(function)
 
 
 def namespace_flag(function: Function) -> Function:

@@ -147,5 +147,5 @@ def free_memory_node(room: dict[int, int], share: int) -> Node:
     memory = max([share, *room.values()])
     devices = tuple(Device(str(index), index, memory=memory) for index in sorted(room))
     own = frozenset({Ask("", ()).namespace})
-    used = {str(index): Use(share=memory - left, namespaces=own) for index, left in room.items()}
+    used = {str(index): Use(share=memory - left, domains=own) for index, left in room.items()}
     return Node("", devices, used, mode="share")

@@ -13,7 +13,7 @@ from rich.console import Console
 from linkwise.cli.render.matrix import Marks, bandwidth_table, link_table
 from linkwise.cli.render.tables import LabelledLines, print_json, print_refusal
 from linkwise.engine.reasons.catalog import devices_text, refusal
-from linkwise.explain.choice_links import (
+from linkwise.explain.choice.links import (
     best_share_text,
     bottleneck_lost,
     left_text,

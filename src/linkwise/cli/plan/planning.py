@@ -14,7 +14,7 @@ from linkwise.cli.options.files import file_name
 from linkwise.dialects.groups.membership import group_of
 from linkwise.dialects.groups.pod_group_objects import gang_name
 from linkwise.errors import InputError
-from linkwise.explain.group import explain_group
+from linkwise.explain.group.group import explain_group
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.vendors.machines import profile
 

@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from linkwise.errors import NotFoundError
-from linkwise.explain.group import explain_group
+from linkwise.explain.group.group import explain_group
 from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
@@ -26,7 +26,16 @@ if TYPE_CHECKING:
 
     AnyExplanation = Explanation | GroupExplanation | NodeExplanation
 
-__all__ = ["explain_object", "plain", "pod_explanation", "print_data", "show_lines"]
+__all__ = [
+    "document_of",
+    "explain_object",
+    "plain",
+    "pod_explanation",
+    "print_data",
+    "show_document",
+    "show_lines",
+    "without_offers",
+]
 
 NOT_BOUND: Final = "not bound by a scheduler: if this persists, check its schedulerName, its events and the scheduler"
 
@@ -49,22 +58,39 @@ def explain_object(reader: ClusterReader, kind: str, name: str, namespace: str) 
 def pod_explanation(reader: ClusterReader, uid: str, *, plan: bool = True) -> Explanation | None:
     """Explain a pod without its offers, which only the service knows."""
     explanation = explain_pod(reader.broker, uid, reader.now, plan=plan)
-    if explanation is None or explanation.offered is None:
+    return without_offers(explanation) if explanation else None
+
+
+def without_offers(explanation: Explanation) -> Explanation:
+    """Return an explanation without the questions of schedulers, which are not known here."""
+    if explanation.offered is None:
         return explanation
     notes = (*explanation.notes, NOT_BOUND) if explanation.state == "schedulable" else explanation.notes
-    return replace(explanation, offered=None, notes=notes)
+    code = "Planned" if explanation.code == "OtherScheduler" else explanation.code
+    return replace(explanation, offered=None, notes=notes, code=code)
 
 
 def show_lines(explanation: AnyExplanation, form: str | None) -> None:
     """Print one sentence per line, the most important first."""
-    heading, *lines = explanation_lines(explanation)
+    show_document(document_of(explanation), form)
+
+
+def show_document(document: dict[str, Any], form: str | None) -> None:
+    """Print an explanation that is a document already, as the service answers it."""
     if form:
-        print_data({"lines": [heading, *lines], "data": plain(explanation)}, form)
+        print_data(document, form)
         return
+    heading, *lines = document["lines"]
     console = Console(highlight=False, markup=False)
     console.print(Text(heading, "bold"))
     for line in lines:
         console.print(Padding.indent(Text(line), 2))
+
+
+def document_of(explanation: AnyExplanation) -> dict[str, Any]:
+    """Return an explanation as the service answers it: its code if it has one, its sentences and all data."""
+    data = plain(explanation)
+    return {"code": data.get("code", ""), "lines": explanation_lines(explanation), "data": data}
 
 
 def plain(explanation: Any) -> Any:  # noqa: ANN401 - any dataclass

@@ -130,7 +130,7 @@ class Cell:
     wide: bool = False
     """shown only with -o wide"""
     always: bool = False
-    """shown even if the column is empty"""
+    """shown even if the column is empty or the terminal narrow"""
     short: bool = False
     """never wrapped"""
 

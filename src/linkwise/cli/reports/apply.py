@@ -84,6 +84,8 @@ def _with_namespace(one: SourceObject, namespace: str) -> dict[str, Any]:
 
 
 def _print(applied: Applied, one: SourceObject, *, dry: bool) -> bool:
+    for warning in applied.warnings:
+        click.echo(f"Warning: {warning}", err=True)
     if applied.outcome is None:
         click.echo(f"linkwise: {one.place}: {applied.name}: {applied.error}", err=True)
         return False

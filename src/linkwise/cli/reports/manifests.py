@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from linkwise.broker.cluster.pod_request import policy_of
-from linkwise.cli.inputs.manifests import NODE_KINDS, WITHOUT_PODS, load_manifests, pod_templates
+from linkwise.cli.inputs.manifests import NODE_KINDS, WITHOUT_PODS, load_manifests
+from linkwise.cli.inputs.pod_templates import job_stamp, pod_templates
 from linkwise.cli.options.files import file_name
 from linkwise.dialects.dialect import where_pod
+from linkwise.dialects.groups.membership import group_by_owner, may_have_group
+from linkwise.dialects.groups.owners import counts_every_pod
 from linkwise.dialects.misspelt_keys import misspelt_keys
 from linkwise.dialects.nvidia.dialect import opaque
 from linkwise.dialects.registry import DIALECTS, held_by, understand
@@ -28,7 +31,8 @@ if TYPE_CHECKING:
 
     import yaml
 
-    from linkwise.cli.inputs.manifests import Manifest, PodTemplate
+    from linkwise.cli.inputs.manifests import Manifest
+    from linkwise.cli.inputs.templates import PodTemplate
     from linkwise.dialects.registry import Understood
     from linkwise.model.ask import Ask
     from linkwise.model.inventory import NodeFacts
@@ -47,7 +51,12 @@ def read_file(file: str) -> list[dict[str, Any]]:
 def _entries(file: str, manifest: Manifest) -> Iterable[dict[str, Any]]:
     if manifest.kind == "Node" or manifest.kind in NODE_KINDS:
         return [_node_entry(manifest)]
-    found = [_pod_entry(manifest, template) for template in pod_templates(manifest)]
+    try:
+        found = [_pod_entry(manifest, template) for template in pod_templates(manifest)]
+    except InputError as error:
+        where, _, message = str(error).partition(": ")
+        entry = {"kind": manifest.kind, "name": manifest.name, "line": manifest.place().line, "pods": 1}
+        return [_invalid(entry, manifest, Problem(f"{manifest.kind} {manifest.name}", where, message), None)]
     if not found and manifest.kind not in WITHOUT_PODS:
         what = f"{manifest.kind or 'an object without kind'} {manifest.name}".rstrip()
         click.echo(f"note: {file_name(file)}:{manifest.place().line}: {what} is skipped: unsupported kind", err=True)
@@ -66,16 +75,7 @@ def _pod_entry(manifest: Manifest, template: PodTemplate) -> dict[str, Any]:
     except InputError as error:
         where, _, message = str(error).partition(": ")
         invalid = Problem(f"{manifest.kind} {template.name}", where if message else "", message or where)
-        empty: dict[str, Any] = {
-            "namespace": "",
-            "dialect": "",
-            "policy": "",
-            "asks": {},
-            "left_to": "",
-            "holds": {},
-            "group": None,
-        }
-        return {**entry, **empty, "problems": _placed(manifest, [invalid], template.root)}
+        return _invalid(entry, manifest, invalid, template.root)
     request, record = understand(pod), held_by(pod)
     problems, policy = [*request.problems, *record.problems, *misspelt_keys(pod)], ""
     if request.ask is not None:
@@ -90,8 +90,35 @@ def _pod_entry(manifest: Manifest, template: PodTemplate) -> dict[str, Any]:
         "left_to": _left_to(pod) if request.ask is None else "",
         "holds": {part.container: list(part.devices) for part in record.grant.offer.parts} if record.grant else {},
         "group": asdict(request.group) if request.group else None,
+        "owner_group": _owner_group(manifest, template, pod, requests=request.ask is not None),
+        "note": template.note,
         "problems": _placed(manifest, problems, template.root),
     }
+
+
+def _invalid(entry: dict[str, Any], manifest: Manifest, problem: Problem, root: yaml.Node | None) -> dict[str, Any]:
+    empty: dict[str, Any] = {
+        "namespace": "",
+        "dialect": "",
+        "policy": "",
+        "asks": {},
+        "left_to": "",
+        "holds": {},
+        "group": None,
+        "owner_group": None,
+        "note": "",
+    }
+    return {**entry, **empty, "problems": _placed(manifest, [problem], root)}
+
+
+def _owner_group(manifest: Manifest, template: PodTemplate, pod: PodView, *, requests: bool) -> dict[str, Any] | None:
+    """Return the group that the pods form where groups by owner are set; None if they declare one or have no such owner."""
+    stamp = template.stamp(0) if template.stamp else job_stamp(manifest)
+    if stamp is None or may_have_group(pod) or not (requests or counts_every_pod(pod)):
+        return None
+    labels, annotations = {**pod.labels, **stamp.labels}, {**pod.annotations, **stamp.annotations}
+    group, _ = group_by_owner(replace(pod, labels=labels, annotations=annotations, owner=stamp.owner), "group")
+    return asdict(group) if group else None
 
 
 def _policy(pod: PodView, request: Understood) -> tuple[str, list[Problem]]:
@@ -194,14 +221,22 @@ def _lines(entry: dict[str, Any], file: str) -> Iterable[str]:
         yield "requests invalid" if entry["dialect"] or entry["problems"] else "requests no devices"
     for name, devices in entry.get("holds", {}).items():
         yield f"holds    {name}: {', '.join(devices)}"
-    if entry.get("group"):
-        group = entry["group"]
-        size = f", {count_text(group['total'], 'member')}" if group["total"] else ""
-        gang = f", {group['minimum']} start together" if group["minimum"] else ""
-        yield f"group    {group['key']} ({group['source']}{size}{gang})"
+    yield from _group_lines(entry)
+    if entry.get("note"):
+        yield f"note     {entry['note']}"
     for problem in entry["problems"]:
         key = f"{problem['key']}: " if problem["key"] else ""
         yield f"problem  {file}{problem['line']}:{problem['column']} {key}{problem['sentence']}"
+
+
+def _group_lines(entry: dict[str, Any]) -> Iterable[str]:
+    if group := entry.get("group"):
+        size = f", {count_text(group['total'], 'member')}" if group["total"] else ""
+        gang = f", {group['minimum']} start together" if group["minimum"] else ""
+        yield f"group    {group['key']} ({group['source']}{size}{gang})"
+    if group := entry.get("owner_group"):
+        size = f", {count_text(group['total'], 'member')}" if group["total"] else ""
+        yield f"owner    {group['key']} (a group by placing.group.owners{size})"
 
 
 def _devices(count: int) -> str:

@@ -39,6 +39,8 @@ def tour_nodes() -> Iterator[list[Raw]]:
     yield _machine(profile("v100-pcie"), "pcie-2", "research")
     yield _machine(profile("atlas-800"), "atlas-1", "ascend")
     yield _machine(profile("atlas-800"), "atlas-2", "ascend", unhealthy=(FAULTY[1],))
+    for name in ("atlas-3", "atlas-4"):
+        yield _machine(profile("atlas-800"), name, "ascend-large")
     for name in ("share-1", "share-2", "share-3"):
         yield [_shared(name, 2, "team-a")]
     yield [_shared("share-4", 4, "team-b")]

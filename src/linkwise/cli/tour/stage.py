@@ -9,31 +9,35 @@ import asyncio
 import contextlib
 import time
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import yaml
 
-from linkwise.assembly.cluster_reader import named
 from linkwise.assembly.local_cluster import LocalCluster
 from linkwise.cli.tour.nodes import FAULTY, tour_nodes
 from linkwise.config.settings import HttpSettings, ServeSettings
 from linkwise.dialects.registry import held_by
+from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.cluster import ClusterSettings
 from linkwise.embedded.nodes.kubelet import SimulationSettings
 from linkwise.embedded.scheduler.queue import QueueSettings
 from linkwise.embedded.scheduler.scheduler import SchedulerSettings
+from linkwise.embedded.users import ADMIN
 from linkwise.errors import LinkwiseError
-from linkwise.explain.group import explain_group
+from linkwise.explain.group.group import explain_group
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.explain.pod import explain_pod
+from linkwise.explain.published.lists import named
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.settings import PlacingSettings
 from linkwise.wire.kubernetes.objects import pod_view
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
+    from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Raw
     from linkwise.explain.inspect import NodeInspection
     from linkwise.explain.reports.group import GroupExplanation, GroupStage
@@ -49,6 +53,7 @@ TIMEOUT: Final = 20.0  # seconds
 POLL_INTERVAL: Final = 0.005  # seconds
 NAMESPACE: Final = "default"
 INVENTORIES: Final = "deviceinventories.linkwise.dev"
+VOLCANO_JOBS: Final = "jobs.batch.volcano.sh"
 
 
 class StageError(LinkwiseError):
@@ -76,14 +81,32 @@ class Stage:
 
     # actions
 
-    def apply(self, file: str, *names: str) -> None:
-        """Create the objects of a manifest, or only those with these names."""
+    async def apply(self, file: str, *names: str) -> None:
+        """Create the objects of a manifest as the administrator, or only those with these names."""
+        for kind, document in self._objects(file, *names):
+            begin = partial(self.store.begin_create, kind, document, NAMESPACE)
+            await self.local.cluster.api.admission.complete(begin, ADMIN)
+
+    async def refused(self, file: str, name: str) -> str:
+        """Create an object of a manifest that the API server refuses; return its message."""
+        try:
+            await self.apply(file, name)
+        except ApiError as error:
+            return error.message
+        raise StageError(f"{file}: {name} was not refused")
+
+    def restore(self, file: str) -> None:
+        """Create the objects of a manifest as from before Linkwise: past its webhook."""
+        for kind, document in self._objects(file):
+            self.store.create(kind, document, NAMESPACE)
+
+    def _objects(self, file: str, *names: str) -> Iterator[tuple[Resource, Raw]]:
         for document in yaml.safe_load_all(manifest(file)):
             kind = self.store.database.kinds.for_object(document["apiVersion"], document["kind"])
             if kind is None:
                 raise StageError(f"{file}: kind {document['kind']} is not served")
             if not names or document["metadata"]["name"] in names:
-                self.store.create(kind, document, NAMESPACE)
+                yield kind, document
 
     def delete(self, *names: str) -> None:
         """Delete pods, if they exist; they are gone when their containers have stopped."""
@@ -115,11 +138,9 @@ class Stage:
         await self.wait_for(lambda: {"Running"} == {*map(self.phase, names)}, f"{', '.join(names)} running")
         return [self.placement(name) for name in names]
 
-    async def wait_unschedulable(self, name: str) -> str:
-        """Wait for the scheduler's FailedScheduling event about a pod; return its message."""
-        return await self.wait_for(
-            lambda: self.event(name, "FailedScheduling"), f"event FailedScheduling of pod {name}"
-        )
+    async def wait_event(self, name: str, reason: str) -> str:
+        """Wait for an event about a pod; return its message."""
+        return await self.wait_for(lambda: self.event(name, reason), f"event {reason} of pod {name}")
 
     async def explain_pod(self, name: str) -> Explanation:
         """The service's explanation of a pod, once the pod's node has reported its devices."""
@@ -143,6 +164,15 @@ class Stage:
 
         return await self.wait_for(explanation, f"group {name} {stage}")
 
+    async def wait_job(self, name: str, phase: str) -> Raw:
+        """Wait until a Volcano Job is in a phase; return it."""
+
+        def job() -> Raw | None:
+            document = self.store.get(VOLCANO_JOBS, name, NAMESPACE).read()
+            return document if document.get("status", {}).get("state", {}).get("phase") == phase else None
+
+        return await self.wait_for(job, f"Job {name} {phase}")
+
     async def wait_synced(self) -> None:
         """Wait until the service and the scheduler have received all nodes and device inventories."""
         await self.wait_for(self._is_synced, "all nodes known to the service and the scheduler")
@@ -152,6 +182,10 @@ class Stage:
     def pod_names(self, prefix: str) -> set[str]:
         """The names of pods with this prefix."""
         return {pod.name for pod in self.store.list("pods").items if pod.name.startswith(prefix)}
+
+    def pod_group(self, job: str) -> str:
+        """The name of the PodGroup of a Volcano Job."""
+        return f"{job}-{self.store.get(VOLCANO_JOBS, job, NAMESPACE).uid}"
 
     def phase(self, name: str) -> str:
         """The phase of a pod; empty if there is no such pod."""

@@ -41,11 +41,11 @@ MATRIX_WIDTH: Final = 40
 
 async def run(stage: Stage, page: Page) -> Score:
     """Four GPUs of one node with the best possible bottleneck, divided well between the pods."""
-    stage.apply(FILE, "notebook")
+    await stage.apply(FILE, "notebook")
     (notebook,) = await stage.wait_running("notebook")
     free = [device.index for device in stage.inspect(NODE).devices if not device.pods]
     baseline = TopologyUnawareScheduler([stage.inspect(NODE)])
-    stage.apply(FILE, *PODS)
+    await stage.apply(FILE, *PODS)
     placements = await stage.wait_running(*PODS)
     topology = stage.topology(NODE)
     ours, theirs = [pod.devices for pod in placements], [baseline.place(2).devices for _ in PODS]

@@ -34,14 +34,14 @@ EARLIER_PODS: Final = 9
 
 async def run(stage: Stage, page: Page) -> Score:
     """Team A: three nodes, one of them with enough on one GPU. Team B: four GPUs, one of which fits best."""
-    stage.apply(EARLIER)
+    stage.restore(EARLIER)
     await stage.wait_for(lambda: _count_pods(stage) == EARLIER_PODS, "the earlier pods counted by the service")
     team_a, team_b = [stage.inspect(name) for name in TEAM_A], [stage.inspect(name) for name in TEAM_B]
     theirs = [_Baseline(nodes) for nodes in (team_a, team_b)]
-    stage.apply(FILE, "serve-a1", "serve-b1")
+    await stage.apply(FILE, "serve-a1", "serve-b1")
     first, second = await stage.wait_running("serve-a1", "serve-b1")
-    stage.apply(FILE, "serve-a2")
-    event = await stage.wait_unschedulable("serve-a2")
+    await stage.apply(FILE, "serve-a2")
+    event = await stage.wait_event("serve-a2", "FailedScheduling")
     lines = stage.explain_lines(await stage.explain_pod("serve-a2"))
     why = next((line for line in lines if any(name in line for name in TEAM_A)), "")
     fitting = [_fits(stage, pod) for pod in (first, second)]

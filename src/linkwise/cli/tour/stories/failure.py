@@ -26,7 +26,7 @@ JOB: Final = "finetune"
 async def run(stage: Stage, page: Page) -> Score:
     """The job continues without anyone's help."""
     baseline_before = TopologyUnawareScheduler(map(stage.inspect, NODES)).place(2)
-    stage.apply(FILE)
+    await stage.apply(FILE)
     first = (await stage.wait_for(lambda: _running(stage), "a running pod of the job")).pop()
     before = stage.placement(first)
     node, failed = before.node, before.devices[-1]

@@ -31,9 +31,9 @@ async def run(stage: Stage, page: Page) -> Score:
     free = stage.inspect(NODE).idle
     baseline = TopologyUnawareScheduler([stage.inspect(NODE)])
     started = [placement for placement in (baseline.place(2) for _ in PODS) if placement.node]
-    stage.apply(FILE)
+    await stage.apply(FILE)
     pending = await stage.wait_group("llm", "unschedulable")
-    event = await stage.wait_unschedulable(PODS[0])
+    event = await stage.wait_event(PODS[0], "GroupDoesNotFit")
     waiting = [name for name in PODS if not stage.placement(name).node]
     occupied = [pod for device in stage.inspect(NODE).devices for pod in device.pods if pod.name in PODS]
     began = time.monotonic()

@@ -29,7 +29,7 @@ LINKED, PLAIN = "dgx-3", "pcie-2"
 async def run(stage: Stage, page: Page) -> Score:
     """The node with NVLink, and there a pair with two of them."""
     baseline = TopologyUnawareScheduler(map(stage.inspect, (LINKED, PLAIN))).place(2)
-    stage.apply(FILE)
+    await stage.apply(FILE)
     (pod,) = await stage.wait_running("trainer")
     topology, theirs = stage.topology(pod.node), [stage.topology(name) for name in baseline.tied]
     link = link_text(topology, pod.devices)

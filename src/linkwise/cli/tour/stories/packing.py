@@ -29,12 +29,12 @@ async def run(stage: Stage, page: Page) -> Score:
     baseline = TopologyUnawareScheduler(map(stage.inspect, NODES))
     rows = []
     for name in SMALL:
-        stage.apply(FILE, name)
+        await stage.apply(FILE, name)
         (pod,) = await stage.wait_running(name)
         rows.append((name, _where(pod), _where(baseline.place(1))))
     free = [stage.inspect(name).idle for name in NODES]
     baseline_free = [len(baseline.free[name]) for name in NODES]
-    stage.apply(FILE, "pair")
+    await stage.apply(FILE, "pair")
     (pair,) = await stage.wait_running("pair")
     theirs = baseline.place(2)
     rows.append(("GPUs free", ", ".join(map(str, free)), ", ".join(map(str, baseline_free))))

@@ -1,4 +1,4 @@
-"""Story: Ascend 910 nodes with chips in two rings, one faulty chip, and a request for an invalid number of chips.
+"""Story: Volcano Jobs on Ascend 910 nodes, whose chips are in two rings: a faulty chip, an invalid request, a large job.
 
 Source: seed 003, affinity rules.
 """
@@ -26,8 +26,11 @@ __all__ = ["run"]
 
 FILE: Final = "rings.yaml"
 NODES: Final = ("atlas-1", "atlas-2")
+LARGE_NODES: Final = ("atlas-3", "atlas-4")
 REQUESTS: Final = {"a": 1, "b": 1, "c": 2, "d": 2, "e": 2, "f": 4}
-"""chips by pod"""
+"""chips by job"""
+LARGE: Final = "g"
+"""a job of two pods with eight chips each"""
 
 
 async def run(stage: Stage, page: Page) -> Score:
@@ -37,15 +40,21 @@ async def run(stage: Stage, page: Page) -> Score:
     ours: list[PodPlacement] = []
     theirs_valid: list[bool] = []
     for name, count in REQUESTS.items():
-        stage.apply(FILE, name)
-        ours += await stage.wait_running(name)
+        await stage.apply(FILE, name)
+        ours += await stage.wait_running(_pod(name))
         theirs = baseline.place(count)
         theirs_valid.append(not theirs.node or is_in_one_ring(stage.inventory(theirs.node), theirs.devices))
         chips = f"{name}, {count} chip{'' if count == 1 else 's'}"
         rows.append((chips, _describe(stage, ours[-1]), _describe_baseline(theirs, valid=theirs_valid[-1])))
-    stage.apply(FILE, "three")
-    event = await stage.wait_unschedulable("three")
-    why = stage.explain_lines(await stage.explain_pod("three"))[0]
+    refusal = await stage.refused(FILE, "three")
+    other = TopologyUnawareScheduler(map(stage.inspect, LARGE_NODES))
+    unaware = " and ".join(other.place(8).node for _ in LARGE_NODES)
+    await stage.apply(FILE, LARGE)
+    whole = await stage.wait_running(_pod(LARGE), _pod(LARGE, 1))
+    job = await stage.wait_job(LARGE, "Running")
+    _, explained, *_ = stage.explain_lines(await stage.wait_group(stage.pod_group(LARGE), "placed"))
+    nodes = " and ".join(pod.node for pod in whole)
+    rows.append((f"{LARGE}, 16 chips", f"{nodes}, all chips", Text(f"{unaware}, all chips")))
     ours_valid = [is_in_one_ring(stage.inventory(pod.node), pod.devices) for pod in ours]
     split, baseline_split, total = ours_valid.count(False), theirs_valid.count(False), len(REQUESTS)
     rings = " and ".join(map(devices_text, rings_of(stage.inventory(NODES[0]))))
@@ -54,12 +63,13 @@ async def run(stage: Stage, page: Page) -> Score:
     page.say(
         f"An Ascend 910 node has eight chips (NPUs) in two rings of four, {rings}. Huawei's fast link, HCCS, connects the "
         "chips of a ring, not the rings. So a pod with 1, 2 or 4 chips fails unless all of them are in one ring; a pod "
-        f"with 8 chips uses both rings completely. Chip {chip} of {node} is faulty. Six pods arrive one "
-        "after the other, then one that requests three chips:"
+        f"with 8 chips uses both rings completely. Chip {chip} of {node} is faulty. Users of Ascend chips write Volcano "
+        "Jobs; this cluster plays Volcano's controllers and scheduler. Six Jobs of one pod arrive one after the other, "
+        "then one that requests three chips and one that needs two nodes:"
     )
     page.manifest_lines(manifest(FILE))
-    page.compare(rows, "pod")
-    page.quote((("event", event), ("explain", why)))
+    page.compare(rows, "job")
+    page.quote((("kubectl", f"Error from server: {refusal}"), ("explain", f"job {LARGE}: {explained}")))
     faulty = stage.inspect(node).devices[chip]
     page.check(
         ("every pod has chips of one ring", all(ours_valid)),
@@ -69,9 +79,20 @@ async def run(stage: Stage, page: Page) -> Score:
             [pod.node for pod in ours] == [NODES[0]] * 5 + [NODES[1]],
         ),
         ("no pod holds the faulty chip", not faulty.healthy and not faulty.pods),
-        ("three chips are refused, and explain lists the valid numbers", "1, 2, 4 or 8" in why),
+        ("the Job with three chips is refused at once, with the valid numbers", "1, 2, 4 or 8" in refusal),
+        (
+            "the job with 16 chips starts whole: eight chips on each of two nodes",
+            sorted(pod.node for pod in whole) == list(LARGE_NODES)
+            and all(len(pod.devices) == 8 for pod in whole)
+            and job["status"]["running"] == len(whole),
+        ),
     )
     return Score("pods across rings", f"{split} of {total}", f"{baseline_split} of {total}")
+
+
+def _pod(job: str, index: int = 0) -> str:
+    """The name of a pod of a job."""
+    return f"{job}-train-{index}"
 
 
 def _describe(stage: Stage, pod: PodPlacement) -> str:

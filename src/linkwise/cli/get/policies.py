@@ -1,0 +1,55 @@
+"""Rows of `linkwise get policies`: access and sharing of devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from linkwise.cli.render.explanation import plain
+from linkwise.cli.render.tables import Cell, Row
+
+if TYPE_CHECKING:
+    from linkwise.assembly.cluster_reader import ClusterReader
+    from linkwise.broker.access.policy_status import PolicyReport
+
+__all__ = ["policy_rows"]
+
+
+def policy_rows(reader: ClusterReader, name: str) -> list[Row]:
+    """Return a row per policy, or that of one policy."""
+    reports = reader.broker.policy_reports()
+    return [_row(report) for report in reports if name in {"", report.policy.name}]
+
+
+def _row(report: PolicyReport) -> Row:
+    policy, conditions = report.policy, {condition.type: condition for condition in report.conditions}
+    wrong = next((conditions[kind] for kind in ("Invalid", "Conflicting") if conditions[kind].status == "True"), None)
+    if wrong is None and conditions["Effective"].status == "False":
+        wrong = conditions["Effective"]
+    cells = {
+        "policy": Cell(policy.name, short=True, always=True),
+        "subjects": Cell(_subjects(report)),
+        "resources": Cell("all" if policy.resources is None else ", ".join(policy.resources) or "none"),
+        "models": Cell("" if policy.models is None else ", ".join(policy.models)),
+        "devices": Cell(
+            f"{report.devices}/{policy.max_devices}" if policy.max_devices is not None else str(report.devices)
+        ),
+        "pods": Cell(str(report.pods)),
+        "sharing": Cell(policy.share_with or ""),
+        "condition": Cell(wrong.reason if wrong else "Enforced", "red" if wrong else "green"),
+        "message": Cell(wrong.message if wrong else "", wide=True),
+    }
+    return Row(cells, lambda: plain(report))
+
+
+def _subjects(report: PolicyReport) -> str:
+    subjects = report.policy.subjects
+    if subjects.selects_all:
+        return "all"
+    named = (
+        *(f"user {user}" for user in subjects.users),
+        *(f"group {group}" for group in subjects.groups),
+        *(f"service account {namespace}/{name}" for namespace, name in subjects.service_accounts),
+        *(f"namespace {name}" for name in subjects.namespaces),
+        *(("namespaces by labels",) if subjects.selector else ()),
+    )
+    return ", ".join(named) or "none"

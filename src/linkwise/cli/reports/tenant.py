@@ -1,0 +1,97 @@
+"""Prints explanations and lists for a user with rights in single namespaces."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from linkwise.assembly.cluster_reader import with_cluster
+from linkwise.assembly.tenant_reader import DEFAULT_SERVICE, TenantReader, parse_service
+from linkwise.cli.get.groups import group_row
+from linkwise.cli.get.pods import pod_row
+from linkwise.cli.get.show import Selection, show_rows
+from linkwise.cli.render.explanation import show_document
+from linkwise.errors import ClusterError, NotFoundError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from linkwise.assembly.tenant_reader import ServiceAddress
+    from linkwise.cli.render.tables import Row
+    from linkwise.kube.client.api import Connection
+    from linkwise.kube.errors import ForbiddenError
+
+__all__ = ["Tenant", "explain_as_tenant", "list_as_tenant", "tenant_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A user, and where the service is."""
+
+    service: ServiceAddress
+    kubeconfig: Path | None
+    context: str | None
+    refused: str = ""
+    """why the cluster can't be read with the user's own rights"""
+
+    def because(self, error: ForbiddenError) -> Tenant:
+        """The same user, whose own rights do not suffice."""
+        return replace(self, refused=str(error))
+
+
+def tenant_of(service: str | None, kubeconfig: Path | None, context: str | None) -> Tenant:
+    """The user of a kubeconfig; InputError if the address of the service is invalid."""
+    return Tenant(parse_service(service or DEFAULT_SERVICE), kubeconfig, context)
+
+
+def explain_as_tenant(tenant: Tenant, kind: str, name: str, namespace: str | None, form: str | None) -> None:
+    """Print the explanation of a pod or a group."""
+
+    async def work(connection: Connection) -> tuple[dict[str, Any], str]:
+        return await TenantReader(connection, tenant.service).explanation(kind, namespace or connection.namespace, name)
+
+    document, note = _read(tenant, work)
+    _show_note(note)
+    show_document(document, form)
+
+
+def list_as_tenant(tenant: Tenant, kind: str, name: str, namespace: str | None, form: str | None) -> None:
+    """Print the pods or groups of a namespace, or one of them."""
+
+    async def work(connection: Connection) -> tuple[list[Row], str, str]:
+        reader, where = TenantReader(connection, tenant.service), namespace or connection.namespace
+        if kind == "pod":
+            pods, note = await reader.pods(where)
+            now = time.time()
+            rows = [pod_row(row, now, partial(dict, shown), everywhere=False) for row, shown in pods]
+            return rows, note, where
+        groups = await reader.groups(where)
+        rows = [group_row(one["namespace"], one["name"], one["why"], one["data"], everywhere=False) for one in groups]
+        return rows, "", where
+
+    rows, note, where = _read(tenant, work)
+    if name:
+        rows = [row for row in rows if row.cells[kind].text == name]
+        if not rows:
+            raise NotFoundError(f"{kind} {where}/{name} not found")
+    _show_note(note)
+    show_rows(rows, Selection(kind, name, where), form)
+
+
+def _read(tenant: Tenant, work: Any) -> Any:  # noqa: ANN401 - what the work returns
+    try:
+        return with_cluster(tenant.kubeconfig, tenant.context, work)
+    except NotFoundError:
+        raise
+    except ClusterError as error:
+        own = f"; your own rights do not suffice either: {tenant.refused}" if tenant.refused else ""
+        raise ClusterError(f"{error}{own}") from error
+
+
+def _show_note(note: str) -> None:
+    if note:
+        click.echo(f"note: {note}", err=True)
