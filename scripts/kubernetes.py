@@ -1,8 +1,9 @@
 """Builder of the programs of the end-to-end tests, from Go modules; prints the folder of each module.
 
-    python scripts/kubernetes.py build               all modules (about twelve minutes the first time)
+    python scripts/kubernetes.py build               all modules (about sixteen minutes the first time)
     python scripts/kubernetes.py build kubernetes    Kubernetes only
     python scripts/kubernetes.py build containerd    the container runtime only
+    python scripts/kubernetes.py build volcano       Volcano's scheduler and controllers only, with its CRDs
 
 Programs are cached outside the checkout, by version and go.sum. Concurrent builds wait for each other. Programs that
 Debian has are installed from there.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -48,6 +50,8 @@ class Module:
     """Debian packages, by the program that is looked for on the PATH"""
     tags: str = ""
     """Go build tags"""
+    manifests: str = ""
+    """files of the Go module that are copied beside the programs, as a glob pattern"""
     stamped: str = ""
     """Go package into which the linker writes the version; clients can't parse that of an unstamped API server"""
 
@@ -71,6 +75,11 @@ class Module:
         return cache() / self.name / f"{self.version}-{sums[:12]}" / "bin"
 
     @property
+    def copied(self) -> Path:
+        """The folder of the copied manifests, beside that of the programs."""
+        return self.built.parent / "manifests"
+
+    @property
     def linker_flags(self) -> str:
         """No symbol tables, and the version if it is stamped."""
         major, minor, _ = self.version.removeprefix("v").split(".")
@@ -92,7 +101,15 @@ CONTAINERD: Final = Module(
     {"runc": "runc", "busybox": "busybox-static"},
     tags="no_btrfs no_devmapper no_zfs",
 )
-MODULES: Final = {module.name: module for module in (KUBERNETES, CONTAINERD)}
+VOLCANO: Final = Module(
+    "volcano",
+    "volcano.sh/volcano",
+    ("scheduler", "controller-manager"),
+    {},
+    # all of them: without those of job flows the controllers wait for ever
+    manifests="config/crd/*/bases/*.yaml",
+)
+MODULES: Final = {module.name: module for module in (KUBERNETES, CONTAINERD, VOLCANO)}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -111,7 +128,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def build(module: Module) -> Path:
     """The folder with the programs of a module, built and installed if they are missing."""
-    if not (unbuilt(module) or uninstalled(module.packages)):
+    if not (unbuilt(module) or uncopied(module) or uninstalled(module.packages)):
         return module.built
     with locked(cache()):  # another build may have finished meanwhile: look again
         install(uninstalled(module.packages))
@@ -119,6 +136,8 @@ def build(module: Module) -> Path:
             go = find_go()
             for program in programs:
                 compile_program(go, module, program)
+        if uncopied(module):
+            copy_manifests(find_go(), module)
     return module.built
 
 
@@ -130,6 +149,29 @@ def cache() -> Path:
 def unbuilt(module: Module) -> list[str]:
     """Programs that are not built yet; each appears complete or not at all."""
     return [program for program in module.programs if not (module.built / program).is_file()]
+
+
+def uncopied(module: Module) -> bool:
+    """Whether the manifests are not copied yet; the folder appears complete or not at all."""
+    return bool(module.manifests) and not module.copied.is_dir()
+
+
+def copy_manifests(go: str, module: Module) -> None:
+    """Copy the manifests of the module's own source into a temporary folder and rename it."""
+    command = [go, "mod", "download", "-json", module.path]
+    done = subprocess.run(  # noqa: S603 - our own command
+        command, cwd=module.folder, env=environment(), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise BuildError(f"{' '.join(command)} failed with exit code {done.returncode}: {done.stdout}{done.stderr}")
+    unfinished = module.copied.with_name(f".manifests.{os.getpid()}")
+    unfinished.mkdir(parents=True)
+    try:
+        for file in Path(json.loads(done.stdout)["Dir"]).glob(module.manifests):
+            (unfinished / file.name).write_bytes(file.read_bytes())
+        unfinished.rename(module.copied)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def compile_program(go: str, module: Module, program: str) -> None:
@@ -151,9 +193,8 @@ def compile_program(go: str, module: Module, program: str) -> None:
 
 def run_with_progress(command: Sequence[str], folder: Path, program: str) -> None:
     """Run a build to its end, with a message now and then."""
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "auto", "GOWORK": "off"}
     start = time.monotonic()
-    with subprocess.Popen(command, cwd=folder, env=environment) as running:  # noqa: S603 - our own command
+    with subprocess.Popen(command, cwd=folder, env=environment()) as running:  # noqa: S603 - our own command
         while True:
             try:
                 code = running.wait(PROGRESS)
@@ -165,6 +206,11 @@ def run_with_progress(command: Sequence[str], folder: Path, program: str) -> Non
                 raise
     if code:
         raise BuildError(f"{' '.join(command)} failed with exit code {code}; see its output above")
+
+
+def environment() -> dict[str, str]:
+    """Environment of Go: static programs, the toolchain of go.mod, no workspace."""
+    return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "auto", "GOWORK": "off"}
 
 
 def find_go() -> str:

@@ -26,6 +26,7 @@ from linkwise.vendors.machines import PROFILES
 from support.builders.tool_texts import P2P_TITLES, p2p_text
 from support.properties.broker_world import World
 from support.properties.gang_world import GangWorld
+from support.properties.gated_world import GatedWorld
 from support.properties.group_world import GroupWorld
 from support.properties.random_plans import check_random_plans
 from support.properties.reservation_world import ReservationWorld
@@ -101,6 +102,7 @@ KINDS = {
     "group": Kind(GroupWorld, 3, WEIGHTS, 2),
     "membership": Kind(GroupWorld, 3, MEMBERSHIP, 0),
     "gang": Kind(GangWorld, 3, GANGS, 1),
+    "gated": Kind(GatedWorld, 3, {**GANGS, "steer": 12, "restart": 3}, 1),
     "reservation": Kind(ReservationWorld, 3, {**WEIGHTS, "crowd": 6, "report": 6, "wait": 10, "deliver all": 8}, 1),
 }
 

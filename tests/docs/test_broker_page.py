@@ -14,7 +14,7 @@ from linkwise.broker import answers, effects, watch_events
 from linkwise.broker.broker import Broker, BrokerView, Counts
 from linkwise.engine.drift import Drift, DriftKind, drift_text
 from linkwise.explain import inspect as inspection
-from linkwise.explain.group import explain_group
+from linkwise.explain.group.group import explain_group
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explain_pod

@@ -13,7 +13,9 @@ import yaml
 
 import linkwise
 from linkwise import errors
-from linkwise.cli.inputs.manifests import NODE_KINDS, TEMPLATES
+from linkwise.cli.inputs.manifests import NODE_KINDS
+from linkwise.cli.inputs.pod_templates import TEMPLATES
+from linkwise.cli.inputs.workloads import WORKLOADS
 from linkwise.cli.reports.manifests import read_file
 from linkwise.dialects.dialect import DefaultPolicies, Dialect
 from linkwise.dialects.groups.membership import CONVENTIONS, JOB_RANKS, RANKS
@@ -290,9 +292,8 @@ def test_every_annotation_of_ours_has_a_section_and_every_label_a_row() -> None:
     ours = {key for source in sources for key in OUR_KEY.findall(source)}
     assert ours
     headings = re.findall(r"^## `([^`]+)`$", page("docs/reference/annotations.md"), re.MULTILINE)
-    labels = section("docs/reference/annotations.md", "## Labels") + section(
-        "docs/reference/annotations.md", "## Taint"
-    )
+    parts = ("## Labels", "## Scheduling gate", "## Taint")
+    labels = "".join(section("docs/reference/annotations.md", part) for part in parts)
     assert {*headings, *re.findall(r"`(linkwise\.dev/[a-z-]+)", labels)} == ours
 
 
@@ -336,7 +337,9 @@ def test_every_field_of_what_is_understood_of_a_manifest_is_in_the_reference(tmp
 
 def test_every_kind_of_object_that_is_read_is_named() -> None:
     told = section("docs/how-to/check-a-manifest.md", "## 1. Read a manifest")
-    assert [kind for kind in ("Pod", "Node", *TEMPLATES, *NODE_KINDS) if not re.search(rf"\b{kind}\b", told)] == []
+    assert [
+        kind for kind in ("Pod", "Node", *TEMPLATES, *WORKLOADS, *NODE_KINDS) if not re.search(rf"\b{kind}\b", told)
+    ] == []
 
 
 def test_every_system_is_in_the_readme() -> None:

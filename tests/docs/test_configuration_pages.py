@@ -27,9 +27,11 @@ def default(setting: Setting) -> str:
     """As the page puts it."""
     if setting.name == "placing.group.network":
         return "[as listed](groups.md#the-network)"
+    if isinstance(setting.default, tuple) and setting.default:
+        return ", ".join(map(str, setting.default))
     if isinstance(setting.default, bool):
         return "true" if setting.default else "false"
-    return str(setting.default) if setting.default not in ("", {}) else "empty"
+    return str(setting.default) if setting.default not in ("", {}, ()) else "empty"
 
 
 @pytest.mark.parametrize("name", SCHEMA)

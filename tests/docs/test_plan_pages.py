@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, get_args, get_type_hints
 
 import pytest
 
-from linkwise.cli.inputs.manifests import TEMPLATES
+from linkwise.cli.inputs.pod_templates import TEMPLATES
+from linkwise.cli.inputs.workloads import WORKLOADS
 from linkwise.engine.planning.planner import LEVELS
 from linkwise.explain.reports import group as group_report, pod as pod_report
 from linkwise.explain.reports.group import (
@@ -72,4 +73,4 @@ def test_every_word_of_a_plan_is_in_the_reference() -> None:
 
 def test_every_kind_that_creates_pods_is_on_the_page() -> None:
     told = page("how-to/plan-a-group.md").partition("## 2.")[0]
-    assert [kind for kind in ("Pod", *TEMPLATES) if not re.search(rf"\b{kind}\b", told)] == []
+    assert [kind for kind in ("Pod", *TEMPLATES, *WORKLOADS) if not re.search(rf"\b{kind}\b", told)] == []

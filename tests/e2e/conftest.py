@@ -19,13 +19,17 @@ from support.e2e.real_node.machine import demanded_machine
 from support.e2e.real_node.node import RealNode, running_node
 from support.e2e.scheduler import Serve
 from support.e2e.service import Placing, printed, running_service
+from support.e2e.volcano_placing import VolcanoPlacing, running_volcano
+from support.e2e.webhook import WebhookService, running_webhook
 from support.nvml_stub.machine import dgx1_v100, two_pcie
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
+    from linkwise.config.volcano.scheduler_conf import Mode
     from support.e2e.cluster import Cluster
     from support.e2e.real_node.machine import Machine
+    from support.e2e.volcano import Volcano
 
 collect_ignore_glob = [] if os.environ.get("LINKWISE_E2E") else ["*"]
 
@@ -54,6 +58,11 @@ def container_programs(root: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def volcano_programs(root: Path) -> Path:
+    return built(root, "volcano")
+
+
+@pytest.fixture(scope="session")
 def kubernetes(programs: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """The cluster of this run; tests take `cluster`, which is empty, unless they share what they make."""
     before = {number: signal.signal(number, ended) for number in (signal.SIGTERM, signal.SIGHUP)}
@@ -62,6 +71,7 @@ def kubernetes(programs: Path, root: Path, tmp_path_factory: pytest.TempPathFact
     try:
         made.start()
         made.install(root / "deploy/crds/deviceinventories.linkwise.dev.yaml")
+        made.install(root / "deploy/crds/acceleratorpolicies.linkwise.dev.yaml")
         yield made
     finally:
         made.close()
@@ -209,6 +219,49 @@ def placing(answering: Serve, cluster: Cluster) -> Placing:
     return found
 
 
+@pytest.fixture(scope="module")
+def webhook(kubernetes: Cluster) -> Iterator[WebhookService]:
+    """A service with its admission webhook once for all tests of a file; whoever kills it starts it again."""
+    with running_webhook(kubernetes, "webhook") as made:
+        yield made
+
+
+@pytest.fixture
+def admitting(webhook: WebhookService, cluster: Cluster) -> Placing:
+    """As `placing`, with a webhook: pods that request devices need not name a scheduler."""
+    found = Placing(cluster, webhook.serve)
+    found.empty()
+    return found
+
+
+@pytest.fixture(scope="module")
+def volcano_mode() -> Mode:
+    """Files whose tests run in gated mode, or in both, have their own."""
+    return "extender"
+
+
+@pytest.fixture(scope="module")
+def volcano_service(kubernetes: Cluster, volcano_programs: Path, volcano_mode: Mode) -> Iterator[tuple[Serve, Volcano]]:
+    """A service that Volcano calls by seed 003's own file, once for all tests of a file."""
+    if not isinstance(kubernetes, OwnCluster):
+        pytest.skip("this needs a cluster of our own: leave out KUBECONFIG")
+    with running_volcano(kubernetes, volcano_programs, volcano_mode) as made:
+        yield made
+
+
+@pytest.fixture
+def volcano(volcano_service: tuple[Serve, Volcano], own_cluster: OwnCluster) -> VolcanoPlacing:
+    """An empty cluster whose Volcano calls a service; kube-scheduler calls it too.
+
+    `volcano.nodes(*ascend("a"))` makes nodes; `volcano.run(volcano_job(namespace, "train", {NPU: 4}))` submits a Volcano Job
+    and returns what its pods were given. A test that kills a program starts it again.
+    """
+    serve, scheduler = volcano_service
+    found = VolcanoPlacing(own_cluster, serve, scheduler)
+    found.empty()
+    return found
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show beside a failure what the programs said last."""
@@ -217,7 +270,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     running, node = values.get("cluster"), values.get("real_node")
     logs: list[Path] = []
     if isinstance(running, OwnCluster | GivenCluster):
-        logs += [log for log in running.folder.glob("*.log") if log.stem.startswith(("serve", "kube-scheduler"))]
+        logs += [
+            log for log in running.folder.glob("*.log") if log.stem.startswith(("serve", "kube-scheduler", "volcano"))
+        ]
     if isinstance(node, RealNode):
         logs += node.machine.folder.glob("*.log")
     if report.failed:

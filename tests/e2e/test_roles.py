@@ -149,6 +149,7 @@ def trail(programs: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) 
     try:
         cluster.start()
         cluster.install(root / "deploy/crds/deviceinventories.linkwise.dev.yaml")
+        cluster.install(root / "deploy/crds/acceleratorpolicies.linkwise.dev.yaml")
         for source in SOURCES:
             if source.group and source.group not in NOT_SERVED | DEFINED:
                 cluster.define(definition(source.group, source.resource))
@@ -178,6 +179,7 @@ def all_it_does(placing: Placing) -> None:
     assert any("linkwise.dev/group-plan" in member.annotations for member in members), "the plan is written"
     wake(placing, namespace)
     drift_twice(placing, namespace, inventory)
+    report_a_policy(placing)
     meet_a_conflict(placing, namespace)
 
 
@@ -185,6 +187,8 @@ def wake(placing: Placing, namespace: str) -> None:
     """Room that kube-scheduler does not see come: only the service can have the pod tried again."""
     placing.create(namespace, "waits", {MEMORY: 12})
     placing.refused(namespace, "waits", "node(s) had no device with enough free memory")
+    written = 'linkwise_effects_total{effect="condition",result="written"}'
+    wait_for(lambda: placing.metric(written), 15, "its owner is told in a condition")
     placing.cluster.api.delete("/api/v1/namespaces/kube-system/configmaps/unhealthy-gpu-share")
     placing.placed(namespace, "waits")
     wait_for(lambda: placing.metric('linkwise_effects_total{effect="wake",result="written"}'), 5, "the pod is woken")
@@ -202,6 +206,15 @@ def drift_twice(placing: Placing, namespace: str, inventory: Raw) -> None:
         # What happens again before it was told is told once, with its count.
         wait_for(lambda: "Drift" in str(placing.cluster.events("default", "gpu")), 5, "an event of it")
     wait_for(lambda: placing.metric('linkwise_effects_total{effect="event",result="repeated"}'), 5, "told again")
+
+
+def report_a_policy(placing: Placing) -> None:
+    """A policy gets a status."""
+    spec = {"subjects": {"users": ["somebody"]}, "maxDevices": 1}
+    about = {"apiVersion": "linkwise.dev/v1alpha1", "kind": "AcceleratorPolicy", "metadata": {"name": "one"}}
+    placing.cluster.api.create({**about, "spec": spec})
+    path = "/apis/linkwise.dev/v1alpha1/acceleratorpolicies/one"
+    wait_for(lambda: placing.cluster.api.get(path).get("status"), 15, "the policy has a status")
 
 
 def drift_is(placing: Placing, *, told: bool) -> bool:

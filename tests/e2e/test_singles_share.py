@@ -149,8 +149,15 @@ def test_the_sample_deployment_of_the_seed_runs_as_it_stands(placing: Placing) -
     written = keys(granted)
     assert written.pop("DEV") == {"p40": "22", "titan": "11"}[granted.node]
     assert {**written, "ASSUME_TIME": ""} == {"IDX": "0", "POD": "1", "ASSIGNED": "false", "ASSUME_TIME": ""}
-    inspected = placing.serve.http.get(f"/gpushare-scheduler/inspect/{granted.node}")["nodes"][0]
-    assert inspected["devs"][0]["pods"] == [{"name": made["metadata"]["name"], "namespace": "default", "usedGPU": 1}]
+
+    def listed() -> list[Raw]:
+        pods: list[Raw] = placing.serve.http.get(f"/gpushare-scheduler/inspect/{granted.node}")["nodes"][0]["devs"][0][
+            "pods"
+        ]
+        return pods
+
+    pods = wait_for(listed, what="the service observes the pod on its node")
+    assert pods == [{"name": made["metadata"]["name"], "namespace": "default", "usedGPU": 1}]
 
 
 @pytest.mark.rule("004.manifests")
