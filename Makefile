@@ -2,7 +2,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-BENCHES := partition filter rebuild conflicts packing openb plan explain calls embedded agent
+BENCHES := partition filter rebuild conflicts packing openb plan explain calls volcano embedded agent admission
 
 .PHONY: help setup demo up test e2e check fix shape bench bench-cluster soak docs lock clean
 .DEFAULT_GOAL := help
@@ -42,11 +42,11 @@ fix: $(READY)  ## apply automatic fixes and formatting
 shape: $(READY)  ## sizes, imports and walks of the source beside other projects; no limits (ARGS=--help)
 	@$(BIN)/python scripts/shape.py $(ARGS)
 
-bench: $(READY)  ## benchmarks, each with its bar: choice, filter, cold start, conflicts, packing, planning, explaining, HTTP, node agent
+bench: $(READY)  ## benchmarks, each with its bar: choice, filter, cold start, conflicts, packing, planning, explaining, HTTP, Volcano, node agent
 	@code=0; for part in $(BENCHES); do $(BIN)/python bench/$$part.py $(ARGS) || code=1; done; exit $$code
 
-bench-cluster: $(READY)  ## real kube-scheduler with and without the service, HTTP filter, memory over 20,000 pods (about 20 minutes)
-	@code=0; for part in cluster calls memory; do $(BIN)/python bench/$$part.py || code=1; done; exit $$code
+bench-cluster: $(READY)  ## real kube-scheduler and Volcano with and without the service, HTTP filter, memory over 20,000 pods (about 30 minutes)
+	@code=0; for part in cluster volcano_cluster calls memory; do $(BIN)/python bench/$$part.py || code=1; done; exit $$code
 
 soak: $(READY)  ## fuzz the parsers and the broker (SECONDS=600, or STEPS of each kind), then 50,000 pods on the embedded cluster
 	$(BIN)/python scripts/soak.py $(if $(STEPS),--steps $(STEPS) --jobs $(or $(JOBS),2),$(or $(SECONDS),600))

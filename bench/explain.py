@@ -19,12 +19,12 @@ from clusters import node_names
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.dialects.linkwise.dialect import GRANT, grant_text
-from linkwise.explain.group import explain_group
+from linkwise.explain.group.group import explain_group
 from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explain_pod
 from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.model.views import ContainerView, PodView
-from linkwise.serve.slices import Slices
+from linkwise.serve.explanations.slices import Slices
 from linkwise.testing.cluster import in_gang
 from linkwise.vendors.machine import machine_devices
 from linkwise.vendors.machines import profile

@@ -1,4 +1,8 @@
-"""Speed of planning groups, cold tables included: from members and nodes to a node and devices for each member."""
+"""Speed of planning groups, cold tables included: from members and nodes to a node and devices for each member.
+
+And of gated gangs in the process: from the last member that is observed to the verdict that the gang does not fit, and to what
+is written on each member if it does.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,14 @@ from rich.table import Table
 
 from clusters import node_names, noisy
 from linkwise.broker.broker import Broker
+from linkwise.broker.effects import Steer
 from linkwise.broker.groups.planning import planning
 from linkwise.broker.records.members import GroupView
 from linkwise.broker.records.stages import Run
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.dialects.linkwise.dialect import GRANT, grant_text
+from linkwise.dialects.linkwise.gang_gate import GATE
+from linkwise.engine.reasons.catalog import refusal
 from linkwise.model.ask import Group
 from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.model.views import ContainerView, PodView
@@ -104,6 +111,74 @@ def planned(case: Case) -> tuple[float, float, Plan | None]:
     return end - begin, max(longest, end - before), run.plan
 
 
+GANG = 512
+GANG_NODES = 1_000
+GANG_BAR = 1.0  # seconds from the last member to the verdict, or to the last plan that is to be written
+STEPS_PER_TURN = 4
+"""as the service makes them"""
+
+
+class Gated(NamedTuple):
+    """What became of a gated gang."""
+
+    seconds: float
+    longest: float  # seconds, of one verb
+    written: int
+    """plans for members"""
+    reason: str
+
+
+def gated_gang(*, devices: int) -> Gated:
+    """A gang of that many devices per member comes one by one; half of the nodes are free, so members of eight do not all fit."""
+    broker = Broker()
+    broker.observe(cluster(GANG_NODES), 0.0)
+    while (due := broker.next_deadline()) is not None and due <= 0.0:
+        broker.step(0.0, 1000)
+    gc.collect()
+    gc.freeze()
+    words = {"gang.scheduling.koordinator.sh/name": "g", "gang.scheduling.koordinator.sh/min-available": str(GANG)}
+    pods = [replace(pod, annotations=words, gates=(GATE,), created=1.0) for pod in members((devices,) * GANG)]
+    for pod in pods[:-1]:
+        broker.observe([pod], 1.0)
+    begin = before = time.process_time()
+    effects, longest = list(broker.observe(pods[-1:], 1.0)), 0.0
+    while True:
+        now = time.process_time()
+        longest, before = max(longest, now - before), now
+        if broker.plans() or broker.shortage("default/g"):
+            break
+        effects += broker.step(1.0, STEPS_PER_TURN)
+    end = time.process_time()
+    gc.unfreeze()
+    written = sum(isinstance(effect, Steer) for effect in effects)
+    reason = broker.shortage("default/g")
+    return Gated(end - begin, longest, written, refusal(reason) if reason else "")
+
+
+def print_gated() -> bool:
+    """Measure gated gangs; whether a bar is missed."""
+    table = Table(
+        "gang", "nodes", "seconds", "bar", "longest verb", "plans to write", "verdict", "", title="Gated gangs"
+    )
+    missed = False
+    for devices, fits in ((8, False), (2, True)):
+        found = gated_gang(devices=devices)
+        passed = found.seconds <= GANG_BAR and (found.written == GANG if fits else bool(found.reason))
+        missed |= not passed
+        table.add_row(
+            f"{GANG} pods of {devices}",
+            str(GANG_NODES),
+            f"{found.seconds:.3f}",
+            f"{GANG_BAR:g}",
+            f"{found.longest * 1000:.1f} ms",
+            str(found.written),
+            found.reason or "fits",
+            "passed" if passed else "MISSED",
+        )
+    Console(highlight=False, width=120).print(table)
+    return missed
+
+
 def main() -> None:
     """Measure, print, and exit with 1 if a bar is missed."""
     table = Table(
@@ -127,6 +202,7 @@ def main() -> None:
             "passed" if passed else "MISSED",
         )
     Console(highlight=False, width=120).print(table)
+    missed |= print_gated()
     sys.exit(missed)
 
 
