@@ -43,13 +43,13 @@ _PATIENCE: Final = 100.0  # seconds
 
 
 def pod(name: str, *, limits: Raw | None = None, labels: Raw | None = None, **spec: Any) -> Raw:  # noqa: ANN401 - JSON
-    """A pod of one container."""
+    """A pod of one container, for a scheduler that does not run: on a real cluster no other writer changes it."""
     container = {"name": "main", "image": "example.com/none:1", "resources": {"limits": limits or {}}}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "labels": labels or {}},
-        "spec": {"containers": [container], **spec},
+        "spec": {"containers": [container], "schedulerName": "none", **spec},
     }
 
 

@@ -40,11 +40,9 @@ def set_defaults(group_resource: str, document: Raw) -> None:
 
 def default_pod_spec(spec: Raw) -> None:
     """Set the defaults of a pod spec."""
-    for key, value in _POD.items():
-        spec.setdefault(key, _fresh(value))
+    _fill(spec, _POD)
     for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
-        for key, value in _CONTAINER.items():
-            container.setdefault(key, _fresh(value))
+        _fill(container, _CONTAINER)
         container.setdefault("imagePullPolicy", _pull_policy(str(container.get("image", ""))))
         _default_quantities(container["resources"])
         for port in container.get("ports", ()):
@@ -67,6 +65,13 @@ def qos_class(spec: Raw) -> str:
         for key in ("cpu", "memory")
     )
     return "Guaranteed" if same else "Burstable"
+
+
+def _fill(document: Raw, defaults: Raw) -> None:
+    """Set the fields that are absent, null or empty text: the API server does not tell these apart."""
+    for key, value in defaults.items():
+        if document.get(key) is None or document[key] == "":
+            document[key] = _fresh(value)
 
 
 def _fresh(value: Any) -> Any:  # noqa: ANN401 - JSON
