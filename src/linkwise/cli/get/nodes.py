@@ -108,7 +108,7 @@ def _device(node: NodeInspection, device: InspectedDevice) -> Row:
         "device": Cell(str(device.index), short=True),
         "id": Cell(device.id, wide=True),
         "model": Cell(device.model),
-        "health": Cell("Healthy" if device.healthy else "Unhealthy", "" if device.healthy else "red", short=True),
+        "health": Cell(device.fault.capitalize() or "Healthy", "red" if device.fault else "", short=True),
         "state": Cell(state, style, short=True),
         "pods": Cell(", ".join(sorted(holder_text(pod, node.unit) for pod in device.pods)) or _claim(device)),
     }

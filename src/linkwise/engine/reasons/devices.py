@@ -38,6 +38,16 @@ def _unhealthy(reason: Reason) -> str:
     return f"{device_count(reason.asked)} requested, but {len(devices)} of {total} {is_or_are(len(devices))} unhealthy: {named}"
 
 
+def _unreachable(reason: Reason) -> str:
+    devices = as_tuple(reason.found)
+    several = len(devices) > 1
+    return (
+        f"{device_count(reason.asked)} requested by a pod of a job of several pods, but other nodes can't reach "
+        f"device{'s' if several else ''} {', '.join(map(str, devices))}: the network port{'s' if several else ''} "
+        f"of {'these devices are' if several else 'this device is'} faulty"
+    )
+
+
 def _not_available(reason: Reason) -> str:
     left = f"only {reason.found} {is_or_are(reason.found)}" if reason.found else "none is"
     return f"{device_count(reason.asked)} requested, but {left} available"
@@ -160,6 +170,9 @@ DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
             f"{device_count(r.asked)} requested in total; a job of more than {r.found} must request a multiple of {r.found}"
         ),
         code="Invalid",
+    ),
+    ("003.faulty", "unreachable"): RefusalText(
+        "node(s) had too few devices that other nodes can reach", _unreachable, code="NoTopology"
     ),
     ("003.one-pod", "one pod"): RefusalText(
         "node(s): a job of this size must be one pod",
