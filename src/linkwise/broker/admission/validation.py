@@ -75,7 +75,7 @@ class Validator:
                 warnings.append(f"Linkwise can't place it: {admission.refusal}")
             else:
                 refused = admission.refusal
-        return AdmissionVerdict(refused, tuple(dict.fromkeys(warnings)))
+        return AdmissionVerdict(refused, tuple(dict.fromkeys(each for each in warnings if each != refused)))
 
     def _is_foreign(self, pod: PodView) -> bool:
         """Whether a request that Linkwise can't read is meant for another scheduler, which may know better."""
@@ -94,9 +94,7 @@ class Validator:
         if not 0 < self._largest_card < ask.share:
             return []
         # rule 004.one-card: the memory of a pod comes from one card.
-        sentence = (
-            f"{ask.share} requested and the largest device has {self._largest_card}; a pod gets memory of one device"
-        )
+        sentence = f"{ask.share} requested, but the largest device has {self._largest_card}, and a pod gets memory of one device"
         return [f"{ask.resource}: {sentence}"]
 
 

@@ -81,6 +81,10 @@ def _other_namespaces(reason: Reason) -> str:
     )
 
 
+def _instead(names: Fact) -> str:
+    return f"; use one of {comma_list(names)}" if names else ""
+
+
 def _no_devices(asked: Fact) -> str:
     return f"{device_count(asked)} requested; request at least 1"
 
@@ -197,7 +201,7 @@ DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
     ),
     ("003.predicate", "unknown profile"): RefusalText(
         "node(s) had an unknown hardware profile",
-        lambda r: f"hardware profile {r.asked!r} is unknown",
+        lambda r: f"hardware profile {r.asked!r} is unknown{_instead(r.found)}",
         code="NoTopology",
     ),
     ("003.predicate", "one group"): _WRONG_LAYOUT,
