@@ -43,7 +43,7 @@ def _node(reader: ClusterReader, node: NodeInspection) -> Row:
         *([f"{unhealthy} unhealthy"] if unhealthy else []),
         *([by_index_text(node.by_index)] if node.by_index else []),
         *(drift_text(drift, broker.pod_name) for drift in broker.drift.get(node.name, ())),
-        *(f"{problem.key}: {problem.sentence}" for problem in stock.problems),
+        *(problem.text for problem in stock.problems),
     ]
     models = ", ".join(sorted({device.model for device in node.devices if device.model}))
     links = links_text(stock)
