@@ -126,3 +126,21 @@ def test_gated_pods_of_a_volcano_job_are_planned_on_reachable_chips() -> None:
     recorded = [steer.annotations[ASCEND] for steer in steers(cluster.effects)]
     assert len(recorded) == 2
     assert not any("Ascend910-0" in text or "Ascend910-5" in text for text in recorded)
+
+
+@pytest.mark.rule("003.faulty")
+def test_fifty_gangs_at_once_get_reachable_chips_and_no_chip_twice() -> None:
+    torn = {f"n{number}": number % 8 for number in range(120)}
+    nodes = [FakeNode(name, "ring", 8, unreachable=frozenset({chip})) for name, chip in torn.items()]
+    broker = broker_of(*nodes, settings=PER_POD)
+    gangs = [
+        in_gang(*(device_pod(f"g{gang}-{number}", 4, ASCEND) for number in range(2)), least=2, name=f"g{gang}")
+        for gang in range(50)
+    ]
+    pods = [pod for gang in gangs for pod in gang]
+    broker.observe(pods, 0.0)
+    assert all(broker.filter(pod, list(torn), 0.0).nodes for pod in pods)
+    offers = [entry.grant.offer for pod in pods if (entry := broker.entry(pod.uid))]
+    used = [(offer.node, device) for offer in offers for device in offer.devices]
+    assert len(set(used)) == len(used) == 400
+    assert not [node for node, device in used if device.endswith(f"-d{torn[node]}")]
