@@ -127,7 +127,7 @@ REMEMBERED = {
             "access",
             "bookings",
         ),
-        *("policies", "hosts", "pause", "recovering"),
+        *("policies", "_across_nodes", "hosts", "pause", "recovering"),
     },
     "state.cluster": {
         *("settings", "nodes", "objects", "shared", "claims", "known", "ledger", "_changed", "_moved", "unwritten"),
@@ -135,6 +135,7 @@ REMEMBERED = {
             "requests",
             "by_owner",  # from the settings
             "unready",
+            "unreachable",
             "inventories",
             "index",
             "drift",

@@ -59,6 +59,13 @@ def test_pods_can_opt_out_and_workloads_can_not() -> None:
         assert ("objectSelector" in hook) == (rule["resources"] == ["pods"])
 
 
+@pytest.mark.rule("002.access")
+def test_on_request_only_namespaces_can_opt_out() -> None:
+    for hook in hooks(pod_opt_out=False, hide_devices=True):
+        assert "objectSelector" not in hook
+        assert hook["namespaceSelector"]["matchExpressions"][1]["values"] == ["ignore"]
+
+
 def test_opting_in_takes_a_label_on_the_namespace() -> None:
     for hook in hooks(opt_in=True):
         label = hook["namespaceSelector"]["matchExpressions"][1]

@@ -80,7 +80,8 @@ def test_what_the_agent_writes_is_read_back_as_the_same_chips() -> None:
     ):
         assert facts is not None
         assert [device.index for device in facts.devices if not device.healthy] == [5]
-        assert (facts.labels["free"], facts.labels["network-unhealthy"], facts.problems) == ("#0,#2,#7", "#2", ())
+        assert [device.index for device in facts.devices if not device.reachable] == [2]
+        assert (facts.labels["free"], facts.problems) == ("#0,#2,#7", ())
 
 
 def test_all_annotations_that_are_written_can_be_removed() -> None:

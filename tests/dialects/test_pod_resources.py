@@ -58,9 +58,9 @@ def test_an_init_container_lists_only_what_goes_beyond_the_others() -> None:
 
 
 def test_what_belongs_to_no_container_is_an_input_error() -> None:
-    with pytest.raises(InputError, match="in the pod's overhead, and no container could use it"):
+    with pytest.raises(InputError, match="in the pod's overhead, where no container can use it"):
         by_container(pod(main("a", "2"), overhead="1"), GPU)
-    with pytest.raises(InputError, match="two containers are called 'a'"):
+    with pytest.raises(InputError, match="two containers are named 'a'; rename one of them"):
         by_container(pod(main("a", "1"), main("a", "2")), GPU)
 
 

@@ -42,7 +42,7 @@ def test_what_is_no_quantity_is_an_error_with_the_text(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["-1", "0.5", "500m"])
 def test_a_count_is_whole_and_not_negative(text: str) -> None:
-    with pytest.raises(InputError, match="is not a count"):
+    with pytest.raises(InputError, match="is not a whole number"):
         whole_quantity(text)
     assert whole_quantity("2k") == 2000
 

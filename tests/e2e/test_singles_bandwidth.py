@@ -132,7 +132,7 @@ def test_parts_of_a_card_in_every_way_of_asking_lie_on_one_card_until_it_is_full
 @pytest.mark.parametrize(
     ("ask", "sentence"),
     [
-        ({"gpu": 150}, "above 100 only whole cards can be allocated"),
+        ({"gpu": 150}, "above 100, only whole cards can be allocated"),
         ({"gpu-core": 50}, "compute without memory can't be placed: add gpu-memory or gpu-memory-ratio"),
         ({"gpu-memory": "1Gi", "gpu-memory-ratio": 50}, "gpu-memory-ratio"),
     ],

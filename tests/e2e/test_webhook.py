@@ -152,7 +152,7 @@ def test_labels_that_differ_are_warnings_and_a_replica_that_is_no_number_is_refu
     names = {"gputopology.scheduling.koordinator.sh/name": "job", "gputopology.scheduling.koordinator.sh/replica": "4"}
     words = {"gang.scheduling.koordinator.sh/name": "other", "gang.scheduling.koordinator.sh/min-available": "2"}
     said = applied(admitting, namespace, json.dumps(pod(namespace, "a", {GPU: 1}, labels=names, annotations=words)))
-    assert "min-available: it is 2 and gputopology.scheduling.koordinator.sh/replica is 4" in said
+    assert "min-available: it is 2, but gputopology.scheduling.koordinator.sh/replica is 4" in said
     wrong = {**names, "gputopology.scheduling.koordinator.sh/replica": "many"}
     said = refused(admitting, namespace, json.dumps(pod(namespace, "b", {GPU: 1}, labels=wrong)))
     assert "'many' is not a number; write a whole number of 1 or more" in said

@@ -80,7 +80,7 @@ async def test_parts_of_a_card_in_every_way_of_asking_lie_on_one_card_until_it_i
 async def test_percents_that_make_no_sense_are_refused_with_a_sentence(bed: Bed) -> None:
     await bed.nodes(*koordinator("a"))
     bed.create("odd", {f"{WORDS}gpu": 150})
-    assert "above 100 only whole cards can be allocated" in await bed.refused("odd")
+    assert "above 100, only whole cards can be allocated" in await bed.refused("odd")
 
 
 @pytest.mark.rule("004.mode", "002.whole")

@@ -290,7 +290,7 @@ def test_invalid_keys_of_members_are_reported_once() -> None:
     pods = group("g", 2, 3, minimum=2)
     broker.observe(pods, 0.0)
     (note,) = explained(broker, "g-0").notes
-    assert note.startswith(f"pod g-0 and 2 more: {GANG}/min-available: it is 2 and {LABEL}/replica is 3")
+    assert note.startswith(f"pod g-0 and 2 more: {GANG}/min-available: it is 2, but {LABEL}/replica is 3")
 
 
 def test_a_member_refers_to_its_group() -> None:

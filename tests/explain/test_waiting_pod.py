@@ -213,7 +213,9 @@ def test_a_pod_that_makes_no_sense_reads_what_is_wrong_with_it() -> None:
     runner = cluster(npu="atlas-800")
     runner.show(pod("half", GPU, "1.5"))
     (said,) = lines(runner, "half")
-    assert said.startswith("pod team/half can't be scheduled as requested: nvidia.com/gpu: '1.5' is not a count")
+    assert said.startswith(
+        "pod team/half can't be scheduled as requested: nvidia.com/gpu: '1.5' is not a whole number of 0 or more"
+    )
     assert refused(runner, pod("three", NPU, 3)) == [
         (
             "pod team/three can't be scheduled as requested: "

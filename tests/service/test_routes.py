@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise import __version__
+from linkwise.broker.answers import FilterAnswer
 from linkwise.broker.broker import Broker
 from linkwise.broker.snapshot import BrokerState
 from linkwise.errors import NotNowError
@@ -208,3 +209,17 @@ def test_a_bind_that_is_cut_short_by_the_end_is_answered_and_keeps_its_promise()
 def test_other_paths_are_not_found(path: str) -> None:
     with Served(broker_of(FakeNode("a"))) as served:
         assert served.get(path).status in {404, 405}
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (FilterAnswer([], {}, {"a": "nvidia.com/gpu: '1.5' is not a whole number of 0 or more"}), "Invalid"),
+        (FilterAnswer([], {"a": "node(s) had no two free devices on one board"}, policy="boards"), "NoTopology"),
+        (FilterAnswer([], {"a": "node(s) had too few free devices"}, policy="whole-device"), "NoRoom"),
+    ],
+)
+def test_refusals_are_counted_by_code_also_those_of_a_plug_in(answer: FilterAnswer, code: str) -> None:
+    counting = Counting()
+    counting.decision(answer)
+    assert counting.registry.get_sample_value("linkwise_refusals_total", {"code": code}) == 1

@@ -173,9 +173,7 @@ def _observe_pod(state: State, pod: PodView) -> None:
         note_emptied(state, groups.key_of(pod.uid), pod.uid, held)
         note_generation(state, pod)
         if group is None and problems and new and not pod.node:
-            cluster.changes.invalid_groups[pod.uid] = "; ".join(
-                f"{problem.key}: {problem.sentence}" for problem in problems
-            )
+            cluster.changes.invalid_groups[pod.uid] = "; ".join(problem.text for problem in problems)
     observe_steered(state, pod, known, new=new)
     if not pod.node and (asks_for_devices(pod) or POLICY in pod.annotations):
         problems = state.request(pod).problems  # in the cache from now on, where filter and bind look it up

@@ -23,6 +23,7 @@ from linkwise.engine.index.node_index import Query
 from linkwise.engine.planning.hosts import Hosts
 from linkwise.engine.queue.reservation import Reservations
 from linkwise.engine.queue.scheduling_queue import QueuedPod, SchedulingQueue
+from linkwise.policies.across_nodes import AcrossNodes
 from linkwise.policies.registry import policies_with
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class State:
         self.settings: Final = settings
         self.cluster: Final = Cluster(settings, parse)
         self.policies: Final = policies_with(settings)
+        self._across_nodes: Final = {name: AcrossNodes(policy) for name, policy in self.policies.items()}
         self.queue: Final = SchedulingQueue(self.cluster.changes.pods, self.cluster.changes.untaken)
         self.reservations: Final = Reservations()
         self.writer: Final = GrantWriter()
@@ -149,7 +151,24 @@ class State:
             word = by_claim(ask.resource)
         if not ask.devices and (sharing := self.cluster.sharing_of(pod)):
             ask = replace(ask, sharing=sharing)
-        return Query(ask, word, self.policies[request.policy])
+        policy = self.policies[request.policy]
+        if self.cluster.unreachable and ask.devices and self._has_other_members(pod, request.group):
+            policy = self._across_nodes[request.policy]
+        return Query(ask, word, policy)
+
+    def _has_other_members(self, pod: PodView, group: Group | None) -> bool:
+        """Whether the pod's group has several pods with devices; members that are not observed yet count by their number."""
+        view = self.groups.view(self.groups.key_of(pod.uid))
+        group = view.group if view else group
+        if group is None:
+            return False
+        others = (each for each in (*view.waiting, *view.bound) if each.uid != pod.uid) if view else ()
+        without = 0
+        for other in others:
+            if self.request(other).ask is not None:
+                return True
+            without += 1
+        return bool(group.bundle) or max(group.total or 0, group.minimum or 0) - without > 1
 
     def asked(self, pod: PodView, query: Query | None, now: float) -> QueuedPod:
         """The record of a pod that asks for the first time."""

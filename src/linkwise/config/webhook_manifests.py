@@ -51,6 +51,8 @@ class WebhookFile:
     """PEM certificates to trust; empty for those that the service writes itself"""
     opt_in: bool = False
     """whether only namespaces with a label are selected"""
+    pod_opt_out: bool = True
+    """whether the label that opts out works on pods, not only on namespaces"""
     cert_manager: bool = False
     hide_devices: bool = False
     """whether pods without devices are selected too, for webhook.hide_devices"""
@@ -286,7 +288,7 @@ def _webhook(wanted: WebhookFile, entry: _Entry, *, mutating: bool) -> dict[str,
         "matchPolicy": "Equivalent",
         "namespaceSelector": {"matchExpressions": _namespaces(wanted)},
         # Not for workloads: with the label, a user could put another user's name into the template of its pods.
-        **({} if entry.workloads else {"objectSelector": {"matchExpressions": [skipped]}}),
+        **({"objectSelector": {"matchExpressions": [skipped]}} if wanted.pod_opt_out and not entry.workloads else {}),
         "failurePolicy": "Fail",
         "sideEffects": "None",
         "timeoutSeconds": 5,

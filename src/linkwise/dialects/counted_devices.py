@@ -42,7 +42,7 @@ class ByCount(Dialect):
         try:
             counts = by_container(pod, self.resource)
         except ValueError as error:
-            return Problem(where_pod(pod), self.resource, f"{error}; request whole devices, such as 2")
+            return Problem(where_pod(pod), self.resource, str(error))
         names = dict.fromkeys(container.name for container in pod.containers if container.name in counts)
         containers = tuple(ContainerAsk(name, counts[name]) for name in names)
         return Ask(self.resource, containers, pod.namespace) if containers else None

@@ -11,6 +11,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from linkwise.dialects.json_fields import shown
 from linkwise.errors import InputError
 from linkwise.model.views import ContainerView
 
@@ -40,9 +41,12 @@ def by_container(pod: PodView, resource: str) -> dict[str, int]:
     """
     names = [container.name for container in pod.containers]
     if len(set(names)) < len(names):
-        raise InputError(f"two containers are called {next(name for name in names if names.count(name) > 1)!r}")
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"two containers are named {shown(twice)}; rename one of them")
     if whole_quantity(pod.overhead.get(resource, "0")):
-        raise InputError(f"{resource} is in the pod's overhead, and no container could use it")
+        raise InputError(
+            f"{resource} is in the pod's overhead, where no container can use it; request it in a container"
+        )
     running = [container for container in pod.containers if not container.init or container.sidecar]
     amounts = {container.name: amount(container, resource) for container in running}
     beyond = effective(pod, resource) - sum(amounts.values())
@@ -93,7 +97,7 @@ def quantity(text: str) -> Decimal:
     """The number of a quantity; InputError if the text is not one."""
     match = _QUANTITY.fullmatch(text.strip())
     if match is None or (match[3] or "") not in {*_BINARY, *_DECIMAL}:
-        raise InputError(f"{text!r} is not a quantity: write 1, 500m or 16Gi")
+        raise InputError(f"{shown(text)} is not a quantity; write 1, 500m or 16Gi")
     number, exponent, suffix = Decimal(match[1]), match[2], match[3] or ""
     if exponent:
         return number.scaleb(int(exponent[1:]))
@@ -105,5 +109,5 @@ def whole_quantity(text: str) -> int:
     """A quantity that counts things; InputError if it is negative or not a whole number."""
     number = quantity(text)
     if number < 0 or number != number.to_integral_value():
-        raise InputError(f"{text!r} is not a count: a whole number of 0 or more is expected")
+        raise InputError(f"{shown(text)} is not a whole number of 0 or more")
     return int(number)

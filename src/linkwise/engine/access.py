@@ -109,7 +109,7 @@ class AccessRules:
 
     def __init__(self, policies: Mapping[str, AcceleratorPolicy], labels: Mapping[str, Mapping[str, str]]) -> None:
         self.policies: Final = {name: policies[name] for name in sorted(policies)}
-        self._labels = labels
+        self.labels: Final = labels
         self._rules: dict[Subject, AccessRule | None] = {}
         self.governs_sharing: Final = any(policy.share_with for policy in self.policies.values())
         """whether a policy decides who shares with whom"""
@@ -144,7 +144,7 @@ class AccessRules:
         return self._rules.get(subject)
 
     def _compute(self, subject: Subject) -> AccessRule | None:
-        labels = self._labels.get(subject.namespace) or {NAME_LABEL: subject.namespace}
+        labels = self.labels.get(subject.namespace) or {NAME_LABEL: subject.namespace}
         found = ((policy, self.applies(policy, subject, labels)) for policy in self.policies.values())
         terms = tuple(Term(policy, who) for policy, who in found if who)
         return AccessRule(terms, _domain([term.policy for term in terms], subject)) if terms else None

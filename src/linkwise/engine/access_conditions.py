@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
+from functools import lru_cache
+from itertools import chain, combinations
 from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.engine.access import NAME_LABEL, matches, selected
@@ -12,6 +13,7 @@ from linkwise.model.access_policy import Subject
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+    from linkwise.engine.access import AccessRules
     from linkwise.model.access_policy import AcceleratorPolicy, Subjects
 
 __all__ = ["Condition", "conditions_of", "conflicts"]
@@ -50,19 +52,32 @@ def conditions_of(
     return (invalid, _effective(policy, labels, models), conflicting)
 
 
-def conflicts(
-    policies: Mapping[str, AcceleratorPolicy], labels: Mapping[str, Mapping[str, str]]
-) -> dict[str, list[str]]:
-    """The disagreements of each policy with others, as sentences; only fields that both set can disagree."""
-    found: dict[str, list[str]] = {name: [] for name in policies}
-    for one, other in combinations(policies.values(), 2):
-        fields = [name for name, value in _FIELDS.items() if _differ(value(one), value(other))]
-        common = _common_subject(one, other, labels) if fields else ""
-        if common:
+@lru_cache(maxsize=2)
+def conflicts(rules: AccessRules) -> dict[str, list[str]]:
+    """The disagreements of each policy with others, as sentences; only fields that both set can disagree.
+
+    Cached, because it is asked for every few seconds and the rules are another object after every change. Bound: every
+    kind of subject is compared with every policy once, not with every pair of them.
+    """
+    found: dict[str, dict[str, str]] = {name: {} for name in rules.policies}
+    compared: set[tuple[str, ...]] = set()
+    for subject, labels in _subjects(rules):
+        policies = [policy for policy in rules.policies.values() if _applies(policy, subject, labels)]
+        names = tuple(policy.name for policy in policies)
+        if names in compared:
+            continue
+        compared.add(names)
+        for one, other in combinations(policies, 2):
+            fields = [name for name, value in _FIELDS.items() if _differ(value(one), value(other))]
+            if not fields or other.name in found[one.name]:
+                continue
+            common = selected(one.subjects, subject, labels)
             for own, another in ((one, other), (other, one)):
-                sentence = f"AcceleratorPolicy {another.name} also applies to {common} and has other {_listed(fields)}."
-                found[own.name].append(sentence)
-    return {name: sentences[:MOST_NAMED] for name, sentences in found.items()}
+                sentence = (
+                    f"AcceleratorPolicy {another.name} also applies to {common}, with different {_listed(fields)}."
+                )
+                found[own.name][another.name] = sentence
+    return {name: [others[other] for other in sorted(others)[:MOST_NAMED]] for name, others in found.items()}
 
 
 _FIELDS: Final[Mapping[str, Callable[[AcceleratorPolicy], object]]] = {
@@ -105,29 +120,41 @@ def _effective(
     return Condition("Effective", "True", "Enforced", "The policy is enforced.")
 
 
-def _common_subject(one: AcceleratorPolicy, other: AcceleratorPolicy, labels: Mapping[str, Mapping[str, str]]) -> str:
-    """A subject to which both policies apply, for a sentence; empty if none is known."""
-    for subject in _candidates(one.subjects, other.subjects, labels):
-        own = labels.get(subject.namespace) or {NAME_LABEL: subject.namespace}
-        if all(_applies(policy, subject, own) for policy in (one, other)):
-            return selected(one.subjects, subject, own) or selected(other.subjects, subject, own)
-    return ""
-
-
 def _applies(policy: AcceleratorPolicy, subject: Subject, labels: Mapping[str, str]) -> bool:
     return bool(selected(policy.subjects, subject, labels)) and not selected(policy.exempt, subject, labels)
 
 
-def _candidates(one: Subjects, other: Subjects, labels: Mapping[str, Mapping[str, str]]) -> Iterator[Subject]:
-    """Subjects that are named or known: users and groups of both, service accounts, namespaces."""
+def _subjects(rules: AccessRules) -> Iterator[tuple[Subject, Mapping[str, str]]]:
+    """The subjects that policies name, then one namespace of each kind that selectors distinguish, with its labels."""
+    named = dict.fromkeys(chain.from_iterable(_named_by(policy.subjects) for policy in rules.policies.values()))
+    for subject in named:
+        yield subject, rules.labels.get(subject.namespace) or {NAME_LABEL: subject.namespace}
+    if not rules.by_labels:
+        return
+    keys = sorted(_label_keys(rules.policies.values()))
+    exempt = {name for policy in rules.policies.values() for name in policy.exempt.namespaces}
+    seen: set[tuple[object, ...]] = set()
+    for name, labels in rules.labels.items():
+        kind = (name if name in exempt else "", *(labels.get(key) for key in keys))
+        if kind not in seen:
+            seen.add(kind)
+            yield Subject(name, service_account=""), labels
+
+
+def _named_by(subjects: Subjects) -> Iterator[Subject]:
+    """A subject per user, group, service account and namespace of a policy."""
     anywhere = "default"
-    for subjects in (one, other):
-        yield from (Subject(anywhere, user) for user in subjects.users)
-        yield from (Subject(anywhere, "somebody", (group,)) for group in subjects.groups)
-        yield from (Subject(namespace, service_account=name) for namespace, name in subjects.service_accounts)
-        yield from (Subject(name, service_account="") for name in subjects.namespaces)
-    if one.selector or other.selector:
-        yield from (Subject(name, service_account="") for name in labels)
+    yield from (Subject(anywhere, user) for user in subjects.users)
+    yield from (Subject(anywhere, "somebody", (group,)) for group in subjects.groups)
+    yield from (Subject(namespace, service_account=name) for namespace, name in subjects.service_accounts)
+    yield from (Subject(name, service_account="") for name in subjects.namespaces)
+
+
+def _label_keys(policies: Iterable[AcceleratorPolicy]) -> set[str]:
+    """The labels of namespaces that selectors look at."""
+    both = (subjects for policy in policies for subjects in (policy.subjects, policy.exempt))
+    selectors = [subjects.selector for subjects in both if subjects.selector]
+    return {key for each in selectors for key in (*each.match_labels, *(need.key for need in each.expressions))}
 
 
 def _named(names: Iterable[str]) -> str:

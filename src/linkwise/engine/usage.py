@@ -302,7 +302,8 @@ def gained_capacity(before: Node | None, after: Node) -> bool:
         return True
     if any(not before.use(device).domains <= after.use(device).domains for device in healthy):
         return True  # a sharing domain left the device: others may share it now
-    return not {device.id for device in after.free()} <= {device.id for device in before.free()}
+    free = {(device.id, device.reachable) for device in after.free()}
+    return not free <= {(device.id, reachable) for device in before.free() for reachable in (device.reachable, False)}
 
 
 def _only_more_is_used(before: Node, after: Node) -> bool:

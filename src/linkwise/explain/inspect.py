@@ -77,6 +77,13 @@ class InspectedDevice:
     """the ResourceClaim that has it, with its namespace"""
     domains: tuple[str, ...] = ()
     """sharing domains of its pods: only pods of the same domain may join"""
+    reachable: bool = True
+    """whether other nodes can reach it; otherwise it serves only jobs of one pod"""
+
+    @property
+    def fault(self) -> str:
+        """Why it does not serve every pod; empty if it does."""
+        return "unhealthy" if not self.healthy else "" if self.reachable else "unreachable from other nodes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +196,7 @@ def _device(inventory: NodeInventory, node: Node, device: Device, room: int, pod
         tuple(pods),
         claim,
         tuple(sorted(use.domains)),
+        device.reachable,
     )
 
 

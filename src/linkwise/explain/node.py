@@ -55,7 +55,7 @@ def explain_node(broker: Broker, name: str, now: float) -> NodeExplanation | Non
         tuple(_suspects(node)),
         _is_linked(inventory),
         tuple(drift_text(drift, state.name_of) for drift in cluster.drift.get(name, ())),
-        tuple(f"{problem.key}: {problem.sentence}" for problem in inventory.problems),
+        tuple(problem.text for problem in inventory.problems),
     )
 
 

@@ -90,7 +90,7 @@ def _without_ask(request: PodRequest, report: Explanation, unknown: str) -> Expl
     if broken is None:
         return replace(report, state="invalid", sentence=unknown) if unknown else report
     others = [problem for problem in request.problems if problem is not broken]
-    return replace(report, state="invalid", sentence=f"{broken.key}: {broken.sentence}", notes=_sentences(others))
+    return replace(report, state="invalid", sentence=broken.text, notes=_sentences(others))
 
 
 def _unplaced(state: State, pod: PodView, request: PodRequest, report: Explanation) -> Explanation:
@@ -195,7 +195,7 @@ def _holding_back(pod: PodView, request: PodRequest) -> list[str]:
 
 
 def _sentences(problems: Iterable[Problem]) -> tuple[str, ...]:
-    return tuple(f"{problem.key}: {problem.sentence}" for problem in problems)
+    return tuple(problem.text for problem in problems)
 
 
 ONLY_BY_CLAIM: Final = (

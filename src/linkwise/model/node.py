@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -30,6 +30,7 @@ class Use:
 
 
 FREE: Final = Use()
+_WHOLE: Final = Use(whole=True)
 _INDEX: Final = attrgetter("index")
 
 
@@ -73,6 +74,11 @@ class Node:
     def healthy(self) -> tuple[Device, ...]:
         """Healthy devices, used or not."""
         return tuple(device for device in self.devices if device.healthy)
+
+    def reachable(self) -> Node:
+        """The node with the devices that other nodes can't reach marked as used; the same object if there are none."""
+        unreachable = {device.id: _WHOLE for device in self.devices if not device.reachable}
+        return replace(self, used={**self.used, **unreachable}) if unreachable else self
 
     def positions(self) -> dict[str, int]:
         """Position of each device in the topology, by id or by index; devices it does not list are left out."""

@@ -103,7 +103,12 @@ class Problem:
     sentence: str
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.key}: {self.sentence}"
+        return f"{self.where}: {self.text}"
+
+    @property
+    def text(self) -> str:
+        """Key and sentence, for where the object is named already."""
+        return f"{self.key}: {self.sentence}"
 
 
 @dataclass(frozen=True, slots=True)

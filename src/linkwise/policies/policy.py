@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from linkwise.model.verdict import Offer, Part, Reason, Reject
 
@@ -19,16 +19,18 @@ __all__ = ["ByDevice", "Policy", "first_of", "misfit", "offer_by_container"]
 class Policy(ABC):
     """One set of rules, independent of resource names, annotations and vendors."""
 
-    name: ClassVar[str]
-    terms: ClassVar[tuple[str, ...]]
+    name: str
+    terms: tuple[str, ...]
     """the names of the score's terms, in order"""
-    leading: ClassVar[int]
+    leading: int
     """the number of leading terms that define a class: nodes that agree in them are equally good"""
-    summary: ClassVar[str] = ""
+    summary: str = ""
     """which devices it takes, for explanations: `the lowest free devices`"""
-    for_hardware: ClassVar[bool] = False
+    for_hardware: bool = False
     """whether it enforces rules of some hardware: requests for that hardware have no other policy, and others not it"""
-    all_layouts: ClassVar[bool] = False
+    across_nodes: bool = False
+    """whether it leaves out devices that other nodes can't reach, for pods of a job of several pods"""
+    all_layouts: bool = False
     """whether `layouts` returns every choice that makes a difference, so that a search over them is exhaustive"""
 
     @abstractmethod

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.model.verdict import Offer, Reason, Reject
 from linkwise.policies.policy import Policy, misfit, offer_by_container
-from linkwise.policies.ring_profiles import known_profile, ring_profile
+from linkwise.policies.ring_profiles import RING_PROFILES, known_profile, ring_profile
 from linkwise.policies.ring_spans import LAYOUTS, SPANS, RingPlacement
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class RingAffinity(Policy):
         """A count that the pod's hardware profile allows; without a profile, the counts of the Ascend 910."""
         profile = known_profile(ask.profile)
         if profile is None:
-            return Reason("003.predicate", asked=ask.profile, kind="unknown profile")
+            return Reason("003.predicate", asked=ask.profile, found=tuple(RING_PROFILES), kind="unknown profile")
         return _count_refused(profile, ask)
 
     def pick(self, ask: Ask, node: Node) -> Offer | Reject:

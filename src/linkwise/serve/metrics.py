@@ -123,7 +123,9 @@ class Counting:
         reason = "" if answer.nodes else RULES.get(text or "", OTHER)
         self._by_decision(answer.policy or "none", reason).inc()
         if not answer.nodes:
-            self._refusals.labels(CODES.get(text or "", "Invalid")).inc()
+            # Without a policy the request is invalid; other texts that are not in the catalogue are a plug-in's.
+            unknown = code_of_rule("", "") if answer.policy else "Invalid"
+            self._refusals.labels(CODES.get(text or "", unknown)).inc()
 
     def admission(self, call: str, verdict: str) -> None:
         """Count an admission review."""

@@ -74,6 +74,8 @@ class FakeNode:
     count: int = 2
     memory: int = 16  # GiB per device
     unhealthy: frozenset[int] = frozenset()
+    unreachable: frozenset[int] = frozenset()
+    """chips of a node of family `ring` that other nodes can't reach, as Huawei's device plugin lists them"""
     ready: bool = True
     registered: bool = True
     """whether its device plugin has registered with kubelet"""
@@ -112,7 +114,9 @@ class FakeNode:
         amounts = {"cpu": self.cpu, "memory": "256Gi", "pods": "110", **self._resources(self.count)}
         usable = {**amounts, **self._resources(self.count - len(self.unhealthy))}
         view = NodeView(self.name, capacity=amounts, allocatable=usable, ready=self.ready, version=self.version)
-        return replace(view, unschedulable=self.cordoned)
+        listed = ",".join(f"Ascend910-{index}" for index in sorted(self.unreachable))
+        annotations = {f"{ASCEND}-NetworkUnhealthy": listed} if listed else {}
+        return replace(view, unschedulable=self.cordoned, annotations=annotations)
 
     def inventory_object(self) -> NodeObject:
         """The watch event of the inventory, or of its absence."""

@@ -134,10 +134,35 @@ def test_a_replica_label_that_is_not_a_number_of_pods_is_refused(value: str) -> 
     assert "write a whole number of 1 or more" in refused
 
 
+def test_a_refusal_is_not_repeated_as_a_warning() -> None:
+    verdict = of_pod(pod(container({GPU: 1}), labels={NAME: "job", REPLICA: "two"}))
+    assert verdict.refusal
+    assert verdict.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("containers", "sentence"),
+    [
+        ([container({GPU: "500m"})], f"{GPU}: '500m' is not a whole number of 0 or more"),
+        ([container({GPU: 1}), container({GPU: 1})], f"{GPU}: two containers are named 'main'; rename one of them"),
+        ([container({GPU: "9" * 5000})], f"{GPU}: '{'9' * 57}...' is not a quantity; write 1, 500m or 16Gi"),
+    ],
+)
+def test_a_refusal_is_short_and_leaves_the_name_of_the_object_to_kubectl(
+    containers: list[dict[str, Any]], sentence: str
+) -> None:
+    assert of_pod(pod(*containers)).refusal == sentence
+
+
+def test_an_unknown_hardware_profile_is_refused_with_the_known_ones() -> None:
+    document = pod(container({"huawei.com/Ascend910": 2}), annotations={"huawei.com/schedule_policy": "nope"})
+    assert of_pod(document).refusal.startswith("hardware profile 'nope' is unknown; use one of ascend-910, ")
+
+
 def test_a_group_without_its_replica_label_is_a_warning() -> None:
     verdict = of_pod(pod(container({GPU: 1}), labels={NAME: "job"}))
     assert not verdict.refusal
-    assert "give both, the pod is placed alone" in verdict.warnings[0]
+    assert "until both are set, the pod is placed alone" in verdict.warnings[0]
 
 
 @pytest.mark.rule("001.gang-words")
@@ -146,8 +171,8 @@ def test_names_and_numbers_of_gang_and_topology_that_differ_are_warnings_that_na
     verdict = of_pod(document)
     assert not verdict.refusal
     assert verdict.warnings == (
-        f"{GANG}: it is 'other' and {NAME} is 'job'; make them equal, 'job' counts",
-        f"{MINIMUM}: it is 2 and {REPLICA} is 4; make them equal, until then that many must start together",
+        f"{GANG}: it is 'other', but {NAME} is 'job', which is used; make them equal",
+        f"{MINIMUM}: it is 2, but {REPLICA} is 4; make them equal. Until then, 2 must start together",
     )
 
 
@@ -171,7 +196,9 @@ def test_memory_that_no_known_card_has_is_a_warning_since_a_larger_one_may_join(
     validator = Validator(broker, AdmissionSettings())
     large = validator.pod(pod_view(pod(container({SHARE: 24}))), ADA)
     assert not large.refusal
-    assert large.warnings == (f"{SHARE}: 24 requested and the largest device has 16; a pod gets memory of one device",)
+    assert large.warnings == (
+        f"{SHARE}: 24 requested, but the largest device has 16, and a pod gets memory of one device",
+    )
     assert validator.pod(pod_view(pod(container({SHARE: 16}))), ADA) == AdmissionVerdict()
     broker.observe([*FakeNode("larger", family="share", count=1, memory=32).events()], 0.0)
     assert validator.pod(pod_view(pod(container({SHARE: 24}))), ADA) == AdmissionVerdict()

@@ -107,10 +107,10 @@ def test_the_config_map_reports_unhealthy_recovering_and_separated_chips() -> No
     assert (ill(found), found.problems) == ([1, 4, 6], ())
 
 
-def test_chips_with_a_bad_network_stay_healthy_and_are_listed() -> None:
+def test_chips_with_a_bad_network_stay_healthy_and_are_not_reachable() -> None:
     found = facts(objects=config_map({f"{NPU}-NetworkUnhealthy": "Ascend910-0,Ascend910-2"}))
     assert ill(found) == []
-    assert found.labels["network-unhealthy"] == "#0,#2"
+    assert [device.index for device in found.devices if not device.reachable] == [0, 2]
 
 
 def test_only_a_fault_that_separates_a_chip_makes_it_unhealthy() -> None:

@@ -54,7 +54,7 @@ def test_numbers_that_differ_are_both_named_and_each_governs_its_own(minimum: in
     read, problems = group_of(pod(LABELS, GANGED | {f"{GANG}min-available": str(minimum)}))
     assert read == Group("team/train/4", "koordinator", total=4, minimum=minimum)
     assert [problem.key for problem in problems] == [f"{GANG}min-available"]
-    assert f"it is {minimum} and {SEED}replica is 4" in problems[0].sentence
+    assert f"it is {minimum}, but {SEED}replica is 4" in problems[0].sentence
 
 
 @pytest.mark.rule("001.gang-words")
@@ -149,7 +149,7 @@ def test_a_label_and_an_annotation_that_name_two_gangs_are_both_named() -> None:
     read, problems = group_of(pod({"pod-group.scheduling.sigs.k8s.io": "pg"}, GANGED))
     assert read is not None
     assert read.key == "team/pg"
-    assert "it is 'train' and pod-group.scheduling.sigs.k8s.io is 'pg'" in problems[0].sentence
+    assert "it is 'train', but pod-group.scheduling.sigs.k8s.io is 'pg'" in problems[0].sentence
 
 
 @pytest.mark.parametrize(

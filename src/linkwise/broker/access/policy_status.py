@@ -35,12 +35,12 @@ def policy_reports(state: State) -> tuple[PolicyReport, ...]:
     """Return a report per policy, by name."""
     if not state.access:
         return ()
-    policies, labels = state.cluster.shared.access.policies, state.cluster.shared.namespaces
+    rules, labels = state.cluster.shared.access, state.cluster.shared.namespaces
     models = {device.model for node in state.cluster.index.nodes.values() for device in node.devices if device.model}
-    disagreements = conflicts(policies, labels)
+    disagreements = conflicts(rules)
     return tuple(
         PolicyReport(policy, *state.access.totals(name), conditions_of(policy, disagreements[name], labels, models))
-        for name, policy in policies.items()
+        for name, policy in rules.policies.items()
     )
 
 

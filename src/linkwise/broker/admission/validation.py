@@ -63,19 +63,19 @@ class Validator:
         return AdmissionVerdict(refused, tuple(dict.fromkeys(warnings)))
 
     def _verdict(self, pods: Sequence[PodView], admission: Admission) -> AdmissionVerdict:
-        """Add what admission of a request does not know: records, labels, names, sizes of cards."""
-        warnings = [_text(problem) for problem in admission.warnings]
+        """Add what admission of a request does not know: records, labels, names, sizes of cards; kubectl names the pod."""
+        warnings = [problem.text for problem in admission.warnings]
         refused = ""
         for pod in pods:
             refused = refused or _forged(pod) or _replica(pod, admission.warnings)
-            warnings += [_text(problem) for problem in misspelt_keys(pod)]
+            warnings += [problem.text for problem in misspelt_keys(pod)]
             warnings += self._card_warning(pod)
         if admission.refusal and not refused:
             if all(self._is_foreign(pod) for pod in pods):
                 warnings.append(f"Linkwise can't place it: {admission.refusal}")
             else:
                 refused = admission.refusal
-        return AdmissionVerdict(refused, tuple(dict.fromkeys(warnings)))
+        return AdmissionVerdict(refused, tuple(dict.fromkeys(each for each in warnings if each != refused)))
 
     def _is_foreign(self, pod: PodView) -> bool:
         """Whether a request that Linkwise can't read is meant for another scheduler, which may know better."""
@@ -94,9 +94,7 @@ class Validator:
         if not 0 < self._largest_card < ask.share:
             return []
         # rule 004.one-card: the memory of a pod comes from one card.
-        sentence = (
-            f"{ask.share} requested and the largest device has {self._largest_card}; a pod gets memory of one device"
-        )
+        sentence = f"{ask.share} requested, but the largest device has {self._largest_card}, and a pod gets memory of one device"
         return [f"{ask.resource}: {sentence}"]
 
 
@@ -112,12 +110,7 @@ def _replica(pod: PodView, problems: Sequence[Problem]) -> str:
     """The refusal of a replica label that is not a number of pods; its other problems are warnings."""
     if REPLICA not in pod.labels:
         return ""
-    return next((_text(problem) for problem in problems if problem.key == REPLICA), "")
-
-
-def _text(problem: Problem) -> str:
-    """Without the pod, which kubectl names."""
-    return f"{problem.key}: {problem.sentence}"
+    return next((problem.text for problem in problems if problem.key == REPLICA), "")
 
 
 def _old_names(pod: PodView) -> Iterator[str]:

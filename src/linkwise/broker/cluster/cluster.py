@@ -63,6 +63,8 @@ class Cluster:
         self.shared: Final = ClusterObjects(self.changes)
         self.claims: Final = ResourceClaims(self.changes)
         self.inventories: dict[str, NodeInventory] = {}
+        self.unreachable: Final[set[str]] = set()
+        """nodes with devices that other nodes can't reach"""
         self.ledger: Final = Ledger(self.changes.used)
         self.index: Final = Index(settings)
         self.drift: dict[str, tuple[Drift, ...]] = {}
@@ -243,6 +245,10 @@ class Cluster:
         inventory = self.inventories.get(name, NodeInventory(name))
         if before and before.devices != inventory.devices:
             self.ledger.note_indices(name, {device.id: device.index for device in before.devices})
+        if all(device.reachable for device in inventory.devices):
+            self.unreachable.discard(name)
+        else:
+            self.unreachable.add(name)
         if view is None:
             return
         if (

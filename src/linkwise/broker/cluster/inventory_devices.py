@@ -23,8 +23,8 @@ BYTES: Final = {"MiB": 2**20, "GiB": 2**30}
 _INDEX: Final = attrgetter("index")
 _MODEL: Final = attrgetter("model")
 _MEMORY: Final = attrgetter("memory")
-_FACTS: Final = attrgetter("minor", "numa", "bus_id", "bytes", "healthy")
-_NO_FACTS: Final = (None, None, "", 0, True)
+_FACTS: Final = attrgetter("minor", "numa", "bus_id", "bytes", "healthy", "reachable")
+_NO_FACTS: Final = (None, None, "", 0, True, True)
 
 
 class Source(NamedTuple):
@@ -117,7 +117,7 @@ def _twins_of(device: Device, sources: Iterable[Source]) -> list[Device]:
 
 def _filled(device: Device, node_facts: Sequence[Device]) -> Device:
     for twin in node_facts:
-        if _counted(twin) and twin.healthy and (device.model or not twin.model):
+        if _counted(twin) and twin.healthy and twin.reachable and (device.model or not twin.model):
             continue
         device = Device(
             device.id,
@@ -129,6 +129,7 @@ def _filled(device: Device, node_facts: Sequence[Device]) -> Device:
             device.memory,
             device.healthy and twin.healthy,
             device.bytes or twin.bytes,
+            device.reachable and twin.reachable,
         )
     return device
 

@@ -29,7 +29,7 @@ def _problems(before: NodeInventory | None, after: NodeInventory) -> Iterator[Ev
     known = before.problems if before else ()
     for problem in after.problems:
         if problem not in known:
-            yield Event("Warning", "InventoryProblem", f"{problem.key}: {problem.sentence}", node=after.name)
+            yield Event("Warning", "InventoryProblem", problem.text, node=after.name)
 
 
 def _health(cluster: Cluster, before: NodeInventory | None, after: NodeInventory) -> Iterator[Event]:

@@ -330,11 +330,14 @@ def _broken_reason(state: State, stage: Reserved, waiting: set[str], nodes: set[
 
 
 def _is_available(state: State, entry: Entry) -> bool:
-    """Return whether the devices are healthy, unused by others, and not needed by pods without a record."""
+    """Return whether the devices are healthy and reachable, unused by others, and not needed by pods without a record."""
     node, drift = state.cluster.index.nodes.get(entry.node), state.cluster.drift.get(entry.node, ())
     if node is None or node.unattributed > len(node.free()):
         return False
-    healthy = {device.id for device in node.healthy()}
+    pod = state.pod(entry.pod) if entry.node in state.cluster.unreachable else None
+    query = state.query(pod) if pod else None
+    across_nodes = query is not None and query.policy.across_nodes
+    healthy = {device.id for device in node.healthy() if device.reachable or not across_nodes}
     twice = any(each.kind == "twice" and entry.pod in each.pods for each in drift)
     return healthy >= set(entry.grant.offer.devices) and not twice
 

@@ -131,7 +131,7 @@ def _annotation_problems(state: State, pod: PodView) -> str:
     known = state.groups.problems.get(pod.uid)
     if known is None or known[0] is not pod:
         problems = group_of(pod)[1]
-        sentence = "; ".join(f"{problem.key}: {problem.sentence}" for problem in problems)
+        sentence = "; ".join(problem.text for problem in problems)
         known = state.groups.problems[pod.uid] = (pod, sentence)
     return known[1]
 

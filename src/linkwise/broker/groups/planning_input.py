@@ -120,6 +120,7 @@ def _sites(  # noqa: PLR0913 - all that decides on a node
     paths: dict[tuple[str, ...], tuple[str, ...]] = {}  # nodes of one rack have one
     words = {member.wanted.word: member.wanted for member in members if member.wanted}
     parts = any(member.wanted and not member.wanted.ask.devices for member in members)
+    across_nodes = any(query.policy.across_nodes for query in words.values())
     avoided = state.groups.limits(group_view.key).avoided | barred
     held, bound = _held(cluster, group_view), []
     reserved = reserved_nodes(state, [member.pod for member in members]) if state.reservations.made else {}
@@ -134,6 +135,9 @@ def _sites(  # noqa: PLR0913 - all that decides on a node
         shape = index.shape(name)
         if name in reserved:
             node = reserved[name]
+            shape = shape_of(shape.build, node)
+        if across_nodes and name in cluster.unreachable:
+            node = node.reachable()
             shape = shape_of(shape.build, node)
         if shape.build not in served:
             served[shape.build] = frozenset(word for word in words if not index.unserved(words[word], name))

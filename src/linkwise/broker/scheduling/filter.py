@@ -73,7 +73,7 @@ def _answer(  # noqa: PLR0913 - the verb's arguments and the request
     if entry and (entry.booked or not entry.tentative):
         return _answer_assumed(state, entry, names)
     if request.broken:
-        return FilterAnswer([], {}, dict.fromkeys(names, request.broken.sentence))
+        return FilterAnswer([], {}, dict.fromkeys(names, request.broken.text))
     query = state.query_of(request, pod)
     if grouped and (member := filter_member(state, pod, names, now, keep=keep)):
         if keep:

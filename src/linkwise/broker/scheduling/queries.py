@@ -49,7 +49,7 @@ def admit(state: State, pod: PodView, requester: Requester | None = None) -> Adm
     if request.ask is None:
         broken = request.broken
         warnings = tuple(problem for problem in request.problems if problem is not broken)
-        return Admission(str(broken) if broken else "", warnings)
+        return Admission(broken.text if broken else "", warnings)
     refused = state.policies[request.policy].admit(request.ask)
     if refused is None and rule and (refused := rule.refusal(request.ask)):
         # rule 002.access: at admission with the real user.

@@ -63,7 +63,7 @@ def _judged(state: State, pod: PodView, templates: Sequence[NodeView], now: floa
     names = [view.name for view in templates]
     request, entry = state.request(pod), state.cluster.ledger.get(pod.uid)
     if request.broken:
-        return dict.fromkeys(names, request.broken.sentence), []
+        return dict.fromkeys(names, request.broken.text), []
     if entry and (entry.booked or not entry.tentative):
         return dict.fromkeys(names, BEING_BOUND), []
     group = state.groups.view(state.groups.key_of(pod.uid))

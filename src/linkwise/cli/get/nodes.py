@@ -43,7 +43,7 @@ def _node(reader: ClusterReader, node: NodeInspection) -> Row:
         *([f"{unhealthy} unhealthy"] if unhealthy else []),
         *([by_index_text(node.by_index)] if node.by_index else []),
         *(drift_text(drift, broker.pod_name) for drift in broker.drift.get(node.name, ())),
-        *(f"{problem.key}: {problem.sentence}" for problem in stock.problems),
+        *(problem.text for problem in stock.problems),
     ]
     models = ", ".join(sorted({device.model for device in node.devices if device.model}))
     links = links_text(stock)
@@ -108,7 +108,7 @@ def _device(node: NodeInspection, device: InspectedDevice) -> Row:
         "device": Cell(str(device.index), short=True),
         "id": Cell(device.id, wide=True),
         "model": Cell(device.model),
-        "health": Cell("Healthy" if device.healthy else "Unhealthy", "" if device.healthy else "red", short=True),
+        "health": Cell(device.fault.capitalize() or "Healthy", "red" if device.fault else "", short=True),
         "state": Cell(state, style, short=True),
         "pods": Cell(", ".join(sorted(holder_text(pod, node.unit) for pod in device.pods)) or _claim(device)),
     }

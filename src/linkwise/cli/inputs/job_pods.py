@@ -140,7 +140,7 @@ def _view(file: str, manifest: Manifest, template: PodTemplate) -> PodView:
         raise _input_error(file, manifest, template, invalid.key, f"{invalid.key}: {invalid.sentence}")
     for problem in request.problems:
         place = manifest.place(problem.key, template.root)
-        _note(f"{file}:{place.line}:{place.column}: {problem.key}: {problem.sentence}")
+        _note(f"{file}:{place.line}:{place.column}: {problem.text}")
     return replace(view, uid=f"{view.namespace}/{view.name}")
 
 

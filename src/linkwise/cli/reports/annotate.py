@@ -66,7 +66,7 @@ def _check(reader: ClusterReader, name: str, topology: Topology, text: str) -> N
     )
     seen = broker.inventories[name]
     if seen.topology is None:
-        why = "; ".join(f"{problem.key}: {problem.sentence}" for problem in seen.problems)
+        why = "; ".join(problem.text for problem in seen.problems)
         raise InputError(f"node {name}: links would not be used{f': {why}' if why else ''}")
     written = read_matrix(text)
     if written is None or seen.topology.links != written.links:

@@ -120,11 +120,11 @@ def _devices(node: NodeInspection, only: Collection[int] | None = None) -> Table
         if only is not None and device.index not in only:
             continue
         state, style = device_state(node, device)
-        health = "" if device.healthy else "unhealthy"
+        fault = device.fault
         cells = [
             Text(str(device.index)),
             Text(device.model or "-"),
-            Text(f"{health} {'' if health and state == '-' else state}".strip(), "red" if health else style),
+            Text(f"{fault} {'' if fault and state == '-' else state}".strip(), "red" if fault else style),
             *([_bar(device)] if shared else []),
             Text(", ".join(holder_text(pod, node.unit) for pod in device.pods) or "-"),
         ]

@@ -123,9 +123,12 @@ class _Reading:
             self.report(resource, f"chip {number} is listed as free and as unhealthy; it is not used")
         unhealthy |= self._unnamed(resource, numbers, unhealthy, free)
         self._label("free", free - unhealthy if resource in self.lists else set())
-        self._label("network-unhealthy", self._listed(f"{resource}-NetworkUnhealthy", resource, numbers))
+        unreachable = self._listed(f"{resource}-NetworkUnhealthy", resource, numbers)
         model = self.view.labels.get(MODEL_LABEL, "")
-        return tuple(Device(f"#{n}", n, model=model, healthy=n not in unhealthy) for n in sorted(numbers))
+        return tuple(
+            Device(f"#{n}", n, model=model, healthy=n not in unhealthy, reachable=n not in unreachable)
+            for n in sorted(numbers)
+        )
 
     def _label(self, word: str, numbers: set[int]) -> None:
         if numbers:

@@ -141,7 +141,7 @@ def kueue(words: Words) -> Group | None:
     """Kueue's group of plain pods: all of them start together, so that the number is needed."""
     name = words.name(KUEUE, words.labels[KUEUE])
     if KUEUE_TOTAL not in words.annotations:
-        words.say(KUEUE_TOTAL, f"it is missing beside {KUEUE}; set the number of pods of the group")
+        words.say(KUEUE_TOTAL, f"missing beside {KUEUE}; set the number of pods of the group")
         return None
     total = words.count(KUEUE_TOTAL, words.annotations[KUEUE_TOTAL])
     if name is None or total is None:
@@ -160,7 +160,7 @@ def _volcano_network(words: Words) -> tuple[NetworkWish, ...]:
         words.say(VOLCANO_NETWORK, f"it is {shown(mode)} beside {VOLCANO_TIER}; write hard or soft")
         return ()
     if tier is None:
-        words.say(VOLCANO_TIER, f"it is missing beside {VOLCANO_NETWORK}; set the tier that members share")
+        words.say(VOLCANO_TIER, f"missing beside {VOLCANO_NETWORK}; set the tier that members share")
         return ()
     number = words.count(VOLCANO_TIER, tier)
     return () if number is None else (NetworkWish(f"{TIER}{number}", required=mode == "hard"),)

@@ -147,7 +147,7 @@ def _name(words: Words) -> tuple[str | None, str]:
     (first, text), *others = names.items()
     for key, other in others:
         if other != text:
-            words.say(key, f"it is {shown(other)} and {first} is {shown(text)}; the latter counts, make them equal")
+            words.say(key, f"it is {shown(other)}, but {first} is {shown(text)}, which is used; make them equal")
     return words.name(first, text), first
 
 
@@ -157,7 +157,7 @@ def _minimum(words: Words, *, needed: bool) -> int | None:
     if MINIMUM_LABEL in words.labels:
         return words.count(MINIMUM_LABEL, words.labels[MINIMUM_LABEL])
     if needed:
-        words.say(MINIMUM, f"it is missing beside {NAME}; set how many pods must start together")
+        words.say(MINIMUM, f"missing beside {NAME}; set how many pods must start together")
     return None
 
 

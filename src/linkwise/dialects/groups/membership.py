@@ -98,7 +98,7 @@ def group_by_owner(pod: PodView, mode: OwnerMode) -> tuple[Group | None, tuple[P
 def _seed(words: Words) -> Group | None:
     values = {key: words.labels[key] for key in (NAME, REPLICA) if key in words.labels}
     for missing in {NAME, REPLICA} - values.keys():
-        words.say(missing, f"it is missing beside {next(iter(values))}; give both, the pod is placed alone")
+        words.say(missing, f"missing beside {next(iter(values))}; until both are set, the pod is placed alone")
         return None
     name, total = words.name(NAME, values[NAME]), words.count(REPLICA, values[REPLICA])
     if name is None or total is None:
@@ -114,14 +114,18 @@ def _with_gang(group: Group, name: str, gang: Gang, words: Words) -> Group:
     # rule 001.gang-words: both are named where they differ; replica is how many are planned, the gang how many start.
     if gang.name not in {name, None}:
         words.say(
-            gang.named_by, f"it is {shown(gang.name)} and {NAME} is {shown(name)}; make them equal, {name!r} counts"
+            gang.named_by, f"it is {shown(gang.name)}, but {NAME} is {shown(name)}, which is used; make them equal"
         )
     for key, number, effect in (
-        (MINIMUM if MINIMUM in words.annotations else MINIMUM_LABEL, gang.minimum, "that many must start together"),
+        (
+            MINIMUM if MINIMUM in words.annotations else MINIMUM_LABEL,
+            gang.minimum,
+            f"{gang.minimum} must start together",
+        ),
         (TOTAL, gang.total, f"{group.total} are planned"),
     ):
         if number not in {group.total, None}:
-            words.say(key, f"it is {number} and {REPLICA} is {group.total}; make them equal, until then {effect}")
+            words.say(key, f"it is {number}, but {REPLICA} is {group.total}; make them equal. Until then, {effect}")
     return replace(
         group,
         minimum=gang.minimum,

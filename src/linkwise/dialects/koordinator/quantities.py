@@ -199,10 +199,10 @@ def _percent(amounts: Mapping[str, int], unit: str) -> _Kind | str:
     if percent < WHOLE:
         return _part(amounts, unit)
     if percent != cards * WHOLE:
-        limit = f"{SHARED} says {cards}" if SHARED in amounts else "above 100 only whole cards can be allocated"
-        return f"{unit} is {percent}, {limit}: request 1 to 99, or 100 per card"
+        limit = f"{SHARED} is {cards}" if SHARED in amounts else "above 100, only whole cards can be allocated"
+        return f"{unit} is {percent}; {limit}: request 1 to 99, or 100 per card"
     if cards > MAX_DEVICES:
-        return f"{unit} is {percent}, that is {cards} cards: no machine has more than {MAX_DEVICES}"
+        return f"{unit} is {percent}, which is {cards} cards; no machine has more than {MAX_DEVICES}"
     if core in {0, percent}:
         return _Kind(unit, whole=True)
     if cards > 1:

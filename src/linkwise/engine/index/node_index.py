@@ -54,7 +54,8 @@ class Query(NamedTuple):
         With `any_domain` the sharing domain is left out, for nodes on which no pod of it uses a device.
         """
         ask = self.ask
-        key = (self.policy.name, self.word, ask.devices, ask.mode, ask.profile, ask.required)
+        policy = self.policy
+        key = (policy.name, policy.across_nodes, self.word, ask.devices, ask.mode, ask.profile, ask.required)
         if ask.devices:
             return key
         # Bytes are rounded up per container: equal sums may need different shares.
@@ -65,6 +66,8 @@ class Query(NamedTuple):
         """Whether the node can still allocate exactly these devices."""
         if node.mode not in {"any", self.ask.mode}:
             return False  # rule 004.mode: the sharing mode may have changed since
+        if self.policy.across_nodes:
+            node = node.reachable()
         if self.ask.devices:
             return {device.id for device in node.free()} >= set(offer.devices)
         return isinstance(self.policy.pick(self.ask, node_with_only(node, offer.devices)), Offer)

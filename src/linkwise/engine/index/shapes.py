@@ -105,6 +105,6 @@ def _same(one: object, other: object) -> bool:
 
 
 def _devices(node: Node) -> Hashable:
-    """Index, health and topology position of every device."""
+    """Index, health, reachability and topology position of every device."""
     positions = node.positions()
-    return tuple((device.index, device.healthy, positions.get(device.id)) for device in node.devices)
+    return tuple((device.index, device.healthy, device.reachable, positions.get(device.id)) for device in node.devices)

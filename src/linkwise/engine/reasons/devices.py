@@ -38,6 +38,16 @@ def _unhealthy(reason: Reason) -> str:
     return f"{device_count(reason.asked)} requested, but {len(devices)} of {total} {is_or_are(len(devices))} unhealthy: {named}"
 
 
+def _unreachable(reason: Reason) -> str:
+    devices = as_tuple(reason.found)
+    several = len(devices) > 1
+    return (
+        f"{device_count(reason.asked)} requested by a pod of a job of several pods, but other nodes can't reach "
+        f"device{'s' if several else ''} {', '.join(map(str, devices))}: the network port{'s' if several else ''} "
+        f"of {'these devices are' if several else 'this device is'} faulty"
+    )
+
+
 def _not_available(reason: Reason) -> str:
     left = f"only {reason.found} {is_or_are(reason.found)}" if reason.found else "none is"
     return f"{device_count(reason.asked)} requested, but {left} available"
@@ -69,6 +79,10 @@ def _other_namespaces(reason: Reason) -> str:
         f"devices with free memory are used by {owners}, and namespace {reason.asked} can't share them "
         "(placing.share.within is namespace)"
     )
+
+
+def _instead(names: Fact) -> str:
+    return f"; use one of {comma_list(names)}" if names else ""
 
 
 def _no_devices(asked: Fact) -> str:
@@ -161,6 +175,9 @@ DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
         ),
         code="Invalid",
     ),
+    ("003.faulty", "unreachable"): RefusalText(
+        "node(s) had too few devices that other nodes can reach", _unreachable, code="NoTopology"
+    ),
     ("003.one-pod", "one pod"): RefusalText(
         "node(s): a job of this size must be one pod",
         lambda r: (
@@ -184,7 +201,7 @@ DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
     ),
     ("003.predicate", "unknown profile"): RefusalText(
         "node(s) had an unknown hardware profile",
-        lambda r: f"hardware profile {r.asked!r} is unknown",
+        lambda r: f"hardware profile {r.asked!r} is unknown{_instead(r.found)}",
         code="NoTopology",
     ),
     ("003.predicate", "one group"): _WRONG_LAYOUT,

@@ -158,7 +158,7 @@ def _notes(state: State, view: GroupView) -> tuple[str, ...]:
     for pod in view.waiting:
         request, query = state.request(pod), state.query(pod)
         refused = query.policy.admit(query.ask) if query else None
-        sentences = [f"{problem.key}: {problem.sentence}" for problem in request.problems]
+        sentences = [problem.text for problem in request.problems]
         for sentence in (*sentences, *([refusal(refused)] if refused else ())):
             names_by_sentence.setdefault(sentence, []).append(pod.name)
     return tuple(f"{_pod_names(names)}: {sentence}" for sentence, names in names_by_sentence.items())

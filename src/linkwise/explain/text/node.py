@@ -80,16 +80,17 @@ def _by_device(report: NodeExplanation) -> Iterator[str]:
 
 
 def _device(device: InspectedDevice, report: NodeExplanation) -> str:
-    health = "" if device.healthy else "unhealthy"
+    if not device.pods and device.claim:
+        return f"ResourceClaim {device.claim}"
     if not device.pods:
-        return f"ResourceClaim {device.claim}" if device.claim else health or "idle"
+        return device.fault if not device.healthy else f"idle; {device.fault}" if device.fault else "idle"
     pods = "; ".join(_holder(pod, report.devices.unit) for pod in device.pods)
     taken = (
         ""
         if device.whole
         else f"{share_text(device.share, '')} of {share_text(device.memory, report.devices.unit)} used: "
     )
-    return f"{f'{health}; ' if health else ''}{taken}{pods}"
+    return f"{f'{device.fault}; ' if device.fault else ''}{taken}{pods}"
 
 
 def _holder(pod: Holder, unit: str) -> str:
