@@ -10,7 +10,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.access.enforcement import within_limits
+from linkwise.broker.access.enforcement import barred_nodes, within_limits
+from linkwise.broker.candidates import Candidates
+from linkwise.broker.cluster.host_fit import misfit, needed_by
 from linkwise.broker.groups.bundles import alternatives, bundle, joined
 from linkwise.broker.groups.notices import bundle_warnings, unfit_events
 from linkwise.broker.groups.planning_input import minimum_of, planning_input, read_network, takes_any_model
@@ -27,7 +29,9 @@ from linkwise.broker.groups.reservations import (
 from linkwise.broker.groups.stale_gangs import note_stale
 from linkwise.broker.records.stages import NO_LIMITS, Idle, Planning, Reserved, Run, Unschedulable, Waiting
 from linkwise.broker.reservations.devices import release, reserved_nodes
+from linkwise.broker.volcano.pins import pinned_node
 from linkwise.broker.wake_ups import flush
+from linkwise.engine.planning.hosts import by_links, in_parts
 from linkwise.engine.planning.make_plan import make_plan
 from linkwise.engine.planning.plan import model_of
 from linkwise.model.verdict import Reason
@@ -35,6 +39,7 @@ from linkwise.model.verdict import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
+    from linkwise.broker.groups.planning_input import Network
     from linkwise.broker.records.members import GroupView
     from linkwise.broker.records.stages import Limits, Requested
     from linkwise.broker.state import State
@@ -42,10 +47,21 @@ if TYPE_CHECKING:
     from linkwise.engine.planning.plan import Plan
     from linkwise.model.node import Node
 
-__all__ = ["adopt", "advance_plans", "begin", "capacity_gained", "plan_now", "planning", "requested_of"]
+__all__ = [
+    "adopt",
+    "advance_plans",
+    "begin",
+    "capacity_gained",
+    "plan_now",
+    "planning",
+    "requested_of",
+    "without_demoted",
+]
 
 SITES_AT_ONCE: Final = 5000
 """nodes released between two steps"""
+MISFITS: Final = 50
+"""best nodes for one pod that may lack other resources before all nodes are considered at once"""
 
 
 def begin(state: State, views: Sequence[GroupView], limits: Limits = NO_LIMITS) -> None:
@@ -225,12 +241,51 @@ def _steps(state: State, views: Sequence[GroupView]) -> Generator[None, None, Pl
 def planning(state: State, view: GroupView) -> Generator[None, None, Plan | None]:
     """Compute a plan in steps; None if too few members fit."""
     network = yield from read_network(state.cluster, view.group)
+    if query := _single_query(state, view):
+        found, plan = yield from _single(state, view, network, query)
+        if found:
+            return plan
     task, sites = yield from planning_input(state, view, network)
     plan = yield from make_plan(task, sites, state.hosts)
     while sites:  # releasing many thousands at once takes longer than a step may
         yield
         del sites[-SITES_AT_ONCE:]
     return plan
+
+
+def _single_query(state: State, view: GroupView) -> Query | None:
+    """Return the query of a group of one pod whose policy has an order of nodes of its own; None for other groups."""
+    if len(view.waiting) != 1 or view.bound or view.group.network or minimum_of(view) > 1 or state.reservations.made:
+        return None
+    (pod,) = view.waiting
+    query = state.query(pod)
+    if query is None or by_links(query) or in_parts(query) or pod.uid in state.groups.limits(view.key).allowed:
+        return None
+    return query
+
+
+def _single(
+    state: State, view: GroupView, network: Network, query: Query
+) -> Generator[None, None, tuple[bool, Plan | None]]:
+    """Plan one pod on the first node of its policy's order that fits, and return whether the search came to an end.
+
+    The index has all nodes in that order: the planner, which would rank them all again, gets them one by one.
+    """
+    (pod,), cluster = view.waiting, state.cluster
+    demand, candidates = needed_by(cluster, pod), Candidates(state, query, pod.uid)
+    without = set(state.groups.limits(view.key).avoided).union(barred_nodes(state, pod, query) if state.access else ())
+    pinned = pinned_node(pod)
+    names = [pinned] if pinned else list(cluster.nodes)
+    for _ in range(MISFITS):
+        best = candidates.best(names, 1, without)
+        if not best:
+            return True, None
+        without.update(best)
+        if best[0] in cluster.nodes and not misfit(cluster, pod, demand, best[0]):
+            task, sites = yield from planning_input(state, view, network, best)
+            if plan := (yield from make_plan(task, sites, state.hosts)):
+                return True, plan
+    return False, None
 
 
 def capacity_gained(state: State, gained: Mapping[str, int], *, anywhere: bool) -> None:
