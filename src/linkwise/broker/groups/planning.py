@@ -88,6 +88,12 @@ def begin(state: State, views: Sequence[GroupView], limits: Limits = NO_LIMITS) 
         move(state, key, "plan", Planning(run, limits))
 
 
+def without_demoted(state: State, views: Iterable[GroupView], limits: Limits) -> Limits:
+    """Return the limits, with the nodes avoided that Volcano refused for these groups."""
+    demoted = {node for view in views for node in state.groups.demoted.get(view.key, ())}
+    return replace(limits, avoided=limits.avoided | demoted) if demoted else limits
+
+
 def requested_of(views: Iterable[GroupView]) -> Requested:
     """Return what a plan for these groups must place now, to detect changes."""
     return tuple(
@@ -306,7 +312,7 @@ def capacity_gained(state: State, gained: Mapping[str, int], *, anywhere: bool) 
             own = reserved_nodes(state, (pod.uid for pod in least.waiting)) if state.reservations.made else {}
             there = _Room(state, partial(_usable, state, own=own)) if own else room
             if there.has_for(least, nodes):
-                begin(state, views)
+                begin(state, views, without_demoted(state, views, NO_LIMITS))
 
 
 def _shortage_reason(state: State, view: GroupView) -> Reason:
