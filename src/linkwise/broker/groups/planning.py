@@ -31,7 +31,7 @@ from linkwise.broker.records.stages import NO_LIMITS, Idle, Planning, Reserved, 
 from linkwise.broker.reservations.devices import release, reserved_nodes
 from linkwise.broker.volcano.pins import pinned_node
 from linkwise.broker.wake_ups import flush
-from linkwise.engine.planning.hosts import by_links, in_parts
+from linkwise.engine.planning.hosts import in_parts
 from linkwise.engine.planning.make_plan import make_plan
 from linkwise.engine.planning.plan import model_of
 from linkwise.model.verdict import Reason
@@ -39,13 +39,16 @@ from linkwise.model.verdict import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
+    from linkwise.broker.cluster.cluster import Cluster
     from linkwise.broker.groups.planning_input import Network
     from linkwise.broker.records.members import GroupView
     from linkwise.broker.records.stages import Limits, Requested
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.planning.plan import Plan
+    from linkwise.model.demand import Demand
     from linkwise.model.node import Node
+    from linkwise.model.views import PodView
 
 __all__ = [
     "adopt",
@@ -60,8 +63,12 @@ __all__ = [
 
 SITES_AT_ONCE: Final = 5000
 """nodes released between two steps"""
-MISFITS: Final = 50
-"""best nodes for one pod that may lack other resources before all nodes are considered at once"""
+TRIES: Final = 50
+"""nodes on which one pod is planned, the best first, before the planner gets all nodes"""
+FEW_TRIES: Final = 5
+"""of these, before the other resources of all nodes are checked"""
+HOSTS_AT_ONCE: Final = 100
+"""nodes whose other resources are checked between two steps"""
 
 
 def begin(state: State, views: Sequence[GroupView], limits: Limits = NO_LIMITS) -> None:
@@ -260,12 +267,12 @@ def planning(state: State, view: GroupView) -> Generator[None, None, Plan | None
 
 
 def _single_query(state: State, view: GroupView) -> Query | None:
-    """Return the query of a group of one pod whose policy has an order of nodes of its own; None for other groups."""
+    """Return the query of a group of one pod, which gets whole devices by the order of its policy; None for other groups."""
     if len(view.waiting) != 1 or view.bound or view.group.network or minimum_of(view) > 1 or state.reservations.made:
         return None
     (pod,) = view.waiting
     query = state.query(pod)
-    if query is None or by_links(query) or in_parts(query) or pod.uid in state.groups.limits(view.key).allowed:
+    if query is None or in_parts(query) or pod.uid in state.groups.limits(view.key).allowed:
         return None
     return query
 
@@ -282,7 +289,9 @@ def _single(
     without = set(state.groups.limits(view.key).avoided).union(barred_nodes(state, pod, query) if state.access else ())
     pinned = pinned_node(pod)
     names = [pinned] if pinned else list(cluster.nodes)
-    for _ in range(MISFITS):
+    for number in range(TRIES):
+        if number == FEW_TRIES:  # other resources or its affinity exclude many nodes
+            names = yield from _hosts_of(cluster, pod, demand, names)
         best = candidates.best(names, 1, without)
         if not best:
             return True, None
@@ -292,6 +301,17 @@ def _single(
             if plan := (yield from make_plan(task, sites, state.hosts)):
                 return True, plan
     return False, None
+
+
+def _hosts_of(cluster: Cluster, pod: PodView, demand: Demand, names: Iterable[str]) -> Generator[None, None, list[str]]:
+    """Return the nodes that have everything but devices for a pod."""
+    found = []
+    for number, name in enumerate(names):
+        if number % HOSTS_AT_ONCE == 0:
+            yield
+        if name in cluster.nodes and not misfit(cluster, pod, demand, name):
+            found.append(name)
+    return found
 
 
 def capacity_gained(state: State, gained: Mapping[str, int], *, anywhere: bool) -> None:
