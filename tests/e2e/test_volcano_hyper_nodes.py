@@ -64,7 +64,7 @@ def within(job: Raw, tier: int) -> Raw:
     return job
 
 
-@pytest.mark.rule("002.affinity", level="R")
+@pytest.mark.rule("001.gang", level="R")
 def test_a_job_stays_within_one_hyper_node_of_the_tier_that_it_allows(volcano: VolcanoPlacing, namespace: str) -> None:
     granted = volcano.run(within(volcano_job(namespace, "train", {NPU: 8}, 2), 1), 40)
     assert sorted(found.node for found in granted) == ["a2", "a3"]
