@@ -26,8 +26,9 @@ from support.e2e.own_cluster import OwnCluster
 from support.e2e.processes import wait_for
 from support.e2e.volcano import installed_volcano
 from support.e2e.volcano_objects import volcano_pod
-from support.e2e.volcano_placing import SEED_FILE, seed_conf
+from support.e2e.volcano_placing import seed_conf
 from support.e2e.webhook import running_webhook
+from support.volcano_seed import SEED_FILE
 
 if TYPE_CHECKING:
     from support.e2e.volcano import Volcano
@@ -36,7 +37,7 @@ NODES, PODS, TURNS = 1_000, 1_000, 3
 SIZES = (1, 1, 2, 4, 8)
 NPU = "huawei.com/Ascend910"
 BAR = 0.8
-PATIENCE = 300  # seconds
+PATIENCE = 120  # seconds
 LOOK = 0.2  # seconds
 ROOT = Path(__file__).parents[1]
 PLAIN = SEED_FILE.replace("  - name: topology910\n", "")

@@ -167,7 +167,7 @@ REMEMBERED = {
     },
     "state.queue": {"_pods", "shown", "untaken", *("_unobserved", "_lines", "_unschedulable", "_woken", "_passed")},
     "state.groups": {
-        *("records", "evicted"),
+        *("records", "evicted", "demoted"),
         *("_changes", "complete", "_entry_of", "key_by_pod", "_titles", "_called", "_views", "_in_stage", "_dated"),
         "_gated",
         *("checked", "problems"),

@@ -24,7 +24,7 @@ from support.e2e.webhook import WebhookService, running_webhook
 from support.nvml_stub.machine import dgx1_v100, two_pcie
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Mapping
 
     from linkwise.config.volcano.scheduler_conf import Mode
     from support.e2e.cluster import Cluster
@@ -241,11 +241,22 @@ def volcano_mode() -> Mode:
 
 
 @pytest.fixture(scope="module")
-def volcano_service(kubernetes: Cluster, volcano_programs: Path, volcano_mode: Mode) -> Iterator[tuple[Serve, Volcano]]:
+def volcano_settings() -> Mapping[str, Mapping[str, Any]]:
+    """Settings of the service by section; files whose tests need others have their own."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def volcano_service(
+    kubernetes: Cluster,
+    volcano_programs: Path,
+    volcano_mode: Mode,
+    volcano_settings: Mapping[str, Mapping[str, Any]],
+) -> Iterator[tuple[Serve, Volcano]]:
     """A service that Volcano calls by seed 003's own file, once for all tests of a file."""
     if not isinstance(kubernetes, OwnCluster):
         pytest.skip("this needs a cluster of our own: leave out KUBECONFIG")
-    with running_volcano(kubernetes, volcano_programs, volcano_mode) as made:
+    with running_volcano(kubernetes, volcano_programs, volcano_mode, volcano_settings) as made:
         yield made
 
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from support.e2e.api_client import marked
 from support.e2e.invariants import all_is_well
 from support.e2e.node_objects import machine
 from support.e2e.pod_objects import pod
+from support.e2e.volumes import claimed, local_volume
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 GPU: Final = "nvidia.com/gpu"
 GANG: Final = "gang.scheduling.koordinator.sh"
 SECONDS: Final = 15.0
-CLASS: Final = "kept-in-place"
 
 
 @pytest.fixture
@@ -40,7 +39,7 @@ def test_members_whose_volumes_are_on_other_nodes_than_planned_start_in_seconds(
 ) -> None:
     homes = ["n3", "n2"]
     for number, node in enumerate(homes):
-        volume(placing, namespace, number, node)
+        local_volume(placing.cluster, namespace, number, node)
     pods = [member(namespace, number, volumes=[claimed(number)]) for number in range(2)]
     placing.cluster.create(pods)
     assert [placing.placed(namespace, f"g-{number}", SECONDS).node for number in range(2)] == homes
@@ -65,28 +64,3 @@ def test_members_that_must_be_on_different_nodes_start_in_seconds(placing: Placi
 
 def member(namespace: str, number: int, **spec: Any) -> dict[str, Any]:  # noqa: ANN401 - as `pod` has them
     return pod(namespace, f"g-{number}", {GPU: 8}, annotations=gang("g", 2), **spec)
-
-
-def claimed(number: int) -> dict[str, Any]:
-    return {"name": "data", "persistentVolumeClaim": {"claimName": f"data-{number}"}}
-
-
-def volume(placing: Placing, namespace: str, number: int, node: str) -> None:
-    """A volume on one node, and the claim that is bound to it."""
-    here = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
-    common = {"accessModes": ["ReadWriteOnce"], "storageClassName": CLASS}
-    spec = {
-        **common,
-        "capacity": {"storage": "1Gi"},
-        "local": {"path": "/data"},
-        "nodeAffinity": {"required": {"nodeSelectorTerms": [here]}},
-        "claimRef": {"namespace": namespace, "name": f"data-{number}"},
-    }
-    name = f"{namespace}-{number}"
-    claim = {**common, "resources": {"requests": {"storage": "1Gi"}}, "volumeName": name}
-    own = {"name": f"data-{number}", "namespace": namespace}
-    for thing in (
-        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec},
-        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": own, "spec": claim},
-    ):
-        placing.cluster.api.create(marked(thing))

@@ -11,7 +11,7 @@ from support.e2e.own_cluster import OwnCluster
 from support.e2e.processes import wait_for
 from support.e2e.volcano import installed_volcano
 from support.e2e.volcano_objects import pod_names, volcano_job
-from support.e2e.volcano_placing import SEED_FILE
+from support.volcano_seed import SEED_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
+from linkwise.vendors.machines import profile
 from support.e2e.api_client import ApiError
+from support.e2e.brute_force_picks import NEAR, by_bottleneck
 from support.e2e.invariants import nothing_is_sold_twice
-from support.e2e.node_objects import ascend, machine
+from support.e2e.node_objects import KINDS as MACHINES, ascend, device_ids, machine
 from support.e2e.pod_objects import pod
 from support.e2e.processes import wait_for
 from support.e2e.volcano_objects import pod_names, volcano_job, volcano_pod
@@ -192,12 +195,31 @@ def test_a_killed_program_loses_no_chip_and_gives_none_twice(volcano: VolcanoPla
     volcano.settled()
 
 
-@pytest.mark.rule("001.gang", "001.bottleneck", level="R")
-def test_gpu_jobs_of_volcano_form_groups(volcano: VolcanoPlacing) -> None:
-    volcano.nodes(*machine("g0", "nvlink"), *machine("g1", "nvlink"))
+@pytest.mark.rule("001.gang", "001.bottleneck", "001.fewest-nodes", level="R")
+def test_members_of_a_gpu_job_share_a_machine_and_each_has_the_widest_bottleneck(volcano: VolcanoPlacing) -> None:
+    measured = profile(MACHINES["measured"])
+    volcano.nodes(*machine("g0", "measured"), *machine("g1", "measured"))
     namespace = volcano.namespace()
     granted = volcano.run(volcano_job(namespace, "train", {GPU: 4}, 3))
-    assert [len(found.devices) for found in granted] == [4, 4, 4]
+    assert sorted(Counter(found.node for found in granted).values()) == [1, 2]
+    widest, _ = by_bottleneck(measured, 4, range(8))
+    for found in granted:
+        chosen = found.positions(device_ids(found.node, measured))
+        assert by_bottleneck(measured, 4, chosen)[0] >= NEAR * widest
+    volcano.settled()
+
+
+@pytest.mark.rule("003.in-session", level="R")
+def test_backfilled_pods_beside_jobs_take_no_chip_and_keep_none_from_a_job(volcano: VolcanoPlacing) -> None:
+    namespace = nodes(volcano, 6)
+    plain = [volcano_pod(namespace, f"b{number}", {}) for number in range(20)]
+    things = [*burst(namespace, 12, 11, 24), volcano_job(namespace, "whole", {NPU: 8}), *plain]
+    volcano.cluster.create(Random(11).sample(things, len(things)))
+    bound = all_placed(volcano, namespace, 33)
+    backfilled = [found for found in bound if found["metadata"]["name"].startswith("b")]
+    assert len(backfilled) == 20
+    assert {found["status"]["qosClass"] for found in backfilled} == {"BestEffort"}
+    assert not any(NPU in found["metadata"].get("annotations", {}) for found in backfilled)
     volcano.settled()
 
 

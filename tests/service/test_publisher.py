@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from linkwise.broker.effects import Condition, Event
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.config.settings import ExplainSettings
+from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
 from linkwise.model.views import PodCondition
 from linkwise.serve.explanations.explainer import Explainer
 from linkwise.serve.explanations.publisher import Publisher
@@ -64,6 +65,14 @@ def test_nothing_is_told_before_the_delay_is_over() -> None:
     assert bed.after(2.9) == []
     assert bed.after(0.1) == ["p"]
     assert [type(effect) for effect in bed.effects] == [Condition, Event]
+
+
+def test_a_pod_with_a_plan_is_told_only_if_its_scheduler_does_not_carry_it_out() -> None:
+    bed = Bed()
+    bed.see(replace(device_pod("p", 8), annotations={GROUP_PLAN: "{}"}))
+    assert bed.after(3.0) == []
+    assert bed.after(29.9) == []
+    assert bed.after(0.1) == ["p"]
 
 
 def test_a_pod_that_is_bound_before_gets_nothing() -> None:

@@ -64,6 +64,8 @@ class BrokerState:
     """groups whose members or objects changed, to be reviewed next"""
     evicted: tuple[str, ...] = ()
     """bound members of partially bound gangs whose eviction was requested"""
+    demoted: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """by group, nodes that Volcano refused and until when its plans avoid them; oldest first"""
     reservations: tuple[Reservation, ...] = ()
     """nodes that are drained, the oldest reservation first"""
     refused_reservations: Mapping[str, Refused] = field(default_factory=dict)
@@ -150,6 +152,7 @@ def _state_of(state: State) -> BrokerState:
         groups=state.groups.stored(),
         changed_groups=tuple(state.cluster.changes.groups),
         evicted=tuple(sorted(state.groups.evicted)),
+        demoted={key: dict(sorted(nodes.items())) for key, nodes in state.groups.demoted.items()},
         reservations=tuple(state.reservations),
         refused_reservations=dict(sorted(state.reservations.refused.items())),
         searched=state.reservations.searched,
@@ -185,7 +188,7 @@ def restore(state: State, snapshot: Snapshot[BrokerState]) -> None:
     state.writer.restore(stored.timestamps)
     for pod in snapshot.pods:
         state.groups.see(pod, state.group_said(pod)[0])
-    state.groups.restore(stored.groups, stored.changed_groups, stored.evicted)
+    state.groups.restore(stored.groups, stored.changed_groups, stored.evicted, stored.demoted)
     state.reservations.restore(stored.reservations, stored.refused_reservations, stored.schedulers)
     state.reservations.searched = stored.searched
     state.preemptions.restore(stored.preemptions, stored.avoided)

@@ -8,6 +8,7 @@ from linkwise.broker.records.stages import BackingOff
 from linkwise.broker.volcano.pins import describe_pod_group, lost_pin, pinned_node
 from linkwise.broker.volcano.scope import is_volcano
 from linkwise.dialects.groups.conventions import VOLCANO
+from linkwise.dialects.groups.pod_group_objects import names_no_node
 from linkwise.dialects.linkwise.gang_gate import is_gated
 from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
 
@@ -29,9 +30,27 @@ def awaits_pod_group(state: State, pod: PodView) -> bool:
 
 
 def volcano_notes(state: State, pod: PodView) -> tuple[str, ...]:
-    """What is expected of Volcano for a pod whose gate was removed; none for other pods."""
+    """What is expected of Volcano for a pending pod, what it reports, and the nodes that it refused; none for other pods."""
+    if pod.node or not is_volcano(state.settings, pod):
+        return ()
+    return (*_expected(state, pod), *_reported(pod), *_refused_nodes(state, pod))
+
+
+def _reported(pod: PodView) -> tuple[str, ...]:
+    """The message of Volcano about a pod whose nodes it tried."""
+    message = pod.unschedulable_message
+    return (f"Volcano reports: {message}",) if names_no_node(message) else ()
+
+
+def _refused_nodes(state: State, pod: PodView) -> tuple[str, ...]:
+    refused = sorted(state.groups.demoted.get(state.groups.key_of(pod.uid), ()))
+    text = f"node {', '.join(refused)} is used only if no other fits: Volcano did not bind a pod of its group there"
+    return (text,) if refused else ()
+
+
+def _expected(state: State, pod: PodView) -> tuple[str, ...]:
     steered = GROUP_PLAN in pod.annotations and not is_gated(pod)
-    if pod.node or not steered or not is_volcano(state.settings, pod):
+    if not steered:
         return ()
     if gone := lost_pin(state, pod):
         return (gone,)

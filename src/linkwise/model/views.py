@@ -179,6 +179,8 @@ class PodView:
     """what is published about it; nothing is decided by it"""
     service_account: str = ""
     """as which it runs; empty if the spec names none, which is `default`"""
+    unschedulable_message: str = ""
+    """why its scheduler reported it as unschedulable, shortened; empty if it did not, or the pod is bound"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import yaml
 from linkwise.config.volcano.conversion import convert_conf
 from linkwise.config.volcano.scheduler_conf import VolcanoFile, extender_plugin
 from linkwise.errors import InputError
+from support.volcano_seed import SEED_TIERS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,20 +31,6 @@ data:\x20
      - name: gang
      - name: conformance
      - name: topology910
-"""
-SEED_TIERS = """\
-tiers:\x20
-- plugins:\x20
-  - name: priority
-  - name: gang
-  - name: conformance
-  - name: topology910
-- plugins:
-  - name: drf
-  - name: predicates
-  - name: proportion
-  - name: nodeorder
-  - name: binpack
 """
 HUAWEI = """\
 # our cluster

@@ -6,7 +6,7 @@ kube-scheduler runs beside it and calls the same service.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.config.webhook_manifests import IGNORE, OPT_OUT
 from support.e2e.api_client import ApiError
@@ -17,9 +17,10 @@ from support.e2e.service import SECONDS, Placing, grant, printed, running_servic
 from support.e2e.volcano import installed_volcano
 from support.e2e.volcano_objects import pod_names
 from support.e2e.webhook import running_webhook
+from support.volcano_seed import SEED_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from linkwise.config.volcano.scheduler_conf import Mode
@@ -30,32 +31,23 @@ if TYPE_CHECKING:
     from support.e2e.service import Granted
     from support.e2e.volcano import Volcano
 
-__all__ = ["SEED_FILE", "VolcanoPlacing", "chips", "running_volcano", "seed_conf"]
+__all__ = ["VolcanoPlacing", "chips", "running_volcano", "seed_conf"]
 
 NPU: Final = "huawei.com/Ascend910"
 GRANT: Final = "linkwise.dev/grant"
-SEED_FILE: Final = """\
-actions: "enqueue, allocate, backfill"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-  - name: conformance
-  - name: topology910
-- plugins:
-  - name: drf
-  - name: predicates
-  - name: proportion
-  - name: nodeorder
-  - name: binpack
-"""
-"""seed 003's two tiers with its actions"""
 
 
-def seed_conf(cluster: Cluster, url: str, actions: str = "enqueue, allocate, backfill", mode: Mode = "extender") -> str:
-    """Seed 003's file with these actions, converted for a service by `linkwise config volcano`."""
+def seed_conf(
+    cluster: Cluster,
+    url: str,
+    actions: str = "enqueue, allocate, backfill",
+    mode: Mode = "extender",
+    plugins: Sequence[str] = (),
+) -> str:
+    """Seed 003's file with these actions and further plugins, converted for a service by `linkwise config volcano`."""
     file = cluster.folder / "topology910.conf"
-    file.write_text(SEED_FILE.replace("enqueue, allocate, backfill", actions))
+    further = "".join(f"  - name: {name}\n" for name in plugins)
+    file.write_text(SEED_FILE.replace("enqueue, allocate, backfill", actions) + further)
     return printed("config", "volcano", "--from", str(file), "--mode", mode, "--url", url)
 
 
@@ -172,20 +164,25 @@ def chips(granted: Granted) -> tuple[int, ...]:
 
 
 @contextmanager
-def running_volcano(cluster: OwnCluster, programs: Path, mode: Mode = "extender") -> Iterator[tuple[Serve, Volcano]]:
+def running_volcano(
+    cluster: OwnCluster,
+    programs: Path,
+    mode: Mode = "extender",
+    configuration: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Iterator[tuple[Serve, Volcano]]:
     """A service that kube-scheduler and Volcano's scheduler call, the latter by seed 003's own file; gated with a webhook."""
-    with installed_volcano(cluster, programs) as volcano, _service(cluster, mode) as serve:
+    with installed_volcano(cluster, programs) as volcano, _service(cluster, mode, configuration) as serve:
         volcano.run(seed_conf(cluster, serve.url, mode=mode))
         yield serve, volcano
 
 
 @contextmanager
-def _service(cluster: OwnCluster, mode: Mode) -> Iterator[Serve]:
+def _service(cluster: OwnCluster, mode: Mode, configuration: Mapping[str, Mapping[str, Any]] | None) -> Iterator[Serve]:
     if mode == "gated":
-        with running_webhook(cluster, "volcano-gated") as webhook:
+        with running_webhook(cluster, "volcano-gated", configuration=configuration) as webhook:
             yield webhook.serve
     else:
-        with running_service(cluster, "volcano") as serve:
+        with running_service(cluster, "volcano", configuration=configuration or None) as serve:
             yield serve
 
 

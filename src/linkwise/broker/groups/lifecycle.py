@@ -16,7 +16,7 @@ from linkwise.broker.groups.bundles import bundle, bundle_keys
 from linkwise.broker.groups.gates import awaits_plan, is_being_steered, steer_members, was_steered
 from linkwise.broker.groups.native_domains import within_offered
 from linkwise.broker.groups.notices import group_warnings
-from linkwise.broker.groups.planning import begin, capacity_gained, requested_of
+from linkwise.broker.groups.planning import begin, capacity_gained, requested_of, without_demoted
 from linkwise.broker.groups.readiness import may_start_alone, pending_reason, waits_until
 from linkwise.broker.groups.reservations import (
     accepts_pods,
@@ -33,6 +33,7 @@ from linkwise.broker.groups.stale_gangs import evictions, note_stale_gangs, stal
 from linkwise.broker.records.groups import Answer
 from linkwise.broker.records.stages import STAGES, BackingOff, Idle, Planning, Reserved, Unschedulable, Waiting
 from linkwise.broker.volcano.pins import describe_pod_group, pinned_node
+from linkwise.broker.volcano.refused_nodes import demote_refused, expire_demoted
 from linkwise.broker.volcano.scope import is_volcano
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.reasons.catalog import refusal
@@ -79,6 +80,8 @@ def prepare_groups(state: State, now: float) -> None:
     """Release what forgotten groups reserve, and keep the devices of deleted members, before nodes are brought up to date."""
     if state.cluster.changes.forgotten_groups:
         release_forgotten(state)
+    if state.groups.demoted:
+        expire_demoted(state, now)
     keep_places(state, now)
 
 
@@ -183,7 +186,7 @@ def resume(state: State, key: str, now: float) -> None:
             return
         case Unschedulable(requested=known) if known == requested:
             return
-    begin(state, views, record.limits)
+    begin(state, views, without_demoted(state, views, record.limits))
 
 
 def was_tried(state: State, view: GroupView) -> bool:
@@ -237,14 +240,15 @@ def _review_plan(state: State, key: str, stage: Reserved, nodes: set[str] | None
         # kube-scheduler tried a domain after the other, and the planned one was not among those that pass its filters.
         replan(state, bundle(state, key), within_offered(stage.limits), now)
     elif stage.expires <= now:
-        back_off(state, key, _EXPIRED, now, _expired_text(state, view))
+        back_off(state, key, _EXPIRED, now, _expired_text(state, view, demote_refused(state, view, stage, now)))
 
 
-def _expired_text(state: State, view: GroupView) -> str:
+def _expired_text(state: State, view: GroupView, demoted: Sequence[str]) -> str:
     if not any(is_volcano(state.settings, pod) for pod in view.waiting):
         return "the plan expired before its members were bound"
+    nodes = f"; pods that replace them avoid node {', '.join(demoted)}, which Volcano refused" if demoted else ""
     return (
-        f"Volcano did not bind the planned members within {hold_time(state, view.group):g} s, so their devices are free again; "
+        f"Volcano did not bind the planned members within {hold_time(state, view.group):g} s, so their devices are free again{nodes}; "
         f"for its reason, run: {describe_pod_group(view.waiting[0])}"
     )
 

@@ -10,7 +10,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.access.enforcement import within_limits
+from linkwise.broker.access.enforcement import barred_nodes, within_limits
+from linkwise.broker.candidates import Candidates
+from linkwise.broker.cluster.host_fit import misfit, needed_by
 from linkwise.broker.groups.bundles import alternatives, bundle, joined
 from linkwise.broker.groups.notices import bundle_warnings, unfit_events
 from linkwise.broker.groups.planning_input import minimum_of, planning_input, read_network, takes_any_model
@@ -27,7 +29,9 @@ from linkwise.broker.groups.reservations import (
 from linkwise.broker.groups.stale_gangs import note_stale
 from linkwise.broker.records.stages import NO_LIMITS, Idle, Planning, Reserved, Run, Unschedulable, Waiting
 from linkwise.broker.reservations.devices import release, reserved_nodes
+from linkwise.broker.volcano.pins import pinned_node
 from linkwise.broker.wake_ups import flush
+from linkwise.engine.planning.hosts import in_parts
 from linkwise.engine.planning.make_plan import make_plan
 from linkwise.engine.planning.plan import model_of
 from linkwise.model.verdict import Reason
@@ -35,17 +39,36 @@ from linkwise.model.verdict import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
+    from linkwise.broker.cluster.cluster import Cluster
+    from linkwise.broker.groups.planning_input import Network
     from linkwise.broker.records.members import GroupView
     from linkwise.broker.records.stages import Limits, Requested
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.planning.plan import Plan
+    from linkwise.model.demand import Demand
     from linkwise.model.node import Node
+    from linkwise.model.views import PodView
 
-__all__ = ["adopt", "advance_plans", "begin", "capacity_gained", "plan_now", "planning", "requested_of"]
+__all__ = [
+    "adopt",
+    "advance_plans",
+    "begin",
+    "capacity_gained",
+    "plan_now",
+    "planning",
+    "requested_of",
+    "without_demoted",
+]
 
 SITES_AT_ONCE: Final = 5000
 """nodes released between two steps"""
+TRIES: Final = 50
+"""nodes on which one pod is planned, the best first, before the planner gets all nodes"""
+FEW_TRIES: Final = 5
+"""of these, before the other resources of all nodes are checked"""
+HOSTS_AT_ONCE: Final = 100
+"""nodes whose other resources are checked between two steps"""
 
 
 def begin(state: State, views: Sequence[GroupView], limits: Limits = NO_LIMITS) -> None:
@@ -70,6 +93,12 @@ def begin(state: State, views: Sequence[GroupView], limits: Limits = NO_LIMITS) 
     )
     for key in keys:
         move(state, key, "plan", Planning(run, limits))
+
+
+def without_demoted(state: State, views: Iterable[GroupView], limits: Limits) -> Limits:
+    """Return the limits, with the nodes avoided that Volcano refused for these groups."""
+    demoted = {node for view in views for node in state.groups.demoted.get(view.key, ())}
+    return replace(limits, avoided=limits.avoided | demoted) if demoted else limits
 
 
 def requested_of(views: Iterable[GroupView]) -> Requested:
@@ -225,12 +254,64 @@ def _steps(state: State, views: Sequence[GroupView]) -> Generator[None, None, Pl
 def planning(state: State, view: GroupView) -> Generator[None, None, Plan | None]:
     """Compute a plan in steps; None if too few members fit."""
     network = yield from read_network(state.cluster, view.group)
+    if query := _single_query(state, view):
+        found, plan = yield from _single(state, view, network, query)
+        if found:
+            return plan
     task, sites = yield from planning_input(state, view, network)
     plan = yield from make_plan(task, sites, state.hosts)
     while sites:  # releasing many thousands at once takes longer than a step may
         yield
         del sites[-SITES_AT_ONCE:]
     return plan
+
+
+def _single_query(state: State, view: GroupView) -> Query | None:
+    """Return the query of a group of one pod, which gets whole devices by the order of its policy; None for other groups."""
+    if len(view.waiting) != 1 or view.bound or view.group.network or minimum_of(view) > 1 or state.reservations.made:
+        return None
+    (pod,) = view.waiting
+    query = state.query(pod)
+    if query is None or in_parts(query) or pod.uid in state.groups.limits(view.key).allowed:
+        return None
+    return query
+
+
+def _single(
+    state: State, view: GroupView, network: Network, query: Query
+) -> Generator[None, None, tuple[bool, Plan | None]]:
+    """Plan one pod on the first node of its policy's order that fits, and return whether the search came to an end.
+
+    The index has all nodes in that order: the planner, which would rank them all again, gets them one by one.
+    """
+    (pod,), cluster = view.waiting, state.cluster
+    demand, candidates = needed_by(cluster, pod), Candidates(state, query, pod.uid)
+    without = set(state.groups.limits(view.key).avoided).union(barred_nodes(state, pod, query) if state.access else ())
+    pinned = pinned_node(pod)
+    names = [pinned] if pinned else list(cluster.nodes)
+    for number in range(TRIES):
+        if number == FEW_TRIES:  # other resources or its affinity exclude many nodes
+            names = yield from _hosts_of(cluster, pod, demand, names)
+        best = candidates.best(names, 1, without)
+        if not best:
+            return True, None
+        without.update(best)
+        if best[0] in cluster.nodes and not misfit(cluster, pod, demand, best[0]):
+            task, sites = yield from planning_input(state, view, network, best)
+            if plan := (yield from make_plan(task, sites, state.hosts)):
+                return True, plan
+    return False, None
+
+
+def _hosts_of(cluster: Cluster, pod: PodView, demand: Demand, names: Iterable[str]) -> Generator[None, None, list[str]]:
+    """Return the nodes that have everything but devices for a pod."""
+    found = []
+    for number, name in enumerate(names):
+        if number % HOSTS_AT_ONCE == 0:
+            yield
+        if name in cluster.nodes and not misfit(cluster, pod, demand, name):
+            found.append(name)
+    return found
 
 
 def capacity_gained(state: State, gained: Mapping[str, int], *, anywhere: bool) -> None:
@@ -251,7 +332,7 @@ def capacity_gained(state: State, gained: Mapping[str, int], *, anywhere: bool) 
             own = reserved_nodes(state, (pod.uid for pod in least.waiting)) if state.reservations.made else {}
             there = _Room(state, partial(_usable, state, own=own)) if own else room
             if there.has_for(least, nodes):
-                begin(state, views)
+                begin(state, views, without_demoted(state, views, NO_LIMITS))
 
 
 def _shortage_reason(state: State, view: GroupView) -> Reason:

@@ -45,14 +45,17 @@ _NOTHING: Final[frozenset[str]] = frozenset()
 
 
 def planning_input(
-    state: State, group_view: GroupView, network: Network, *, every: bool = False
+    state: State, group_view: GroupView, network: Network, names: Sequence[str] | None = None, *, every: bool = False
 ) -> Generator[None, None, tuple[Task, list[Site]]]:
-    """Build task and sites: nodes with enough free devices for one member, or `every` node that provides them."""
+    """Build task and sites: nodes with enough free devices for one member, or `every` node that provides them.
+
+    With `names`, only these nodes are considered.
+    """
     barred = barred_for_all(state, group_view)
     members = yield from _members(state, group_view, one_by_one=barred is None)
     smallest = min((member.size for member in members if member.size), default=1)
     sites, bound = yield from _sites(
-        state, group_view, members, network, least=1 if every else smallest, barred=barred or _NOTHING
+        state, group_view, members, network, names, least=1 if every else smallest, barred=barred or _NOTHING
     )
     task = Task(
         members,
@@ -111,6 +114,7 @@ def _sites(  # noqa: PLR0913 - all that decides on a node
     group_view: GroupView,
     members: tuple[Member, ...],
     network: Network,
+    names: Sequence[str] | None,
     *,
     least: int,
     barred: frozenset[str],
@@ -126,7 +130,9 @@ def _sites(  # noqa: PLR0913 - all that decides on a node
     reserved = reserved_nodes(state, [member.pod for member in members]) if state.reservations.made else {}
     least = 0 if parts or not words else least
     served: dict[int, frozenset[str]] = {}  # by build: nodes of one build serve the same requests
-    for number, name in enumerate(list(cluster.nodes)):  # nodes may come and go between steps
+    for number, name in enumerate(
+        list(cluster.nodes) if names is None else names
+    ):  # nodes may come and go between steps
         if number % NODES_PER_STEP == 0:
             yield
         view, node = cluster.nodes.get(name), index.nodes.get(name)

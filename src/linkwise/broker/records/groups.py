@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "GroupRecord", "Groups", "KeptPlaces", "Steered"]
 
+MOST_DEMOTED: Final = 1000
+"""groups of which refused nodes are remembered"""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -162,6 +165,8 @@ class Groups:
         """pods whose eviction was requested"""
         self.checked = 0
         """how far plans were checked: changes of nodes, as the index counts them"""
+        self.demoted: dict[str, dict[str, float]] = {}
+        """by group, nodes that Volcano refused and until when its plans avoid them; it outlives pods that are replaced"""
         self.problems: dict[str, tuple[PodView, str]] = {}
         """problems of members' annotations, computed once per version"""
 
@@ -261,6 +266,12 @@ class Groups:
         else:
             self._dated.pop(key, None)
 
+    def demote(self, key: str, nodes: Iterable[str], until: float) -> None:
+        """Let the plans of a group avoid nodes until then."""
+        self.demoted[key] = {**self.demoted.pop(key, {}), **dict.fromkeys(nodes, until)}
+        if len(self.demoted) > MOST_DEMOTED:
+            del self.demoted[next(iter(self.demoted))]
+
     # snapshots
 
     def stored(self) -> dict[str, GroupRecord]:
@@ -270,7 +281,13 @@ class Groups:
         copies = {key: replace(_copy(self.records[key]), members=Members()) for key in order}
         return {key: record for key, record in copies.items() if record != GroupRecord()}
 
-    def restore(self, records: Mapping[str, GroupRecord], changed: Iterable[str], evicted: Iterable[str]) -> None:
+    def restore(
+        self,
+        records: Mapping[str, GroupRecord],
+        changed: Iterable[str],
+        evicted: Iterable[str],
+        demoted: Mapping[str, Mapping[str, float]],
+    ) -> None:
         """Replace the records of groups whose members were observed by those of a snapshot."""
         if unknown := sorted({*records, *changed} - self.records.keys()):
             raise InputError(f"group {unknown[0]} has no members")
@@ -288,6 +305,7 @@ class Groups:
             self._in_stage[type(self.records[key].stage)][key] = None
             self.note_deadline(key)
         self._changes.groups, self.evicted = dict.fromkeys(changed), dict.fromkeys(evicted)
+        self.demoted = {key: dict(nodes) for key, nodes in demoted.items()}
 
     # members
 

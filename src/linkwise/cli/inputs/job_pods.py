@@ -133,6 +133,7 @@ def _view(file: str, manifest: Manifest, template: PodTemplate) -> PodView:
         nominated="",
         begun=False,
         unschedulable_since=0.0,
+        unschedulable_message="",
     )
     view = replace(view, name=view.name.rstrip("-"))
     request = read_request(view, {})

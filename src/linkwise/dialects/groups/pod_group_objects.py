@@ -26,6 +26,7 @@ __all__ = [
     "PodGroup",
     "gang_name",
     "is_made_for_pods",
+    "names_no_node",
     "pod_group_kind",
     "pod_group_of",
     "points_to_pod_group",
@@ -43,6 +44,8 @@ KINDS: Final[Mapping[str, str]] = {
 """kind of the object by the source of the group; object names include the namespace"""
 
 _DEFAULTS: Final = Group("", "")
+_NO_NODE: Final = "nodes are unavailable"
+"""in what Volcano writes about a pod whose nodes it tried; it has other words for queues and incomplete gangs"""
 _MADE: Final = "podgroup-"
 """starts the names of PodGroups that Volcano's controllers make; the rest is the UID of the pod or its owner"""
 
@@ -84,6 +87,11 @@ def gang_name(pod: PodView, group: Group) -> str:
 def volcano_pod_group(pod: PodView) -> str:
     """Namespace and name of the PodGroup that Volcano schedules the pod by; empty if its controllers named none yet."""
     return next((f"{pod.namespace}/{name}" for key in VOLCANO if (name := pod.annotations.get(key))), "")
+
+
+def names_no_node(message: str) -> bool:
+    """Return whether Volcano reports of a pod that no node passed its predicates."""
+    return _NO_NODE in message
 
 
 def is_made_for_pods(name: str) -> bool:

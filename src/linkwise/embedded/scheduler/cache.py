@@ -127,4 +127,6 @@ class SchedulerCache:
 
 def _scheduling_fields(view: PodView) -> PodView:
     """The fields whose change requeues a pod: all except those that the scheduler writes, and conditions."""
-    return replace(view, version=0, nominated="", phase="", condition=None, unschedulable_since=0.0)
+    return replace(
+        view, version=0, nominated="", phase="", condition=None, unschedulable_since=0.0, unschedulable_message=""
+    )

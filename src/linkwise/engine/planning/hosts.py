@@ -294,15 +294,22 @@ class _LayoutSearch:
         return None
 
 
-class PickedHost:
-    """Nodes of a policy with its own layout rules: by its picks, or in other layouts if these don't fit all members."""
+Arranged = dict[Sizes, tuple[Loss | None, bool]]
+"""by the sizes of members, what is lost on nodes of one shape, and whether a refusal is certain"""
 
-    def __init__(self, node: Node, asks: Mapping[int, Query]) -> None:
+
+class PickedHost:
+    """Nodes of a policy with its own layout rules: by its picks, or in other layouts if these don't fit all members.
+
+    Nodes of one shape share what is `known` of it: the policy is run once per shape.
+    """
+
+    def __init__(self, node: Node, asks: Mapping[int, Query], known: Arranged | None = None) -> None:
         self.room = self.free = len(node.free()) - node.unattributed
         self.exact = all(query.policy.all_layouts for query in asks.values())
         self._node = node
         self._asks = asks
-        self._known: dict[Sizes, Loss | None] = {}
+        self._known = {} if known is None else known
 
     def speeds(self) -> set[float]:
         """Bandwidth does not matter."""
@@ -313,9 +320,10 @@ class PickedHost:
         del floors
         if sizes not in self._known:
             offers, proven = arranged(self._node, [self._asks[size] for size in sizes])
-            self.exact &= proven
-            self._known[sizes] = None if offers is None else (*NOTHING_LOST[:-1], sum(sizes))
-        return self._known[sizes]
+            self._known[sizes] = (None if offers is None else (*NOTHING_LOST[:-1], sum(sizes)), proven)
+        loss, certain = self._known[sizes]
+        self.exact &= certain
+        return loss
 
     def fits(self, sizes: Sizes, floors: Floors) -> bool:
         """Whether the policy has devices for all."""

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Hashable, Sequence
 
     from linkwise.engine.index.node_index import Query
+    from linkwise.engine.index.shapes import Shape
     from linkwise.engine.planning.assign_members import Way
-    from linkwise.engine.planning.hosts import Host, Hosts
+    from linkwise.engine.planning.hosts import Arranged, Host, Hosts
     from linkwise.engine.planning.plan import Member, Site, Task
     from linkwise.engine.planning.planner import Outline
     from linkwise.engine.planning.problem import Counts
@@ -67,6 +68,7 @@ class Making:
         self._plain = all(plain(member.demand) for member in first)
         # Caches of what is equal for many nodes.
         self._ways: dict[tuple[frozenset[str] | None, Mode, bool, bool], Way | None] = {}
+        self._arranged: dict[tuple[Shape, int], Arranged] = {}
         self._caps: dict[Hashable, Counts] = {}
         self._beside: dict[Hashable, bool] = {}
         self._known: dict[str, tuple[Site, Spot | None]] = {}
@@ -221,7 +223,7 @@ class Making:
             return self._hosts.in_parts(site.node, site.shape, site.held, way.asked)
         asks = {query.ask.devices or 1: query for query in reversed(way.asked)}
         if not way.by_links:
-            return PickedHost(site.node, asks)
+            return PickedHost(site.node, asks, self._arranged.setdefault((site.shape, id(way)), {}))
         host = self._hosts.linked(site.node, site.shape, site.held)
         if self._task.floor and isinstance(host, CountedHost):
             return UncertainHost(site.node, asks, self._task.floor)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from linkwise.explain.reports.pod import Explanation
     from linkwise.model.views import PodView
 
-__all__ = ["PENDING", "Finding", "Published", "finding_of", "is_ours", "placed", "published", "waits"]
+__all__ = ["PENDING", "Finding", "Published", "finding_of", "has_plan", "is_ours", "placed", "published", "waits"]
 
 PENDING: Final = "Pending"
 """reason of the events"""
@@ -68,9 +68,14 @@ def waits(pod: PodView) -> bool:
     return not pod.node and not pod.deleting and pod.phase not in FINISHED
 
 
+def has_plan(pod: PodView) -> bool:
+    """Whether the gate of the pod was removed for a plan."""
+    return GROUP_PLAN in pod.annotations and not is_gated(pod)
+
+
 def is_ours(broker: BrokerView, pod: PodView, schedulers: Collection[str]) -> bool:
     """Whether Linkwise places the pod: its scheduler calls the service or has done so for it, or it is a gated member."""
-    if is_gated(pod) or GROUP_PLAN in pod.annotations:  # the service removed its gate, and Volcano does not ask
+    if is_gated(pod) or has_plan(pod):  # the service removed its gate, and Volcano does not ask
         return True
     if not (asks_for_devices(pod) or broker.group_of(pod.uid) or next(misspelt_resources(pod), None)):
         return False

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.explain.published.lists import PodExplainer
-from linkwise.explain.published.publishing import finding_of, is_ours, placed, published, waits
+from linkwise.explain.published.publishing import finding_of, has_plan, is_ours, placed, published, waits
 from linkwise.explain.published.redaction import Redaction, namespaces_of
 from linkwise.model.views import FINISHED, PodView
 from linkwise.net.timing import RateLimit, Timing
@@ -38,6 +38,8 @@ MAX_ROUND_SECONDS: Final = 5.0
 """after which a round ends: what it has explained may be outdated, and pods of higher priority may have come"""
 PODS_PER_TURN: Final = 500
 """pending pods that are looked at before calls are answered"""
+PLANNED_SECONDS: Final = 30.0
+"""for which the scheduler may carry out a plan before a pod is told about it; most pods are bound by then"""
 IDLE_SHARE: Final = 3.0
 """after an explanation the publisher rests for this many times as long as it took, so that calls have the rest"""
 
@@ -69,6 +71,8 @@ class Publisher:
         """names of schedulers that call the service: those of the settings, and those that have asked about a pod"""
         self._pending: dict[str, float] = {}
         """by UID: when a pod without a node was last explained, or is first due minus the interval"""
+        self._planned: dict[str, float] = {}
+        """by UID: when a pod about which nothing is published was first due while a plan was written on it"""
         self._published: dict[str, Published] = {}
         self._bound: dict[str, None] = {}
         """pods whose condition is to become True"""
@@ -86,6 +90,7 @@ class Publisher:
                     self._pending.setdefault(event.uid, first)
                 elif self._is_placed(event):
                     self._pending.pop(event.uid, None)
+                    self._planned.pop(event.uid, None)
                     self._bound[event.uid] = None
                 else:
                     self._forget(event.uid)
@@ -97,6 +102,7 @@ class Publisher:
 
     def _forget(self, uid: str) -> None:
         self._pending.pop(uid, None)
+        self._planned.pop(uid, None)
         self._published.pop(uid, None)
         self._bound.pop(uid, None)
 
@@ -175,6 +181,12 @@ class Publisher:
             pod = self._broker.pods.get(uid)
             if pod is None or not waits(pod):
                 self._forget(uid)
+            elif (
+                has_plan(pod)
+                and uid not in self._published
+                and now < self._planned.setdefault(uid, now) + PLANNED_SECONDS
+            ):
+                continue
             elif is_ours(self._broker, pod, self.schedulers):
                 due.append(pod)
             else:

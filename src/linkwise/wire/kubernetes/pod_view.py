@@ -63,6 +63,8 @@ _NO_POD: Final = (Requirement("", "In"),)
 _SIDECAR: Final = "Always"
 _BEST_EFFORT: Final = "ScheduleAnyway"
 _NEVER: Final = "Never"
+LONGEST_MESSAGE: Final = 500  # characters
+_SCHEDULABLE: Final = (0.0, "")
 _pod: Final = fast_constructor(PodView)
 _ANYWHERE: Final = "0.0.0.0"  # noqa: S104 - how Kubernetes writes all addresses; nothing is bound here
 
@@ -74,6 +76,7 @@ def view_of(pod: PodObject) -> PodView:
     nodes = affinity.node_affinity.required if affinity and affinity.node_affinity else None
     claims = status.extended_resource_claim_status
     deleting = meta.deletion_timestamp is not None
+    since, message = _unschedulable(status) if status.conditions and not spec.node_name else _SCHEDULABLE
     # Positional: keywords take half as long again, and startup builds one view per pod.
     return _pod(
         one(meta.namespace),
@@ -106,10 +109,11 @@ def view_of(pod: PodObject) -> PodView:
         one(status.nominated_node_name) if status.nominated_node_name else "",
         _has_started(status),
         bool(affinity or spec.topology_spread_constraints) and _has_preferences(spec),
-        _unschedulable_since(status) if status.conditions and not spec.node_name else 0.0,
+        since,
         spec.preemption_policy != _NEVER,
         _condition(status) if status.conditions else None,
         one(spec.service_account_name) if spec.service_account_name else "",
+        message,
     )
 
 
@@ -245,15 +249,15 @@ def _has_started(status: PodStatus) -> bool:
     return bool(status.init_container_statuses) and any(map(_is_started, status.init_container_statuses or ()))
 
 
-def _unschedulable_since(status: PodStatus) -> float:
-    """When the scheduler set the condition; an invalid time counts as if it had not, because only waiting depends on it."""
+def _unschedulable(status: PodStatus) -> tuple[float, str]:
+    """When the scheduler set the condition, and its message; with an invalid time it counts as not set."""
     for each in status.conditions or ():
         if each.type == "PodScheduled" and each.status == "False" and each.reason == "Unschedulable":
             try:
-                return seconds(each.last_transition_time)
+                return seconds(each.last_transition_time), (each.message or "")[:LONGEST_MESSAGE]
             except InputError:
-                return 0.0
-    return 0.0
+                return _SCHEDULABLE
+    return _SCHEDULABLE
 
 
 def _condition(status: PodStatus) -> PodCondition | None:

@@ -131,14 +131,15 @@ def _pod_status(view: PodView) -> Object:
 def _conditions(view: PodView) -> list[Object]:
     published = view.condition
     return [
-        *([_unschedulable(view.unschedulable_since)] if view.unschedulable_since else ()),
+        *([_unschedulable(view)] if view.unschedulable_since else ()),
         *([pod_condition(published, _time(published.since) if published.since else None)] if published else ()),
     ]
 
 
-def _unschedulable(since: float) -> Object:
+def _unschedulable(view: PodView) -> Object:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-    return {**condition, "lastTransitionTime": _time(since)}
+    message = _non_empty({"message": view.unschedulable_message})
+    return {**condition, **message, "lastTransitionTime": _time(view.unschedulable_since)}
 
 
 def _statuses(view: PodView) -> list[Object]:
