@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from linkwise.broker.state import State
     from linkwise.engine.ledger import Entry, State as LedgerState
     from linkwise.model.device import Device
-    from linkwise.model.inventory import NodeInventory
+    from linkwise.model.inventory import Hold, NodeInventory
     from linkwise.model.node import Mode, Node, Use
 
 __all__ = ["Holder", "InspectedDevice", "NodeInspection", "inspect_nodes", "inspections"]
@@ -77,6 +77,8 @@ class InspectedDevice:
     """the ResourceClaim that has it, with its namespace"""
     domains: tuple[str, ...] = ()
     """sharing domains of its pods: only pods of the same domain may join"""
+    hold: Hold | None = None
+    """the hold on it by the node's agent"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,7 @@ def _device(inventory: NodeInventory, node: Node, device: Device, room: int, pod
         tuple(pods),
         claim,
         tuple(sorted(use.domains)),
+        next((hold for hold in inventory.holds if hold.device == device.id), None),
     )
 
 

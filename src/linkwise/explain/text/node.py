@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import choice_text, devices_text, refusal
@@ -81,6 +82,9 @@ def _by_device(report: NodeExplanation) -> Iterator[str]:
 
 def _device(device: InspectedDevice, report: NodeExplanation) -> str:
     health = "" if device.healthy else "unhealthy"
+    if device.hold:
+        until = f"{datetime.fromtimestamp(device.hold.until, UTC):%Y-%m-%dT%H:%M:%SZ}"
+        health = f"{f'{health}; ' if health else ''}held by the agent until {until}: {device.hold.reason}"
     if not device.pods:
         return f"ResourceClaim {device.claim}" if device.claim else health or "idle"
     pods = "; ".join(_holder(pod, report.devices.unit) for pod in device.pods)
