@@ -20,7 +20,7 @@ from linkwise.speed.fast_dataclass import fast_constructor
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["API_VERSION", "KIND", "SOURCE", "inventory_enforced", "inventory_facts", "inventory_object"]
+__all__ = ["API_VERSION", "KIND", "SOURCE", "held_devices", "inventory_enforced", "inventory_facts", "inventory_object"]
 
 API_VERSION: Final = "linkwise.dev/v1alpha1"
 KIND: Final = "DeviceInventory"
@@ -74,6 +74,14 @@ def inventory_enforced(raw: object) -> bool:
     """Whether our own agent allocates the node's devices, so that a pick is binding."""
     spec = raw.get("spec") if isinstance(raw, Mapping) else None
     return isinstance(spec, Mapping) and spec.get("enforced") is True
+
+
+def held_devices(raw: object) -> frozenset[str]:
+    """UUIDs of the devices that an inventory holds."""
+    spec = raw.get("spec") if isinstance(raw, Mapping) else None
+    holds = spec.get("holds") if isinstance(spec, Mapping) else None
+    listed = [hold.get("uuid") for hold in holds if isinstance(hold, Mapping)] if isinstance(holds, list) else []
+    return frozenset(uuid for uuid in listed if isinstance(uuid, str))
 
 
 def inventory_object(  # noqa: PLR0913 - a builder: what is only for people has defaults
