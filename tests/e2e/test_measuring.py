@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.e2e.agent import Agent
+    from support.e2e.api_client import Raw
     from support.e2e.real_node.node import RealNode
 
 UUIDS = [gpu.uuid or "" for gpu in dgx1_v100().gpus]
@@ -94,5 +95,5 @@ def test_a_pod_that_needs_a_measured_device_starts_after_the_test_is_killed(
     assert json.dumps(real_node.devices(pod)).count("/dev/nvidia") >= 1
 
 
-def _spec(agent: Agent) -> dict[str, object]:
+def _spec(agent: Agent) -> Raw:
     return dict(agent.inventory().get("spec", {}))
