@@ -17,7 +17,7 @@ Examples:
   linkwise agent --driver simulated --source dgx1-v100 --plugin never
   linkwise agent --plugin never                # publish, allocate nothing
   linkwise manifests rbac --agent | kubectl apply -f -
-  linkwise agent measure --run                 # measure bandwidth on idle devices
+  linkwise agent measure --run                 # measure bandwidth
 
 In a pod no flag is needed: NODE_NAME names the node, and the agent uses the pod's service account.
 Devices are served even if the API server can't be reached. The label gpushare=true on the node
@@ -35,8 +35,8 @@ Examples:
   nvbandwidth -t device_to_device_memcpy_write_ce > measured.txt
   linkwise agent measure --from measured.txt --dry-run
   linkwise agent measure --from measured.txt
-  linkwise agent measure --from measured.txt --devices 0,1,2,3   # no bus ids in the output
-  linkwise agent measure --run --limit 300                        # on a node with the agent, as root
+  linkwise agent measure --from measured.txt --devices 0,1,2,3
+  linkwise agent measure --run --limit 300     # beside the agent, as root
   linkwise agent measure --run --tool ./p2pBandwidthLatencyTest --devices 0,1
 
 Rows belong to devices by the bus ids that the test prints. Without them the order is that of the bus
