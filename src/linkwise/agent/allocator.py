@@ -10,12 +10,13 @@ from linkwise.agent.kubelet.plugin import AllocationError, PluginDevice
 from linkwise.errors import InputError
 from linkwise.node.allocation import Refused
 from linkwise.node.container import needs_of
-from linkwise.node.device_ids import share_ids
+from linkwise.node.device_ids import device_of, share_ids
 from linkwise.node.visibility import siblings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from linkwise.agent.holds import Holds
     from linkwise.agent.records import PodWriter
     from linkwise.model.device import Device
     from linkwise.model.settings import Visibility
@@ -40,6 +41,8 @@ class Allocator:
     clock: Callable[[], float]
     allocated: Callable[[], None] = lambda: None
     """called after each allocation"""
+    holds: Holds | None = None
+    """devices that a measurement uses"""
 
     def plugin_devices(self, devices: Sequence[Device]) -> list[PluginDevice]:
         """The ids to list: one per device, or one per unit of its memory."""
@@ -54,13 +57,15 @@ class Allocator:
     async def preferred(self, available: Sequence[str], required: Sequence[str], size: int) -> Sequence[str]:
         """Ids to allocate: the recorded ones, else those that the scheduler would pick."""
         await self._expect(size)
-        ids = self.allocations.preferred(available, required, size)
+        ids = self.allocations.preferred(self._without_held(available, required, size), required, size)
         log.debug("preferred resource=%s size=%d ids=%s", self.allocations.resource, size, ",".join(ids))
         return ids
 
     async def allocate(self, ids: Sequence[str]) -> ContainerNeeds:
         """What the container of a call is given; AllocationError if it must not start with these ids."""
         await self._expect(len(ids))
+        if self.holds and (sentence := await self.holds.vacate(set(map(device_of, ids)))):
+            raise AllocationError(sentence)
         answer = self.allocations.allocate(ids, self.clock())
         if isinstance(answer, Refused):
             log.warning("allocate resource=%s refused: %s", self.allocations.resource, answer.sentence)
@@ -73,6 +78,12 @@ class Allocator:
         self._log(answer)
         self.allocated()
         return needs
+
+    def _without_held(self, available: Sequence[str], required: Sequence[str], size: int) -> Sequence[str]:
+        """The ids that end no measurement, if they are enough; those on record are always available."""
+        held = self.holds.devices - self.allocations.recorded() if self.holds else frozenset()
+        rest = [one for one in available if device_of(one) not in held or one in required] if held else available
+        return rest if len(rest) >= size else available
 
     async def _expect(self, size: int) -> None:
         """Read the pods if none is known that waits for that number of ids: the kubelet may be ahead of our watch."""

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 from linkwise.agent.allocator import Allocator
 from linkwise.agent.container_access import ContainerAccess
 from linkwise.agent.discovering import Discoverer
+from linkwise.agent.holds import Holds, Survey
 from linkwise.agent.kubelet.plugin import DevicePlugin
 from linkwise.agent.kubelet.pod_resources import PodResources
 from linkwise.agent.kubelet.registration import Registrar, Status
+from linkwise.agent.measured_driver import state_folder
 from linkwise.agent.modes import ResourceMode, checkpoint_mode, resource_mode, resources_of_vendor, wanted_mode
 from linkwise.agent.records import RecordKeeper
 from linkwise.broker.broker import Broker
@@ -113,6 +115,7 @@ class NodeAgent:
     discoverer: Discoverer = field(init=False)
     records: RecordKeeper = field(init=False)
     access: ContainerAccess = field(init=False)
+    holds: Holds = field(init=False)
     _pod_resources: PodResources = field(init=False)
     _folder: Path = field(init=False)
     answered: Callable[[str, float], None] = lambda *_: None
@@ -139,6 +142,7 @@ class NodeAgent:
         self.registrar = Registrar(self._folder, self._pod_resources, self.timing, self._registration_changed)
         self.discoverer = Discoverer(self.driver, self.settings.interval, self.timing, self._discovered)
         self.records = RecordKeeper(self.node, self.cluster, self.clock)
+        self.holds = Holds(state_folder(self.settings.kubelet), self.timing, self.clock, self._survey, self._publish)
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -148,6 +152,7 @@ class NodeAgent:
                 tasks.create_task(self.discoverer.run(), name="discovery")
                 tasks.create_task(self._serve(), name="plugin")
                 tasks.create_task(self._follow(), name="pod resources")
+                tasks.create_task(self.holds.run(), name="holds")
         finally:
             self.driver.close()
 
@@ -165,6 +170,7 @@ class NodeAgent:
                 self._observe_node(event)
             elif isinstance(event, NodeObject) and event.kind == KIND:
                 self.publishing.observe_inventory(event.document)
+                self.holds.observe(event.document)
             elif isinstance(event, NodeObject) and event.kind.startswith("ConfigMap/"):
                 self.publishing.observe_device_info(event.document)
             elif isinstance(event, NodeObject):
@@ -187,7 +193,13 @@ class NodeAgent:
 
     def problems(self) -> tuple[str, ...]:
         """Problems for an operator to look at, as sentences."""
-        own = (self.discoverer.problem, self.access.problem, self._mode_problem, self._kubelet_problem)
+        own = (
+            self.discoverer.problem,
+            self.access.problem,
+            self._mode_problem,
+            self._kubelet_problem,
+            self.holds.problem,
+        )
         foreign = self.registrar.status.sentence if self.registrar.status.state == "foreign" else ""
         faults = (f"device {device}: {sentence}" for device, sentence in self.found.faults.items())
         return tuple(filter(None, (*own, foreign, *self.found.problems, *faults, *self.records.problems)))
@@ -296,6 +308,7 @@ class NodeAgent:
             self.cluster,
             self.clock,
             self._settle_soon.set,
+            self.holds,
         )
         if self.settings.plugin != "never" and not wanted.problem:
             socket = self._folder / PLUGIN_SOCKETS[wanted.mode]
@@ -371,6 +384,28 @@ class NodeAgent:
             self._look_again.set()  # the devices that kept the mode may be free now
         self._publish()
 
+    async def _survey(self) -> Survey:
+        """The devices that no pod has or is about to get, by the kubelet and by the API server as they are now."""
+        allocations = self.allocations
+        if allocations is None or not self.registrar.status.enforced:
+            why = (
+                self.registrar.status.sentence or self._mode_problem or "its plugin is not registered with the kubelet"
+            )
+            return Survey(problem=f"the agent does not allocate the devices of this node: {why}")
+        if self.cluster is None:
+            return Survey(problem="the agent has no API server, so the scheduler would not know of a hold")
+        try:
+            listed = await self._pod_resources.allocated(allocations.resource)
+        except ClusterError as error:
+            return Survey(problem=f"pod resources: {error}")
+        pods = await self.cluster.pods()
+        if pods.problem:
+            return Survey(problem=f"the pods of this node can't be listed: {pods.problem}")
+        for pod in pods.pods:
+            allocations.observe(pod)
+        healthy = tuple(device.id for device in self.found.devices if device.healthy)
+        return Survey(healthy, *allocations.users(listed))
+
     def _follows_kubelet(self) -> bool:
         """Whether the kubelet's ids are the devices in use; another plugin for shares ignores which ids it is given.
 
@@ -392,11 +427,13 @@ class NodeAgent:
             return
         serving = self._serving()
         in_use = self.allocations.in_use() if self.allocations and self._follows_kubelet() else {}
+        if self.allocations is not None and self.holds.devices:
+            self.holds.review({*self.allocations.recorded(), *(one for devices in in_use.values() for one in devices)})
         pods = {uid: (pod.namespace, pod.name) for uid, pod in self._pods.items() if uid in in_use}
         chips, ascend = self._chips(serving, in_use), self.settings.ascend
         self.publishing.publish(
             NodeState(
-                inventory_of(self.node, self.found, serving, in_use, pods, self._conditions()),
+                inventory_of(self.node, self.found, serving, in_use, pods, self._conditions(), self.holds.holds),
                 labels_of(self.found),
                 annotations_of(self.found) | chip_annotations(self.found, chips, wanted=ascend.annotations),
                 capacity_of(self.found, serving),

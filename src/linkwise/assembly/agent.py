@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from linkwise import __version__
+from linkwise.agent.holds import is_measuring
 from linkwise.agent.http import agent_application
+from linkwise.agent.measured_driver import MeasuredBandwidthDriver, bandwidth_file, state_folder
 from linkwise.agent.metrics import AgentMetrics
 from linkwise.agent.node_agent import NodeAgent
 from linkwise.agent.publisher import Publisher
@@ -58,9 +60,10 @@ def run_agent(settings: ServeSettings, kubeconfig: Path | None, context: str | N
     own = settings.agent
     node = own.node or socket.gethostname().lower()
     driver = open_driver(own.driver, source=own.source, node=node, bandwidth=own.bandwidth, host_root=own.host_root)
+    measured = MeasuredBandwidthDriver(driver, bandwidth_file(own.kubelet))
     connection = _connection(kubeconfig, context)
     with contextlib.closing(listen(own.host, own.port, "choose another with --port")) as listener:
-        asyncio.run(_run_until_signal(AgentProcess(settings, node, driver, connection), listener))
+        asyncio.run(_run_until_signal(AgentProcess(settings, node, measured, connection), listener))
 
 
 def _connection(kubeconfig: Path | None, context: str | None) -> Connection | None:
@@ -166,7 +169,17 @@ class AgentProcess:
                 waiting = True
                 await self._timing.sleep(LOCK_POLL)
             else:
+                await self._measured()
                 return lock
+
+    async def _measured(self) -> None:
+        """Wait for a measurement that an earlier agent allowed: it ends when it loses its connection to that agent."""
+        waiting = False
+        while is_measuring(state_folder(self._settings.agent.kubelet)):
+            if not waiting:
+                log.warning("a measurement of bandwidth uses the devices of this node: waiting for it to end")
+            waiting = True
+            await self._timing.sleep(LOCK_POLL)
 
     async def _watch(self) -> None:
         """Watch the node and its pods; nothing that the API server answers stops the agent."""

@@ -82,7 +82,7 @@ def reconcile(state: State, now: float) -> tuple[Effect, ...]:
         prepare_groups(state, now)
     if state.reservations.made:
         keep_reserved(state, now)
-    gained = state.cluster.settle()
+    gained = _settle(state, now)
     if state.preemptions.records and evictions.hold_freed(state):
         gained += state.cluster.settle()  # nodes as they are without what is held
     if _groups_are_busy(state):
@@ -118,6 +118,8 @@ def next_deadline(state: State) -> float | None:
     deadlines = [cluster.ledger.next_expiry(), state.queue.next_deadline()]
     if cluster.objects.missing:
         deadlines.append(cluster.objects.next_deadline())
+    if cluster.held:
+        deadlines.append(min(cluster.held.values()))
     if _groups_are_busy(state):
         deadlines.append(state.groups.next_deadline())
     if state.reservations.made or cluster.known.unschedulable or state.groups.gated(Unschedulable):
@@ -127,6 +129,14 @@ def next_deadline(state: State) -> float | None:
     if state.preemptions.records or state.settings.preemption.evict:
         deadlines.append(evictions.next_deadline(state))
     return min((time for time in deadlines if time is not None), default=None)
+
+
+def _settle(state: State, now: float) -> list[str]:
+    """Process changes and holds that have ended; return the nodes that gained capacity."""
+    gained = state.cluster.settle()
+    if state.cluster.held and state.cluster.expire_holds(now):
+        gained += state.cluster.settle()
+    return gained
 
 
 def _has_work(state: State) -> bool:

@@ -14,7 +14,7 @@ import click
 
 from linkwise import __version__
 from linkwise.assembly.plugins import load_plugins
-from linkwise.errors import ClusterError, LinkwiseError
+from linkwise.errors import ClusterError, DriverError, LinkwiseError
 
 # One line per command: its name, its module and its summary in `linkwise --help`.
 COMMANDS: Final = {
@@ -100,7 +100,7 @@ def main() -> None:
 
 
 def run_command() -> None:
-    """Run the command; exit with 2 and one sentence on invalid input, with 1 on a cluster error."""
+    """Run the command; exit with 2 and one sentence on invalid input, with 1 if the cluster or the hardware fails."""
     _reopen_closed_streams()
     try:
         if os.path.basename(sys.argv[0]).startswith(GPUSHARE):  # noqa: PTH119 - pathlib is slow to import
@@ -113,7 +113,7 @@ def run_command() -> None:
         _exit(error.exit_code)
     except LinkwiseError as error:
         click.echo(f"linkwise: {error}", err=True)
-        _exit(EXIT_CLUSTER if isinstance(error, ClusterError) else EXIT_INPUT)
+        _exit(EXIT_CLUSTER if isinstance(error, ClusterError | DriverError) else EXIT_INPUT)
     except (click.Abort, KeyboardInterrupt):
         _exit(EXIT_INTERRUPTED)
     except OSError as error:

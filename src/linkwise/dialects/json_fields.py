@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, NoReturn
 
 from linkwise.errors import InputError
@@ -88,6 +89,18 @@ class Fields:
             self.report.refuse(f"{self.path}{name} lists {shown(wrong[0])}; printable texts are expected")
             return None
         return tuple(value)
+
+    def time(self, name: str) -> float | None:
+        """A field that holds a time with its zone, as Kubernetes writes it; in seconds since the epoch."""
+        value = self.raw.get(name)
+        try:
+            moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+            if moment is not None and moment.tzinfo is not None:
+                return moment.timestamp()
+        except (ValueError, OverflowError):
+            pass
+        self._refuse(name, "a time such as 2026-01-31T12:00:00Z is expected")
+        return None
 
     def numbers(self, name: str) -> tuple[int, ...] | None:
         """A field that lists whole numbers of 0 or more."""

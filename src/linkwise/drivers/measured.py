@@ -1,16 +1,12 @@
-"""Measured bandwidth: GB/s between devices, from the output of a bandwidth test, added to a discovery.
-
-Rows belong to devices by bus id if the test prints it, otherwise by index: CUDA may number devices in another order
-than the driver does.
-"""
+"""Measured bandwidth: GB/s between devices, from the output of a bandwidth test, added to a discovery."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.drivers.host_files import pci_address
-from linkwise.errors import LinkwiseError
+from linkwise.drivers.row_binding import bound_rows
+from linkwise.errors import InputError, LinkwiseError
 from linkwise.model.topology import Topology
 from linkwise.vendors.readers import readings
 
@@ -62,37 +58,23 @@ def with_bandwidth(found: Discovery, text: str, source: str) -> Discovery:
 
 def with_reading(found: Discovery, reading: Reading, source: str) -> Discovery:
     """The discovery with the bandwidth of a reading; suspect samples are kept, because topologies clean them."""
-    order = _rows(found.devices, reading)
-    if reading.problems or order is None:
-        why = reading.problems[0] if reading.problems else _mismatch(found.devices, reading)
-        return _unmeasured(found, f"{source}: {why}; measured bandwidth is not used")
     ids = tuple(device.id for device in found.devices)
-    matrix = tuple(tuple(reading.bandwidth[a][b] for b in order) for a in order)
     try:
+        rows = [device.id for device in _complete_rows(found.devices, reading)]
+        order = [rows.index(id_) for id_ in ids]
+        matrix = tuple(tuple(reading.bandwidth[a][b] for b in order) for a in order)
         topology = replace(found.topology or Topology(ids), bandwidth=matrix)
     except LinkwiseError as error:
         return _unmeasured(found, f"{source}: {error}; measured bandwidth is not used")
     return replace(found, topology=topology)
 
 
-def _rows(devices: Sequence[Device], reading: Reading) -> list[int] | None:
-    """The row of each device; None if there is not exactly one for each."""
+def _complete_rows(devices: Sequence[Device], reading: Reading) -> tuple[Device, ...]:
+    if reading.problems:
+        raise InputError(reading.problems[0])
     if len(reading.devices) != len(devices):
-        return None
-    buses = {facts.name: pci_address(facts.bus_id) for facts in reading.facts}
-    by_bus = {buses.get(name, ""): row for row, name in enumerate(reading.devices)}
-    order = [by_bus.get(pci_address(device.bus_id)) for device in devices] if "" not in by_bus else []
-    if not order or not all(pci_address(device.bus_id) for device in devices):
-        by_name = {name: row for row, name in enumerate(reading.devices)}
-        order = [by_name.get(f"GPU{device.index}") for device in devices]
-    rows = [row for row in order if row is not None]
-    return rows if len(set(rows)) == len(devices) else None
-
-
-def _mismatch(devices: Sequence[Device], reading: Reading) -> str:
-    if len(reading.devices) != len(devices):
-        return f"it has {len(reading.devices)} rows for {len(devices)} devices"
-    return "its rows are of other devices than those of this machine"
+        raise InputError(f"it has {len(reading.devices)} rows for {len(devices)} devices")
+    return bound_rows(devices, reading)
 
 
 def _unmeasured(found: Discovery, problem: str) -> Discovery:

@@ -83,7 +83,7 @@ def node_of(inventory: NodeInventory, usage: Usage) -> Node:
     return Node(
         inventory.name,
         inventory.devices,
-        usage.used,
+        _with_holds(inventory, usage.used) if inventory.holds else usage.used,
         inventory.topology,
         inventory.profile,
         usage.mode,
@@ -92,6 +92,13 @@ def node_of(inventory: NodeInventory, usage: Usage) -> Node:
         usage.unattributed_core,
         inventory.unit,
     )
+
+
+def _with_holds(inventory: NodeInventory, used: Mapping[str, Use]) -> Mapping[str, Use]:
+    """The usage with devices on hold: no pod may join those that are on one."""
+    ids = {device.id for device in inventory.devices}
+    held = (hold.device for hold in inventory.holds if hold.device in ids)
+    return {**used, **{device: replace(used.get(device, FREE), whole=True) for device in held}}
 
 
 def node_after(node: Node, offer: Offer, domain: str, mode: Mode) -> Node:

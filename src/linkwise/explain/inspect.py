@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from linkwise.broker.state import State
     from linkwise.engine.ledger import Entry, State as LedgerState
     from linkwise.model.device import Device
-    from linkwise.model.inventory import NodeInventory
+    from linkwise.model.inventory import Hold, NodeInventory
     from linkwise.model.node import Mode, Node, Use
 
 __all__ = ["Holder", "InspectedDevice", "NodeInspection", "inspect_nodes", "inspections"]
@@ -79,6 +79,8 @@ class InspectedDevice:
     """sharing domains of its pods: only pods of the same domain may join"""
     reachable: bool = True
     """whether other nodes can reach it; otherwise it serves only jobs of one pod"""
+    hold: Hold | None = None
+    """the hold on it by the node's agent"""
 
     @property
     def fault(self) -> str:
@@ -197,6 +199,7 @@ def _device(inventory: NodeInventory, node: Node, device: Device, room: int, pod
         claim,
         tuple(sorted(use.domains)),
         device.reachable,
+        next((hold for hold in inventory.holds if hold.device == device.id), None),
     )
 
 

@@ -13,7 +13,16 @@ if TYPE_CHECKING:
     from linkwise.model.topology import Topology
     from linkwise.model.verdict import Problem
 
-__all__ = ["ClaimableDevices", "NodeFacts", "NodeInventory"]
+__all__ = ["ClaimableDevices", "Hold", "NodeFacts", "NodeInventory"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A device that the node's agent uses itself for a limited time, such as for a measurement; no pod is placed on it."""
+
+    device: str
+    reason: str
+    until: float  # seconds since the epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +44,7 @@ class NodeFacts:
     allocations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """devices by pod UID, if the source reports actual usage"""
     problems: tuple[Problem, ...] = ()
+    holds: tuple[Hold, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +91,8 @@ class NodeInventory:
     labels: Mapping[str, str] = field(default_factory=dict)
     """facts by a plain name: model, driver, cuda"""
     problems: tuple[Problem, ...] = ()
+    holds: tuple[Hold, ...] = ()
+    """devices that count as used until a time"""
 
     @property
     def by_claims(self) -> bool:

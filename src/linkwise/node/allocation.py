@@ -205,6 +205,23 @@ class Allocations:
         """Devices on record for containers that wait for them."""
         return {pick for claim in self._claims.values() if claim.state == "WAITING" for pick in claim.picks}
 
+    def users(self, listed: Iterable[Listed]) -> tuple[dict[str, str], str]:
+        """Who has each device or is about to get it, by what the kubelet lists and by the claims.
+
+        The second value names a pod whose devices are not known yet, if there is one: it may get any of them.
+        """
+        busy = {device_of(one): f"pod {each.namespace}/{each.pod} has it" for each in listed for one in each.ids}
+        unknown = ""
+        for claim in self._claims.values():
+            name = f"pod {claim.pod.namespace}/{claim.pod.name}"
+            busy |= dict.fromkeys(claim.devices, f"{name} has it")
+            if claim.state == "WAITING":
+                busy |= dict.fromkeys(claim.picks, f"{name} is about to get it")
+                unknown = unknown or (
+                    "" if claim.picks else f"{name} is about to get devices, and it is not known which"
+                )
+        return busy, unknown
+
     def preferred(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
         """Return that many available ids: the recorded ones, else those that the scheduler would pick; never fails."""
         free = set(available).difference(required)  # required ones are those of the pod's init containers

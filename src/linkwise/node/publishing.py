@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from linkwise.dialects.ascend.device_info import DeviceInfo
     from linkwise.model.device import Device
     from linkwise.model.discovery import Discovery
+    from linkwise.model.inventory import Hold
     from linkwise.model.node import Mode
     from linkwise.model.topology import Topology
 
@@ -119,6 +120,7 @@ def inventory_of(  # noqa: PLR0913, PLR0917 - everything that an inventory shows
     allocations: Mapping[str, tuple[str, ...]] | None = None,
     pods: Mapping[str, tuple[str, str]] | None = None,
     conditions: Sequence[Condition] = (),
+    holds: tuple[Hold, ...] = (),
 ) -> dict[str, object]:
     """The DeviceInventory of a node; its conditions have no time yet.
 
@@ -134,6 +136,7 @@ def inventory_of(  # noqa: PLR0913, PLR0917 - everything that an inventory shows
         unit=serving.unit,
         labels={name: _one_line(value) for name, value in found.facts.items()},
         allocations=dict(sorted((allocations or {}).items())),  # in a fixed order: a new one would be a change
+        holds=holds,
     )
     return inventory_object(
         node,

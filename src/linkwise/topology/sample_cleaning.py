@@ -15,14 +15,14 @@ from linkwise.model.link import UNKNOWN_LINK
 from linkwise.topology.link_bandwidth import link_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from linkwise.model.link import Link
     from linkwise.model.topology import Matrix
 
     _Cells = Callable[[Sequence[float]], tuple[float, ...]]
 
-__all__ = ["CleanSamples", "clean_pairs", "clean_samples", "symmetric"]
+__all__ = ["CleanSamples", "clean_pairs", "clean_samples", "symmetric", "typical_value"]
 
 SUSPECT_BELOW: Final = 0.5
 """A pair whose slower direction is below this fraction of the faster one has a bad sample."""
@@ -58,7 +58,7 @@ def clean_pairs(
     bad_pairs = [number for number, bad in enumerate(suspect) if bad]
     plausible = {pair: values[n] for n, pair in enumerate(pairs) if not suspect[n]} if links else {}
     for number in bad_pairs:
-        values[number] = _typical(pairs[number], links, plausible) or faster[number]
+        values[number] = typical_value(pairs[number], links, plausible) or faster[number]
     return values, tuple([pairs[number] for number in bad_pairs])
 
 
@@ -89,7 +89,9 @@ def _numbers(count: int) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(number.get((min(i, j), max(i, j)), diagonal) for j in range(count)) for i in range(count))
 
 
-def _typical(pair: tuple[int, int], links: Sequence[Sequence[Link]], plausible: dict[tuple[int, int], float]) -> float:
+def typical_value(
+    pair: tuple[int, int], links: Sequence[Sequence[Link]], plausible: Mapping[tuple[int, int], float]
+) -> float:
     """The median of pairs of the same kind on this machine, otherwise the kind's typical value; 0 if unknown."""
     kind = _kind(pair, links)
     if kind == UNKNOWN_LINK:

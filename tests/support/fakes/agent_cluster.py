@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from linkwise.broker.watch_events import NodeObject
+from linkwise.dialects.linkwise.inventory import KIND
 from linkwise.node.writes import ListedPods, Written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from linkwise.broker.effects import Event
+    from linkwise.broker.watch_events import WatchEvent
     from linkwise.model.views import NodeView, PodView
     from linkwise.node.publishing import NodeState
 
@@ -21,13 +24,15 @@ __all__ = ["NodeApi"]
 class NodeApi:
     """Keeps pods by UID; the watch shows a change only when `show` is called, unless it is live."""
 
-    watch: Callable[[list[PodView]], None] = lambda _: None
+    watch: Callable[[Sequence[WatchEvent]], None] = lambda _: None
     away: bool = False
     live: bool = True
     stored: dict[str, PodView] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     published: list[NodeState] = field(default_factory=list)
     lists: int = 0
+    stores: bool = True
+    """whether a published inventory is stored, so that the watch shows it"""
 
     def put(self, pod: PodView) -> None:
         """Create or change a pod."""
@@ -58,6 +63,8 @@ class NodeApi:
         """Keep the states that differ from the one before."""
         if not self.published or self.published[-1] != state:
             self.published.append(state)
+            if self.stores and not self.away:
+                self.watch([NodeObject("", KIND, state.inventory)])
 
     def observe_node(self, view: NodeView) -> None:
         """Nothing."""

@@ -253,6 +253,7 @@ class Checks:
         parts = {
             "offers": cluster.ledger.next_expiry(),
             "inventories": cluster.objects.next_deadline(),
+            "holds": min(cluster.held.values(), default=None),
             "groups": state.groups.next_deadline(),
             "unobserved pods": state.queue.next_deadline(),
             "reservations": reservations.next_deadline(state),

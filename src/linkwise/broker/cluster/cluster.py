@@ -65,6 +65,8 @@ class Cluster:
         self.inventories: dict[str, NodeInventory] = {}
         self.unreachable: Final[set[str]] = set()
         """nodes with devices that other nodes can't reach"""
+        self.held: dict[str, float] = {}
+        """by node with devices on hold, when the first of them ends"""
         self.ledger: Final = Ledger(self.changes.used)
         self.index: Final = Index(settings)
         self.drift: dict[str, tuple[Drift, ...]] = {}
@@ -143,6 +145,21 @@ class Cluster:
             if view and key in view.annotations:
                 kept = {name: text for name, text in view.annotations.items() if name != key}
                 self.nodes[node] = replace(view, annotations=kept)
+
+    def expire_holds(self, now: float) -> bool:
+        """End holds whose time is over; return whether there are any. Call it after `settle`, which reads them again."""
+        due = [node for node, until in self.held.items() if until <= now]
+        for node in due:
+            left = tuple(hold for hold in self.inventories[node].holds if hold.until > now)
+            self.inventories[node] = replace(self.inventories[node], holds=left)
+            self._note_holds(node)
+            self.changes.used.add(node)
+        return bool(due)
+
+    def _note_holds(self, node: str) -> None:
+        self.held.pop(node, None)
+        if node in self.inventories and (holds := self.inventories[node].holds):
+            self.held[node] = min(hold.until for hold in holds)
 
     def pods_on(self, node: str) -> list[PodView]:
         """Return the pods observed on a node."""
@@ -243,6 +260,8 @@ class Cluster:
                 view, self.objects.of(name), self.claims.on(name), self.objects.missing_of(name)
             )
         inventory = self.inventories.get(name, NodeInventory(name))
+        if self.held or inventory.holds:
+            self._note_holds(name)
         if before and before.devices != inventory.devices:
             self.ledger.note_indices(name, {device.id: device.index for device in before.devices})
         if all(device.reachable for device in inventory.devices):

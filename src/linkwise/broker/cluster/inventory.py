@@ -84,6 +84,7 @@ def merge_inventory(
         claimed=claimed,
         enforced=inventory_enforced(objects.get(KIND)),
         labels={word: text for source in reversed(sources) for word, text in source.facts.labels.items()},
+        holds=facts_by_source[SOURCE].holds if SOURCE in facts_by_source else (),
         problems=tuple(dict.fromkeys(problems)),
     )
 

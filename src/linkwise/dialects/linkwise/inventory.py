@@ -6,20 +6,21 @@ One object per node, with its name: deploy/crds/deviceinventories.linkwise.dev.y
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, get_args
 
 from linkwise.dialects.json_fields import Fields, Report, shown
 from linkwise.dialects.linkwise.matrices import FIELDS, topology_fields, topology_of
 from linkwise.model.device import Device
-from linkwise.model.inventory import NodeFacts
+from linkwise.model.inventory import Hold, NodeFacts
 from linkwise.model.node import Mode
 from linkwise.speed.fast_dataclass import fast_constructor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["API_VERSION", "KIND", "SOURCE", "inventory_enforced", "inventory_facts", "inventory_object"]
+__all__ = ["API_VERSION", "KIND", "SOURCE", "held_devices", "inventory_enforced", "inventory_facts", "inventory_object"]
 
 API_VERSION: Final = "linkwise.dev/v1alpha1"
 KIND: Final = "DeviceInventory"
@@ -27,12 +28,14 @@ SOURCE: Final = "linkwise"
 
 _MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 _SPEC: Final = frozenset(
-    {"mode", "unit", "enforced", "profile", "deviceCount", "healthyCount", "devices", "facts", *FIELDS}
+    {"mode", "unit", "enforced", "profile", "deviceCount", "healthyCount", "devices", "facts", "holds", *FIELDS}
 )
 _DEVICE: Final = frozenset({"uuid", "index", "minor", "numa", "busID", "model", "memory", "healthy", "facts"})
 _quick_device: Final = fast_constructor(Device)
 _quick_facts: Final = fast_constructor(NodeFacts)
 _ALLOCATION: Final = frozenset({"podUID", "namespace", "name", "devices"})
+_HOLD: Final = frozenset({"uuid", "reason", "until"})
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class _Columns:
@@ -62,14 +65,23 @@ def inventory_facts(raw: object, node: str = "") -> NodeFacts:
     topology = topology_of(spec, devices)
     profile, mode, unit = spec.text("profile", "") or "", _mode(spec), spec.text("unit", "") or ""
     labels, allocations = _labels(spec), _allocations(root)
+    holds = _holds(spec) if "holds" in spec.raw else ()
     problems = tuple(report.problems)  # the last: reading makes them
-    return _quick_facts(SOURCE, devices, topology, profile, mode, unit, labels, allocations, problems)
+    return _quick_facts(SOURCE, devices, topology, profile, mode, unit, labels, allocations, problems, holds)
 
 
 def inventory_enforced(raw: object) -> bool:
     """Whether our own agent allocates the node's devices, so that a pick is binding."""
     spec = raw.get("spec") if isinstance(raw, Mapping) else None
     return isinstance(spec, Mapping) and spec.get("enforced") is True
+
+
+def held_devices(raw: object) -> frozenset[str]:
+    """UUIDs of the devices that an inventory holds."""
+    spec = raw.get("spec") if isinstance(raw, Mapping) else None
+    holds = spec.get("holds") if isinstance(spec, Mapping) else None
+    listed = [hold.get("uuid") for hold in holds if isinstance(hold, Mapping)] if isinstance(holds, list) else []
+    return frozenset(uuid for uuid in listed if isinstance(uuid, str))
 
 
 def inventory_object(  # noqa: PLR0913 - a builder: what is only for people has defaults
@@ -95,6 +107,8 @@ def inventory_object(  # noqa: PLR0913 - a builder: what is only for people has 
         "devices": [_device_object(device, (faults or {}).get(device.id, "")) for device in facts.devices],
         "facts": dict(facts.labels),
     }
+    if facts.holds:
+        spec["holds"] = [_hold_object(hold) for hold in facts.holds]
     status: dict[str, object] = {
         "allocations": [
             _allocation_object(uid, devices, (pods or {}).get(uid)) for uid, devices in facts.allocations.items()
@@ -231,6 +245,26 @@ def _allocations(root: Fields) -> dict[str, tuple[str, ...]]:
             root.report.note(f"{entry.path}podUID is {shown(uid)}, which is listed before; the devices of both count")
         found[uid] = tuple(dict.fromkeys((*found.get(uid, ()), *devices)))
     return found
+
+
+def _holds(spec: Fields) -> tuple[Hold, ...]:
+    """The holds; one without a valid time holds nothing, because it would never end."""
+    found: dict[str, Hold] = {}
+    for entry in spec.objects("holds"):
+        entry.unknown(_HOLD)
+        device, reason, until = entry.text("uuid"), entry.text("reason", ""), entry.time("until")
+        if device is None or until is None:
+            continue
+        if device in found:
+            spec.report.note(f"{entry.path}uuid is {shown(device)}, which is listed before; the later time counts")
+            until = max(until, found[device].until)
+        found[device] = Hold(device, reason or "", until)
+    return tuple(found.values())
+
+
+def _hold_object(hold: Hold) -> dict[str, object]:
+    until = datetime.fromtimestamp(hold.until, UTC).strftime(_TIME)
+    return {"uuid": hold.device, "reason": hold.reason, "until": until}
 
 
 def _device_object(device: Device, fault: str) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import choice_text, devices_text, refusal
@@ -82,15 +83,26 @@ def _by_device(report: NodeExplanation) -> Iterator[str]:
 def _device(device: InspectedDevice, report: NodeExplanation) -> str:
     if not device.pods and device.claim:
         return f"ResourceClaim {device.claim}"
+    state = state_text(device)
     if not device.pods:
-        return device.fault if not device.healthy else f"idle; {device.fault}" if device.fault else "idle"
+        return state if not device.healthy or device.hold else f"idle; {state}" if state else "idle"
     pods = "; ".join(_holder(pod, report.devices.unit) for pod in device.pods)
     taken = (
         ""
         if device.whole
         else f"{share_text(device.share, '')} of {share_text(device.memory, report.devices.unit)} used: "
     )
-    return f"{f'{device.fault}; ' if device.fault else ''}{taken}{pods}"
+    return f"{f'{state}; ' if state else ''}{taken}{pods}"
+
+
+def state_text(device: InspectedDevice) -> str:
+    """Return why not every new pod can get a device; empty if it can."""
+    words = ["unhealthy"] * (not device.healthy)
+    words += ["unreachable from other nodes"] * (device.healthy and not device.reachable)
+    if device.hold:
+        until = f"{datetime.fromtimestamp(device.hold.until, UTC):%Y-%m-%dT%H:%M:%SZ}"
+        words.append(f"held by the agent until {until}: {device.hold.reason}")
+    return "; ".join(words)
 
 
 def _holder(pod: Holder, unit: str) -> str:
