@@ -34,7 +34,7 @@ class NeedsRule:
     """What every container with devices of the vendor needs, and what each device adds."""
 
     node: str
-    """the device's own node; `{number}` is its number"""
+    """the device's own node; `{number}` is its number. `Device.nodes` adds nodes whose numbers do not follow from it"""
     control: tuple[str, ...]
     """nodes that every container needs once"""
     cdi: str
@@ -48,7 +48,7 @@ class NeedsRule:
     """variables that this runtime reads beside the one that names the devices"""
     used: str = ""
     """the variable that names the devices to use among the visible ones; empty: there is none"""
-    named_by: Literal["uuid", "number"] = "number"
+    named_by: Literal["uuid", "number", "index"] = "number"
     """how the variable and the CDI names call a device"""
     first: int | None = 0
     """number of the device with index 0, where its minor is not known; None: the index does not determine it"""
