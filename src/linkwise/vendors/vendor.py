@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from linkwise.vendors.machine import MachineProfile
     from linkwise.vendors.reader import Reader
 
-__all__ = ["LinkCode", "NeedsRule", "Vendor"]
+__all__ = ["DriverFiles", "LinkCode", "NeedsRule", "Vendor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,21 @@ class NeedsRule:
     """number of the device with index 0, where its minor is not known; None: the index does not determine it"""
 
 
+@dataclass(frozen=True, slots=True)
+class DriverFiles:
+    """Files of a driver that containers need, for hosts without the vendor's container toolkit, which adds them."""
+
+    toolkit: tuple[str, ...]
+    """programs of which the host has one if the toolkit is installed"""
+    libraries: str
+    """regular expression of the names of libraries"""
+    programs: tuple[str, ...]
+    inside: str
+    """folder in which images look for `lib64` and `bin` with these files"""
+    folders: tuple[str, ...] = ()
+    """of programs, beside those of every host"""
+
+
 def _no_machines() -> tuple[MachineProfile, ...]:
     return ()
 
@@ -71,5 +86,7 @@ class Vendor:
     machines: Callable[[], tuple[MachineProfile, ...]] = _no_machines
     """its machine profiles; called once all link codes are registered"""
     container_needs: NeedsRule | None = None
+    driver_files: DriverFiles | None = None
+    """None: images bring everything that is not in the kernel"""
     runtime_variable: str = ""
     """the variable by which its container runtime selects devices, if the container needs do not name it"""
