@@ -36,7 +36,7 @@ settings or files.
 @click.option(
     "--driver",
     metavar="NAME",
-    help="auto, or one that docs/reference/drivers.md lists: nvml, dcmi, amdsmi, simulated, ...",
+    help="auto, nvml, nvidia-smi, dcmi, npu-smi, amdsmi, amd-smi, rocm-smi, recorded or simulated.",
 )
 @click.option("--source", metavar="SOURCE", help="Folder of recorded outputs, or machine profile to simulate.")
 @click.option("--plugin", metavar="WHEN", help="auto, or never to publish devices only.")
