@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def text_of(value: object) -> str:
 def _document(text: str) -> Any:  # noqa: ANN401 - whatever the text holds
     """The first JSON document that begins a line: messages may stand before it. None if there is none."""
     decoder = json.JSONDecoder(parse_int=integer)
-    for begin in list(_BEGINS.finditer(text))[:8]:
+    for begin in islice(_BEGINS.finditer(text), 8):
         try:
             document, _ = decoder.raw_decode(text, begin.end() - 1)
         except (ValueError, RecursionError):
