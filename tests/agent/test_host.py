@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from linkwise.agent.container_access import ContainerAccess
 from linkwise.agent.host import Host, runtime_has_cdi, write_cdi_spec
+from linkwise.config.settings import AgentSettings
+from linkwise.model.discovery import Discovery
 from linkwise.vendors.registry import VENDORS
 
 if TYPE_CHECKING:
@@ -41,6 +44,14 @@ def test_files_of_the_driver_are_mounted_where_images_look_for_them(tmp_path: Pa
         ("/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1"),
         ("/usr/bin/nvidia-smi", "/usr/local/nvidia/bin/nvidia-smi"),
     ]
+
+
+@pytest.mark.rule("002.vendors")
+@pytest.mark.parametrize(("vendor", "mounted"), [("nvidia", 1), ("amd", 0), ("", 0)])
+def test_containers_get_files_of_the_driver_of_their_own_vendor_only(vendor: str, mounted: int, tmp_path: Path) -> None:
+    made(tmp_path, "usr/lib64/libcuda.so.1")
+    access = ContainerAccess(AgentSettings(host_root=str(tmp_path), cdi="never"))
+    assert len(access.update(Discovery(vendor), None).mounts) == mounted
 
 
 def test_a_driver_in_a_folder_of_its_own_is_found_there(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_the_answers_of_rocm_smi_are_one_machine(tool: Tool) -> None:
     third = found.devices[2]
     assert (third.id, third.minor, third.memory) == ("GPU-12bd5ee800000000", 130, 196592)
     assert found.topology is not None
-    assert [link.pcie for link in found.topology.links[0][1:]] == [Pcie.PHB, Pcie.SYS, Pcie.SYS]
+    assert [link.pcie for link in found.topology.links[0][1:]] == [Pcie.SYS, Pcie.PHB, Pcie.SYS]
 
 
 def test_the_partitions_of_a_divided_gpu_are_devices(tool: Tool) -> None:

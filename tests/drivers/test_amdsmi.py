@@ -84,7 +84,7 @@ def test_xgmi_joins_each_with_each(amdsmi: Opened) -> None:
 def test_pcie_paths_are_graded_by_weight(amdsmi: Opened) -> None:
     topology = amdsmi(mi100_four()).discover().topology
     assert topology is not None
-    assert (topology.links[0][1].pcie, topology.links[0][2].pcie) == (Pcie.PHB, Pcie.SYS)
+    assert (topology.links[0][2].pcie, topology.links[0][1].pcie) == (Pcie.PHB, Pcie.SYS)
 
 
 def test_links_that_are_not_reported_are_unknown(amdsmi: Opened) -> None:

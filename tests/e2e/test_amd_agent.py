@@ -47,7 +47,7 @@ def test_a_container_has_kfd_and_the_render_and_card_nodes_of_the_gpus_on_record
 
 
 @pytest.mark.rule("002.vendors")
-def test_gpus_on_one_cpu_socket_are_preferred_where_there_is_only_pcie(
+def test_a_node_publishes_pcie_paths_so_that_gpus_on_one_cpu_socket_are_preferred(
     starting: AmdAgent, placing: Placing, real_node: RealNode, namespace: str
 ) -> None:
     starting.start_gpus(mi100_four())
@@ -56,7 +56,7 @@ def test_gpus_on_one_cpu_socket_are_preferred_where_there_is_only_pcie(
     pods = [scheduled_pod(namespace, f"pair-{n}", {AMD: 2}) for n in range(2)]
     for pod in pods:
         real_node.run(pod)
-    assert sorted(starting.in_container(pod) for pod in pods) == [[128, 129], [130, 131]]
+    assert sorted(starting.in_container(pod) for pod in pods) == [[128, 130], [129, 131]]
 
 
 def test_partitions_of_a_divided_gpu_are_allocated_one_by_one(

@@ -25,7 +25,7 @@ from support.builders.amd_smi_json import amd_smi_json, rocm_smi_json
 def test_links_are_graded_as_those_of_the_tables(text: str) -> None:
     topology = parse_topology(text)
     assert (topology.devices, topology.problems) == (("GPU0", "GPU1", "GPU2", "GPU3"), ())
-    assert [link.pcie for link in topology.links[1]] == [Pcie.PHB, Pcie.UNKNOWN, Pcie.SYS, Pcie.SYS]
+    assert [link.pcie for link in topology.links[1]] == [Pcie.SYS, Pcie.UNKNOWN, Pcie.SYS, Pcie.PHB]
 
 
 def test_each_document_is_read_by_one_reader() -> None:

@@ -129,10 +129,10 @@ def mi300(count: int = 8) -> StubAmd:
 
 
 def mi100_four() -> StubAmd:
-    """Four GPUs on PCIe, two per CPU socket."""
+    """Four GPUs on PCIe, every other one on the same CPU socket."""
     machine = mi300(4)
     links = {
-        (f"g{a}", f"g{b}"): (PCIE, 40, 2) if a // 2 == b // 2 else (PCIE, 72, 3) for a, b in combinations(range(4), 2)
+        (f"g{a}", f"g{b}"): (PCIE, 40, 2) if a % 2 == b % 2 else (PCIE, 72, 3) for a, b in combinations(range(4), 2)
     }
     return replace(machine, links=links)
 
