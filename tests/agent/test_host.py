@@ -7,10 +7,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from linkwise.agent.container_access import ContainerAccess
 from linkwise.agent.host import Host, runtime_has_cdi, write_cdi_spec
+from linkwise.config.settings import AgentSettings
+from linkwise.model.discovery import Discovery
+from linkwise.vendors.registry import VENDORS
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from linkwise.vendors.vendor import DriverFiles
+
+
+def files_of(vendor: str) -> DriverFiles:
+    found = VENDORS[vendor].driver_files
+    assert found is not None
+    return found
+
+
+NVIDIA = files_of("nvidia")
 
 
 def made(root: Path, *files: str) -> Host:
@@ -25,10 +40,18 @@ def test_files_of_the_driver_are_mounted_where_images_look_for_them(tmp_path: Pa
     host = made(
         tmp_path, "usr/lib/x86_64-linux-gnu/libcuda.so.1", "usr/bin/nvidia-smi", "usr/lib/x86_64-linux-gnu/libc.so.6"
     )
-    assert [(mount.host_path, mount.container_path) for mount in host.driver_files()] == [
+    assert [(mount.host_path, mount.container_path) for mount in host.driver_files(NVIDIA)] == [
         ("/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1"),
         ("/usr/bin/nvidia-smi", "/usr/local/nvidia/bin/nvidia-smi"),
     ]
+
+
+@pytest.mark.rule("002.vendors")
+@pytest.mark.parametrize(("vendor", "mounted"), [("nvidia", 1), ("amd", 0), ("", 0)])
+def test_containers_get_files_of_the_driver_of_their_own_vendor_only(vendor: str, mounted: int, tmp_path: Path) -> None:
+    made(tmp_path, "usr/lib64/libcuda.so.1")
+    access = ContainerAccess(AgentSettings(host_root=str(tmp_path), cdi="never"))
+    assert len(access.update(Discovery(vendor), None).mounts) == mounted
 
 
 def test_a_driver_in_a_folder_of_its_own_is_found_there(tmp_path: Path) -> None:
@@ -40,8 +63,8 @@ def test_a_driver_in_a_folder_of_its_own_is_found_there(tmp_path: Path) -> None:
 
 
 def test_the_toolkit_is_recognised(tmp_path: Path) -> None:
-    assert not made(tmp_path, "usr/bin/ls").has_toolkit()
-    assert made(tmp_path, "usr/bin/nvidia-ctk").has_toolkit()
+    assert not made(tmp_path, "usr/bin/ls").has_toolkit(NVIDIA)
+    assert made(tmp_path, "usr/bin/nvidia-ctk").has_toolkit(NVIDIA)
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,12 @@ async def running(
         await beside.start()
     api, machine = NodeApi(), machine or Machine()
     chosen = replace(
-        AgentSettings(), kubelet=str(folder / "kubelet"), interval=0.1, cdi="never", host_root=str(folder), **settings
+        AgentSettings(cdi="never"),
+        kubelet=str(folder / "kubelet"),
+        interval=0.1,
+        host_root=str(folder),
+        cdi_folder=str(folder / "cdi"),
+        **settings,
     )
     agent = NodeAgent(chosen, NODE, machine, api, api, Timing(), time.time)
     api.watch = agent.observe
@@ -519,3 +524,55 @@ async def test_chips_that_no_scheduler_chose_are_in_one_ring(bench: Bench) -> No
         "uid-b": ["Ascend910-4", "Ascend910-5", "Ascend910-6", "Ascend910-7"],
         "uid-c": ["Ascend910-1", "Ascend910-2"],
     }
+
+
+AMD = "amd.com/gpu"
+
+
+def amd_gpus(*unhealthy: int) -> Discovery:
+    """Four GPUs; the card of each is not the number of its render node, since the console has the first one."""
+    gpus = tuple(
+        Device(
+            f"u{n}",
+            n,
+            128 + n,
+            model="AMD Instinct MI300X",
+            healthy=n not in unhealthy,
+            nodes=(f"/dev/dri/card{n + 1}",),
+        )
+        for n in range(4)
+    )
+    return Discovery("amd", gpus, faults={f"u{index}": "broken" for index in unhealthy})
+
+
+@pytest.mark.rule("002.nodes", "002.vendors")
+@beside_a_kubelet(machine=Machine(amd_gpus(1)))
+async def test_a_container_has_the_render_and_card_nodes_of_its_amd_gpus(bench: Bench) -> None:
+    await bench.kubelet.capacity(AMD, 3)
+    main = ContainerView("main", limits={AMD: "3"})
+    bench.api.put(PodView("default", "a", "uid-a", (main,), node=NODE))
+    given = (await bench.kubelet.admit("a", AMD, main=3))["main"]
+    own = [f"/dev/dri/{name}" for n in (0, 2, 3) for name in (f"renderD{128 + n}", f"card{n + 1}")]
+    assert [*given.nodes] == [*own, "/dev/kfd"]
+    assert given.environment == {}
+
+
+@beside_a_kubelet(machine=Machine(amd_gpus()), cdi="always")
+async def test_cdi_names_give_a_container_all_nodes_of_its_amd_gpus(bench: Bench) -> None:
+    await bench.kubelet.capacity(AMD, 4)
+    main = ContainerView("main", limits={AMD: "4"})
+    bench.api.put(PodView("default", "a", "uid-a", (main,), node=NODE))
+    given = (await bench.kubelet.admit("a", AMD, main=4))["main"]
+    assert ([*given.nodes], [*given.cdi]) == ([], [f"linkwise.dev/amd=u{n}" for n in range(4)])
+    spec = json.loads((Path(bench.agent.settings.cdi_folder) / "linkwise.dev-amd.json").read_bytes())
+    nodes = [node["path"] for node in spec["devices"][2]["containerEdits"]["deviceNodes"]]
+    assert nodes == ["/dev/dri/renderD130", "/dev/dri/card3"]
+
+
+@pytest.mark.rule("002.nodes")
+@beside_a_kubelet(machine=Machine(Discovery("amd", tuple(Device(f"u{n}", n) for n in range(2)))))
+async def test_an_amd_gpu_whose_render_node_is_not_known_is_not_guessed_at(bench: Bench) -> None:
+    await bench.kubelet.capacity(AMD, 2)
+    bench.api.put(PodView("default", "a", "uid-a", (ContainerView("main", limits={AMD: "1"}),), node=NODE))
+    with pytest.raises(AdmissionError, match="its node can't be named"):
+        await bench.kubelet.admit("a", AMD, main=1)

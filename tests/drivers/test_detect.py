@@ -11,6 +11,8 @@ import pytest
 
 from linkwise.drivers.detect import DRIVERS, DriverOptions, open_driver
 from linkwise.errors import DriverError, InputError
+from support.amdsmi_stub.machine import mi300
+from support.amdsmi_stub.stub import AmdSmiStub
 from support.dcmi_stub.machine import atlas_800
 from support.dcmi_stub.stub import DcmiStub
 from support.environment import surroundings
@@ -84,6 +86,27 @@ def test_npus_are_detected_where_there_are_no_gpus(tmp_path: Path) -> None:
 
 
 @pytest.mark.rule("002.detect")
+def test_amd_gpus_are_detected_where_rocm_installs_its_library(tmp_path: Path, bare: dict[str, str]) -> None:
+    stub = AmdSmiStub(tmp_path / "host")
+    stub.write(mi300())
+    folder = tmp_path / "host/opt/rocm/lib"
+    folder.mkdir(parents=True)
+    (folder / "libamd_smi.so.25").symlink_to(stub.library)
+    with Watched(stub.environment | bare, str(tmp_path / "host")) as watched:
+        assert watched.discover() == {"name": "amdsmi", "vendor": "amd", "count": 8, "problems": []}
+
+
+@pytest.mark.rule("002.detect")
+def test_beside_gpus_of_nvidia_an_integrated_amd_gpu_is_not_used(tmp_path: Path) -> None:
+    nvidia, amd = Stub(tmp_path), AmdSmiStub(tmp_path / "amd")
+    nvidia.write(dgx1_v100())
+    amd.write(mi300(1))
+    folders = f"{nvidia.library.parent}:{amd.library.parent}"
+    with Watched(amd.environment | nvidia.environment | {"LD_LIBRARY_PATH": folders}) as watched:
+        assert (watched.discover()["name"], watched.discover()["count"]) == ("nvml", 8)
+
+
+@pytest.mark.rule("002.detect")
 def test_a_machine_without_devices_says_what_was_tried(bare: dict[str, str]) -> None:
     with Watched(bare) as watched:
         found = watched.discover()
@@ -93,6 +116,8 @@ def test_a_machine_without_devices_says_what_was_tried(bare: dict[str, str]) -> 
     assert "nvidia-smi: nvidia-smi can't be run" in problem
     assert "dcmi: libdcmi.so was not found" in problem
     assert "npu-smi: npu-smi can't be run" in problem
+    assert "amdsmi: libamd_smi.so was not found" in problem
+    assert "rocm-smi: rocm-smi can't be run" in problem
 
 
 def test_a_driver_that_is_loaded_later_is_found_without_a_restart(tmp_path: Path) -> None:
@@ -149,7 +174,11 @@ def test_measured_bandwidth_can_be_added_to_any_driver(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "source", "problem"),
     [
-        ("cuda", "", "unknown driver 'cuda'; use one of auto, nvml, nvidia-smi, dcmi, npu-smi, recorded, simulated"),
+        (
+            "cuda",
+            "",
+            "unknown driver 'cuda'; use one of auto, nvml, nvidia-smi, dcmi, npu-smi, amdsmi, amd-smi, rocm-smi, recorded, simulated",
+        ),
         ("auto", "dgx1-v100", "source 'dgx1-v100' needs a driver"),
         ("recorded", "", "needs a source: the folder"),
         ("simulated", "", "needs a source: the name of a machine profile"),
@@ -172,12 +201,18 @@ def test_every_driver_is_opened_by_its_own_name(stub: Stub, tmp_path: Path, monk
     npus = DcmiStub(tmp_path)
     npus.write(atlas_800())
     monkeypatch.setenv("DCMI_STUB", str(npus.config))
+    amd = AmdSmiStub(tmp_path / "amd")
+    amd.write(mi300())
+    monkeypatch.setenv("AMDSMI_STUB", str(amd.config))
     (tmp_path / "list").write_text("index, uuid\n0, GPU-a\n", "utf-8")
     sources = {
         "nvml": str(stub.library),
         "nvidia-smi": "",
         "dcmi": str(npus.library),
         "npu-smi": "",
+        "amdsmi": str(amd.library),
+        "amd-smi": "",
+        "rocm-smi": "",
         "recorded": str(tmp_path),
         "simulated": "dgx1-v100",
     }

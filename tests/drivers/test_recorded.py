@@ -10,6 +10,8 @@ from linkwise.drivers.recorded import RecordedDriver
 from linkwise.errors import InputError
 from linkwise.model.link import Link
 from linkwise.vendors.machines import profile
+from support.amdsmi_stub.machine import mi300
+from support.builders.amd_smi_json import amd_smi_json
 from support.builders.tool_texts import GPU_STYLES, Machine, npu_text, p2p_text, rocm_smi_text
 
 if TYPE_CHECKING:
@@ -115,6 +117,16 @@ def test_amd_devices_are_read(tmp_path: Path) -> None:
     assert (found.vendor, [device.numa for device in found.devices]) == ("amd", [0, 1])
     assert found.topology is not None
     assert found.topology.links[0][1] == "XGMI"
+
+
+def test_amd_devices_that_one_tool_names_by_bus_id_are_those_that_another_numbers(tmp_path: Path) -> None:
+    machine = mi300(2)
+    buses = [f"0000:{gpu.bus:02x}:00.0" for gpu in machine.gpus]
+    table = f"LINK TYPE TABLE:\n             {' '.join(buses)}\n{buses[0]} SELF XGMI\n{buses[1]} XGMI SELF\n"
+    found = recorded(tmp_path, links=table, list=amd_smi_json(machine, "list"), static=amd_smi_json(machine, "static"))
+    assert [(device.id, device.memory) for device in found.devices] == [(gpu.uuid, 196592) for gpu in machine.gpus]
+    assert found.topology is not None
+    assert (found.topology.links[0][1], found.problems) == ("XGMI", ())
 
 
 def test_devices_in_mig_mode_are_not_offered_as_a_whole(tmp_path: Path) -> None:

@@ -47,8 +47,8 @@ def test_ascend_devices_are_named_by_ascending_ids() -> None:
 
 @pytest.mark.rule("002.nodes")
 def test_amd_devices_are_render_nodes_and_need_no_variable() -> None:
-    needs = container_needs("amd", [Device("a", 0), Device("b", 1, minor=136)])
-    assert needs.device_nodes == ("/dev/dri/renderD128", "/dev/dri/renderD136", "/dev/kfd")
+    needs = container_needs("amd", [Device("a", 0, minor=128, nodes=("/dev/dri/card1",)), Device("b", 1, minor=136)])
+    assert needs.device_nodes == ("/dev/dri/renderD128", "/dev/dri/card1", "/dev/dri/renderD136", "/dev/kfd")
     assert (needs.environment, needs.cdi) == ((), ("amd.com/gpu=0", "amd.com/gpu=1"))
 
 

@@ -10,6 +10,7 @@ from linkwise.agent.host import Host, runtime_has_cdi, write_cdi_spec
 from linkwise.node.cdi_spec import cdi_file, cdi_spec
 from linkwise.node.container import HostOptions
 from linkwise.vendors.container_needs import needs_rules
+from linkwise.vendors.registry import VENDORS
 
 if TYPE_CHECKING:
     from linkwise.config.settings import AgentSettings
@@ -37,7 +38,7 @@ class ContainerAccess:
     def update(self, found: Discovery, view: NodeView | None) -> HostOptions:
         """Write the CDI specification, before any name in it is answered, and return what the node has for containers."""
         runtime = self._uses_runtime(found.vendor)
-        cdi, files = self._wants_cdi(view) and bool(found.devices) and not runtime, self._driver_files()
+        cdi, files = self._wants_cdi(view) and bool(found.devices) and not runtime, self._driver_files(found.vendor)
         problem = ""
         if cdi:
             spec = cdi_spec(found.vendor, found.devices, self.host.host_path, self.host.exists, files)
@@ -62,8 +63,9 @@ class ContainerAccess:
             return runtime_has_cdi(view.runtime if view else "")
         return self._settings.cdi == "always"
 
-    def _driver_files(self) -> tuple[Mount, ...]:
+    def _driver_files(self, vendor: str) -> tuple[Mount, ...]:
+        files = VENDORS[vendor].driver_files if vendor in VENDORS else None
         wanted = self._settings.driver_files
-        if wanted == "never" or (wanted == "auto" and self.host.has_toolkit()):
+        if files is None or wanted == "never" or (wanted == "auto" and self.host.has_toolkit(files)):
             return ()
-        return self.host.driver_files()
+        return self.host.driver_files(files)

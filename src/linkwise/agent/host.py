@@ -16,20 +16,14 @@ from linkwise.vendors.container_needs import Mount
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from linkwise.vendors.vendor import DriverFiles
+
 __all__ = ["Host", "runtime_has_cdi", "write_cdi_spec"]
 
 log = logging.getLogger(__name__)
 
-_TOOLKIT: Final = ("nvidia-container-runtime", "nvidia-container-cli", "nvidia-ctk", "nvidia-cdi-hook")
-_PROGRAM_FOLDERS: Final = ("usr/bin", "usr/local/bin", "usr/local/nvidia/toolkit", "bin", "opt/nvidia/toolkit")
+_PROGRAM_FOLDERS: Final = ("usr/bin", "usr/local/bin", "bin")
 _LIBRARY_FOLDERS: Final = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib", "lib64")
-_LIBRARIES: Final = re.compile(
-    r"lib(?:cuda|cudadebugger|nvidia-(?:ml|ptxjitcompiler|nvvm|gpucomp|allocator|fatbinaryloader|opencl|cfg|encode))"
-    r"\.so(?:\.[0-9.]+)?"
-)
-_PROGRAMS: Final = ("nvidia-smi", "nvidia-debugdump", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server")
-_INSIDE: Final = "/usr/local/nvidia"
-"""where images of CUDA look for libraries and programs of the driver"""
 _VERSION: Final = re.compile(r"(?P<name>[a-z-]+)://v?(?P<major>\d+)\.(?P<minor>\d+)")
 _CDI_SINCE: Final[Mapping[str, tuple[int, int]]] = {"containerd": (2, 0), "cri-o": (1, 28)}
 """versions in which CDI is on by default"""
@@ -55,31 +49,34 @@ class Host:
         """Whether the host has this device node or file of the driver."""
         return self._seen(self.host_path(path)).exists()
 
-    def has_toolkit(self) -> bool:
+    def has_toolkit(self, files: DriverFiles) -> bool:
         """Whether the vendor's container toolkit is installed, which adds files of the driver to containers."""
-        return any((self.root / folder / name).exists() for folder in _PROGRAM_FOLDERS for name in _TOOLKIT)
+        return self.has_any(
+            f"{folder}/{name}" for folder in (*_PROGRAM_FOLDERS, *files.folders) for name in files.toolkit
+        )
 
     def has_any(self, programs: Iterable[str]) -> bool:
         """Whether one of these files of the host exists."""
         return any((self.root / program).exists() for program in programs)
 
-    def driver_files(self) -> tuple[Mount, ...]:
+    def driver_files(self, files: DriverFiles) -> tuple[Mount, ...]:
         """Libraries and programs of the driver, and where containers find them."""
         # rule 002.libraries: without a toolkit, the files are mounted one by one.
         return tuple(
-            Mount(self.host_path(f"/{path}"), f"{_INSIDE}/{kind}/{Path(path).name}") for kind, path in self._files()
+            Mount(self.host_path(f"/{path}"), f"{files.inside}/{kind}/{Path(path).name}")
+            for kind, path in self._files(files)
         )
 
-    def _files(self) -> Iterator[tuple[str, str]]:
+    def _files(self, files: DriverFiles) -> Iterator[tuple[str, str]]:
         seen: set[str] = set()
         for folder in _LIBRARY_FOLDERS:
             with suppress(OSError):
                 for entry in sorted(self._seen(self.host_path(f"/{folder}")).iterdir()):
-                    if _LIBRARIES.fullmatch(entry.name) and entry.name not in seen:
+                    if re.fullmatch(files.libraries, entry.name) and entry.name not in seen:
                         seen.add(entry.name)
                         yield "lib64", f"{folder}/{entry.name}"
-        for folder in _PROGRAM_FOLDERS:
-            for name in _PROGRAMS:
+        for folder in (*_PROGRAM_FOLDERS, *files.folders):
+            for name in files.programs:
                 if name not in seen and self.exists(f"/{folder}/{name}"):
                     seen.add(name)
                     yield "bin", f"{folder}/{name}"

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from linkwise.drivers.amd.commands import AmdSmiDriver, RocmSmiDriver
+from linkwise.drivers.amd.driver import AmdSmiLibraryDriver
 from linkwise.drivers.dcmi.driver import DcmiDriver
 from linkwise.drivers.host_files import HOST
 from linkwise.drivers.measured import MeasuredDriver
@@ -56,6 +58,18 @@ def _npu_smi(options: DriverOptions) -> Driver:
     return NpuSmiDriver(options.source, node=options.node, host=options.host)
 
 
+def _amdsmi(options: DriverOptions) -> Driver:
+    return AmdSmiLibraryDriver(options.source, host=options.host)
+
+
+def _amd_smi(options: DriverOptions) -> Driver:
+    return AmdSmiDriver(options.source, node=options.node, host=options.host)
+
+
+def _rocm_smi(options: DriverOptions) -> Driver:
+    return RocmSmiDriver(options.source, node=options.node, host=options.host)
+
+
 def _recorded(options: DriverOptions) -> Driver:
     if not options.source:
         raise InputError("the driver recorded needs a source: the folder with the outputs of the tools")
@@ -74,12 +88,15 @@ DRIVERS: Final[Mapping[str, Callable[[DriverOptions], Driver]]] = {
     "nvidia-smi": _nvidia_smi,  # source: path of the tool, optional
     "dcmi": _dcmi,  # source: path of libdcmi.so, optional
     "npu-smi": _npu_smi,  # source: path of the tool, optional
+    "amdsmi": _amdsmi,  # source: path of libamd_smi.so, optional
+    "amd-smi": _amd_smi,  # source: path of the tool, optional
+    "rocm-smi": _rocm_smi,  # source: path of the tool, optional
     "recorded": _recorded,  # source: folder
     "simulated": _simulated,  # source: name of a machine profile; behind a colon, file of unhealthy devices
 }
 """by name: one line per driver"""
 
-_DETECTED: Final = ("nvml", "nvidia-smi", "dcmi", "npu-smi")
+_DETECTED: Final = ("nvml", "nvidia-smi", "dcmi", "npu-smi", "amdsmi", "amd-smi", "rocm-smi")
 """drivers of real hardware, in the order in which they are tried"""
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.drivers.driver import LONGEST_ID, common
+from linkwise.drivers.host_files import pci_address
 from linkwise.drivers.known_devices import Unreadable
 from linkwise.model.device import Device
 from linkwise.model.discovery import Discovery
@@ -67,7 +68,13 @@ def read_outputs(texts: Mapping[str, str], node: str) -> Outputs:
 
 def _joined(vendor: str, node: str, own: Sequence[Reading], problems: list[str]) -> Outputs:
     names = tuple(dict.fromkeys(name for reading in own for name in _names(reading)))
-    numbers = _numbers(names)
+    buses = {
+        pci_address(facts.bus_id): facts.name
+        for reading in own
+        for facts in reading.facts
+        if facts.bus_id != facts.name
+    }
+    numbers = _numbers(names, buses)
     if len(set(numbers.values())) > MAX_DEVICES:
         problems.append(f"{len(set(numbers.values()))} devices are listed; the first {MAX_DEVICES} are used")
         numbers = {name: number for name, number in numbers.items() if number < MAX_DEVICES}
@@ -111,9 +118,14 @@ def _names(reading: Reading) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*reading.devices, *(facts.name for facts in reading.facts))))
 
 
-def _numbers(names: Sequence[str]) -> dict[str, int]:
-    """The number of each device: the one in its name, or its place where a name has none, as with bus ids."""
-    found = {name: _NUMBERED.fullmatch(name) for name in names}
+def _numbers(names: Sequence[str], buses: Mapping[str, str]) -> dict[str, int]:
+    """The number of each device: the one in its name, or its place where a name has none.
+
+    A device that one tool names by bus id has the number of the device that others list at it.
+    """
+    found = {
+        name: _NUMBERED.fullmatch(buses.get(pci_address(name), name) if pci_address(name) else name) for name in names
+    }
     if all(found.values()):
         return {name: int(match[1]) for name, match in found.items() if match}
     return {name: place for place, name in enumerate(names)}

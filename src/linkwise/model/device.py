@@ -27,6 +27,8 @@ class Device:
     bytes: int = 0  # of memory, if the source reports it beside the unit; otherwise 0
     reachable: bool = True
     """whether devices of other nodes can reach it by the network; otherwise it serves only jobs of one pod"""
+    nodes: tuple[str, ...] = ()
+    """device nodes of its own beside the one that its minor names: `/dev/dri/card1`"""
 
 
 Span = Literal["count", "one group", "whole groups", "even split", "whole groups first"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.vendors.container_needs import device_node, needs_rules
+from linkwise.vendors.container_needs import device_nodes, needs_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -62,7 +62,10 @@ def cdi_spec(
         "cdiVersion": VERSION,
         "kind": cdi_kind(vendor),
         "devices": [
-            {"name": device.id, "containerEdits": {"deviceNodes": [_node(device_node(rule, device), host_path)]}}
+            {
+                "name": device.id,
+                "containerEdits": {"deviceNodes": [_node(node, host_path) for node in device_nodes(rule, device)]},
+            }
             for device in devices
             if device.minor is not None or rule.first is not None
         ],

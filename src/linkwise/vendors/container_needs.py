@@ -28,7 +28,7 @@ __all__ = [
     "NoIsolation",
     "Variables",
     "container_needs",
-    "device_node",
+    "device_nodes",
     "needs_rules",
     "runtime_variables",
 ]
@@ -128,9 +128,9 @@ def container_needs(
     return replace(needs, environment=needs.environment + extra.environment, mounts=extra.mounts)
 
 
-def device_node(rule: NeedsRule, device: Device) -> str:
-    """The device's own node; InputError if its number is not known."""
-    return rule.node.format(number=_number(rule, device))
+def device_nodes(rule: NeedsRule, device: Device) -> tuple[str, ...]:
+    """The device's own nodes; InputError if its number is not known."""
+    return rule.node.format(number=_number(rule, device)), *device.nodes
 
 
 def _of_devices(rule: NeedsRule, own: tuple[Device, ...], visible: tuple[Device, ...]) -> ContainerNeeds:
@@ -140,7 +140,7 @@ def _of_devices(rule: NeedsRule, own: tuple[Device, ...], visible: tuple[Device,
     # rule 001.environment: all visible devices in one variable, those to use in another.
     variables = ((rule.visible, names), (rule.used, _names(rule, own)))
     return ContainerNeeds(
-        device_nodes=(*(device_node(rule, device) for device in visible), *rule.control),
+        device_nodes=(*(node for device in visible for node in device_nodes(rule, device)), *rule.control),
         environment=tuple((variable, ",".join(named)) for variable, named in variables if variable),
         cdi=tuple(f"{rule.cdi}={name}" for name in names),
         optional_nodes=rule.optional,
@@ -149,17 +149,14 @@ def _of_devices(rule: NeedsRule, own: tuple[Device, ...], visible: tuple[Device,
 
 
 def _names(rule: NeedsRule, devices: tuple[Device, ...]) -> list[str]:
+    if rule.named_by == "index":
+        return [str(index) for index in sorted(device.index for device in devices)]
     if rule.named_by == "number":
-        return [str(number) for number in sorted(_own_id(device, rule) for device in devices)]
+        return [str(number) for number in sorted(_number(rule, device) for device in devices)]
     for device in devices:
         if device.id.startswith("#") or "," in device.id:
             raise InputError(f"device {device.id!r} has no UUID to name it by")
     return [device.id for device in devices]
-
-
-def _own_id(device: Device, rule: NeedsRule) -> int:
-    """The id that the vendor's tools use: the number of the node where that counts from 0, else the index."""
-    return device.index if rule.first else _number(rule, device)
 
 
 def _number(rule: NeedsRule, device: Device) -> int:

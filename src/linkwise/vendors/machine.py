@@ -38,6 +38,10 @@ class MachineProfile:
     host_memory: int = 1024  # GiB
     shared: bool = False
     """whether its devices are allocated by memory"""
+    first_minor: int = 0
+    """minor number of the first device"""
+    nodes: tuple[str, ...] = ()
+    """further device nodes of each device; `{index}` is its index"""
 
     @property
     def devices(self) -> int:
@@ -84,11 +88,12 @@ def machine_devices(
         Device(
             device_id(machine.vendor, node, index),
             index,
-            minor=index,
+            minor=machine.first_minor + index,
             model=machine.model,
             memory=memory or machine.memory,
             healthy=index not in unhealthy,
             bytes=machine.memory * 1024 * 1024,
+            nodes=tuple(node.format(index=index) for node in machine.nodes),
         )
         for index in range(machine.devices)
     )

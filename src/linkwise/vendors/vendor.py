@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from linkwise.vendors.machine import MachineProfile
     from linkwise.vendors.reader import Reader
 
-__all__ = ["LinkCode", "NeedsRule", "Vendor"]
+__all__ = ["DriverFiles", "LinkCode", "NeedsRule", "Vendor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class NeedsRule:
     """What every container with devices of the vendor needs, and what each device adds."""
 
     node: str
-    """the device's own node; `{number}` is its number"""
+    """the device's own node; `{number}` is its number. `Device.nodes` adds nodes whose numbers do not follow from it"""
     control: tuple[str, ...]
     """nodes that every container needs once"""
     cdi: str
@@ -48,10 +48,25 @@ class NeedsRule:
     """variables that this runtime reads beside the one that names the devices"""
     used: str = ""
     """the variable that names the devices to use among the visible ones; empty: there is none"""
-    named_by: Literal["uuid", "number"] = "number"
+    named_by: Literal["uuid", "number", "index"] = "number"
     """how the variable and the CDI names call a device"""
     first: int | None = 0
     """number of the device with index 0, where its minor is not known; None: the index does not determine it"""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverFiles:
+    """Files of a driver that containers need, for hosts without the vendor's container toolkit, which adds them."""
+
+    toolkit: tuple[str, ...]
+    """programs of which the host has one if the toolkit is installed"""
+    libraries: str
+    """regular expression of the names of libraries"""
+    programs: tuple[str, ...]
+    inside: str
+    """folder in which images look for `lib64` and `bin` with these files"""
+    folders: tuple[str, ...] = ()
+    """of programs, beside those of every host"""
 
 
 def _no_machines() -> tuple[MachineProfile, ...]:
@@ -71,5 +86,7 @@ class Vendor:
     machines: Callable[[], tuple[MachineProfile, ...]] = _no_machines
     """its machine profiles; called once all link codes are registered"""
     container_needs: NeedsRule | None = None
+    driver_files: DriverFiles | None = None
+    """None: images bring everything that is not in the kernel"""
     runtime_variable: str = ""
     """the variable by which its container runtime selects devices, if the container needs do not name it"""

@@ -13,6 +13,7 @@ from linkwise.cli.options.files import file_name
 from linkwise.config.schema import refusal
 from linkwise.config.validation import hint
 from linkwise.config.yaml_tree import content_of, pairs, place_of, root_of
+from linkwise.dialects.registry import BY_NAME
 from linkwise.errors import InputError
 from linkwise.model.verdict import Problem
 from linkwise.vendors.machines import PROFILES
@@ -102,7 +103,7 @@ def _wrong_machine(machine: str) -> str:
     profile = PROFILES[name]
     if profile.shared and mode != "share":
         return "this profile supports sharing by memory only"
-    if profile.vendor != "nvidia" and mode != "whole":
+    if profile.vendor != BY_NAME["aliyun"].vendor and mode != "whole":
         return f"{profile.vendor} devices support whole allocation only"
     return ""
 

@@ -29,7 +29,7 @@ from linkwise.vendors.reader import DeviceFacts, Reader, Reading
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["READERS", "Table", "read_amd_smi", "read_rocm_smi", "tables"]
+__all__ = ["READERS", "Table", "read_amd_smi", "read_rocm_smi", "reading_of", "tables"]
 
 _ROCM_SMI: Final = "rocm-smi --showtopo"
 _AMD_SMI: Final = "amd-smi topology"
@@ -50,6 +50,8 @@ _MESSAGE: Final = re.compile(r"\W*(?:ERROR|WARNING)")
 """a message of the tool, wherever it stands"""
 _CELL: Final = re.compile(r"[A-Z0-9][A-Z0-9_,./-]*")
 _HEADING: Final = re.compile(r"\W*(?:={3,}|-{3,}|Legend)", re.IGNORECASE)
+_JSON: Final = re.compile(r'^\s*\{\s*"', re.MULTILINE)
+"""the same words as names of fields, which `topo_json` reads"""
 _UNKNOWN: Final = {"XXXX", "N/A", "UNKNOWN", "0"}
 _OWN: Final = {"0", "SELF", "N/A", "ENABLED"}
 """the cells of a device with itself"""
@@ -132,16 +134,17 @@ def read_rocm_smi(text: str) -> Reading:
     for line in lines[:-1]:  # the last one may be cut inside a number
         if match := _NUMA.search(line):
             numa.setdefault(match[1], match[2])
-    return _reading(_ROCM_SMI, lines, numa)
+    return reading_of(_ROCM_SMI, tables(lines), numa, lines)
 
 
 def read_amd_smi(text: str) -> Reading:
     """The links as amd-smi prints them; devices are named by bus id."""
-    return _reading(_AMD_SMI, text.split("\n"), {})
+    lines = text.split("\n")
+    return reading_of(_AMD_SMI, tables(lines), {}, lines)
 
 
 READERS: Final = (
-    Reader(_ROCM_SMI, lambda text: any(sign in text for sign in _ROCM_SIGNS), read_rocm_smi),
+    Reader(_ROCM_SMI, lambda text: not _JSON.search(text) and any(sign in text for sign in _ROCM_SIGNS), read_rocm_smi),
     Reader(_AMD_SMI, lambda text: any(sign in text for sign in _AMD_SIGNS), read_amd_smi),
 )
 
@@ -198,8 +201,8 @@ def _drop_split_line(table: Table, line: NumberedLine) -> None:
         table.reading = False
 
 
-def _reading(kind: str, lines: Sequence[str], numa: dict[str, str]) -> Reading:
-    by_title = tables(lines)
+def reading_of(kind: str, by_title: dict[str, Table], numa: dict[str, str], lines: Sequence[str] = ()) -> Reading:
+    """The links that the tables hold; `lines` are those of the text, for the tool's messages between them."""
     torn = [f"the rows of '{table.title}' can't be read" for table in by_title.values() if not table.rows]
     by_title = {title: table for title, table in by_title.items() if table.rows}
     warnings = []

@@ -6,7 +6,7 @@ from typing import Final
 
 from linkwise.vendors.nvidia import inventory, nvbandwidth, p2p_test, topo
 from linkwise.vendors.nvidia.machines import machines
-from linkwise.vendors.vendor import NeedsRule, Vendor
+from linkwise.vendors.vendor import DriverFiles, NeedsRule, Vendor
 
 __all__ = ["VENDOR"]
 
@@ -30,5 +30,15 @@ VENDOR: Final = Vendor(
         cdi="nvidia.com/gpu",
         # NVML's index differs from the minor on some hosts; a guess would open another device.
         first=None,
+    ),
+    driver_files=DriverFiles(
+        toolkit=("nvidia-container-runtime", "nvidia-container-cli", "nvidia-ctk", "nvidia-cdi-hook"),
+        libraries=(
+            r"lib(?:cuda|cudadebugger"
+            r"|nvidia-(?:ml|ptxjitcompiler|nvvm|gpucomp|allocator|fatbinaryloader|opencl|cfg|encode))\.so(?:\.[0-9.]+)?"
+        ),
+        programs=("nvidia-smi", "nvidia-debugdump", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server"),
+        inside="/usr/local/nvidia",
+        folders=("usr/local/nvidia/toolkit", "opt/nvidia/toolkit"),
     ),
 )

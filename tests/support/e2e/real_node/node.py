@@ -25,7 +25,17 @@ if TYPE_CHECKING:
     from support.e2e.own_cluster import OwnCluster
     from support.e2e.real_node.machine import Machine
 
-__all__ = ["ASCEND_CONTROL", "ASCEND_MANAGER", "DAVINCI", "RealNode", "container_pod", "running_node", "scheduled_pod"]
+__all__ = [
+    "ASCEND_CONTROL",
+    "ASCEND_MANAGER",
+    "DAVINCI",
+    "DRM",
+    "KFD",
+    "RealNode",
+    "container_pod",
+    "running_node",
+    "scheduled_pod",
+]
 
 SECONDS: Final = 30.0
 STANDARD: Final = frozenset({"null", "zero", "full", "random", "urandom", "tty", "ptmx", "console", "pts"})
@@ -38,6 +48,10 @@ UVM: Final = 511
 DAVINCI: Final = 236
 """major number of the chips of Huawei's driver; the kernel chooses it when the driver is loaded"""
 ASCEND_MANAGER: Final = 237
+DRM: Final = 226
+"""major number of graphics devices"""
+KFD: Final = 234
+"""one that the kernel gives to /dev/kfd"""
 ASCEND_CONTROL: Final = ("davinci_manager", "devmm_svm", "hisi_hdc", "dvpp_cmdlist")
 
 
@@ -84,6 +98,14 @@ class RealNode:
             self.machine.mknod(f"davinci{index}", DAVINCI, index)
         for minor, name in enumerate(ASCEND_CONTROL):
             self.machine.mknod(name, ASCEND_MANAGER, minor)
+
+    def add_amd(self, render_nodes: Mapping[int, int]) -> None:
+        """Make the device nodes of the amdgpu driver: cards by the number of their render node."""
+        (self.machine.root / "dev/dri").mkdir(exist_ok=True)
+        for render, card in render_nodes.items():
+            self.machine.mknod(f"dri/renderD{render}", DRM, render)
+            self.machine.mknod(f"dri/card{card}", DRM, card)
+        self.machine.mknod("kfd", KFD, 0)
 
     def start_kubelet(self) -> None:
         """Start kubelet and wait until it has reported a Ready node."""

@@ -1,0 +1,131 @@
+"""Drivers for AMD GPUs through `amd-smi` and, for older releases of ROCm, `rocm-smi`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from linkwise.drivers.amd.kernel import gpu_nodes, versions
+from linkwise.drivers.host_files import HOST, numa_node, pci_address
+from linkwise.drivers.known_devices import KnownDevices
+from linkwise.drivers.tool_command import run_tool
+from linkwise.drivers.tool_outputs import read_outputs
+from linkwise.errors import DriverError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from linkwise.drivers.amd.kernel import GpuNodes
+    from linkwise.drivers.tool_command import Answer
+    from linkwise.model.device import Device
+    from linkwise.model.discovery import Discovery
+
+__all__ = ["AmdSmiDriver", "RocmSmiDriver"]
+
+_INSTALLED: Final = ("opt/rocm/bin", "usr/bin")
+_HANGS: Final = "a GPU may hang, see `dmesg`"
+_MISSING: Final = "install ROCm, or give the path of the tool"
+
+
+class _CommandDriver:
+    """GPUs of this machine, as a tool lists them in JSON.
+
+    The tools do not print how many pages of memory are retired without being root, so that only the library finds that.
+    """
+
+    name: str
+    _list: tuple[str, ...]
+    """the command that lists the GPUs; without its answer there is nothing to read"""
+    _more: tuple[tuple[str, ...], ...]
+    """commands whose answers add to it"""
+
+    def __init__(self, tool: str = "", *, node: str = "", timeout: float = 30, host: Path = HOST) -> None:
+        """Select the tool; `tool` is its path if it is not in PATH. Nothing is run before the first discovery."""
+        installed = (str(file) for folder in _INSTALLED if (file := host / folder / self.name).exists())
+        self._tool: Final = tool or next(installed, self.name)
+        self._node: Final = node
+        self._timeout: Final = timeout  # seconds
+        self._host: Final = host
+        self._known: Final = KnownDevices()
+
+    def discover(self) -> Discovery:
+        """Run the tool for the list of GPUs and for their links.
+
+        Raises:
+            DriverError: the tool can't be run, does not end in time, or lists nothing.
+        """
+        listed = self._run(self._list)
+        texts, problems = {" ".join((self.name, *self._list)): listed.text}, list[str]()
+        for arguments in self._more:
+            try:
+                answer = self._run(arguments)
+            except DriverError as error:
+                problems.append(str(error))
+                continue
+            command = " ".join((self.name, *arguments))
+            if answer.code:
+                problems.append(f"{command} failed with exit code {answer.code}: {answer.message}")
+            else:
+                texts[command] = answer.text
+        own = read_outputs({self.name: listed.text}, self._node)
+        if not own.discovery.devices and not own.unreadable:
+            raise DriverError(
+                f"{self.name}: {listed.message} (exit code {listed.code}); run `{' '.join((self.name, *self._list))}` on"
+                " the node"
+            )
+        outputs = read_outputs(texts, self._node)
+        found = outputs.discovery
+        nodes = gpu_nodes(self._host)
+        facts = versions((device.bus_id for device in found.devices), self._host)
+        found = replace(
+            found,
+            devices=tuple(self._located(device, nodes) for device in found.devices),
+            facts={**facts, **found.facts},
+            problems=tuple(dict.fromkeys((*found.problems, *problems))),
+        )
+        whole = self._known.complete(found, outputs.unreadable)
+        return replace(whole, vendor="amd" if whole.devices else "")
+
+    def close(self) -> None:
+        """Do nothing: the tool ends with every discovery."""
+
+    def _located(self, device: Device, nodes: Mapping[tuple[str, int], GpuNodes]) -> Device:
+        address = pci_address(device.bus_id)
+        node = nodes.get((address, 0))
+        if node is None and address:  # a partition: the tool numbers them as functions
+            node = nodes.get((f"{address[:-1]}0", int(address[-1], 16)))
+        numa = numa_node(f"{address[:-1]}0", self._host) if address else None
+        return replace(
+            device,
+            minor=node.render if node else None,
+            nodes=(node.card,) if node and node.card else (),
+            numa=device.numa if numa is None else numa,
+        )
+
+    def _run(self, arguments: tuple[str, ...]) -> Answer:
+        return run_tool(self.name, self._tool, arguments, timeout=self._timeout, hangs=_HANGS, missing=_MISSING)
+
+
+class AmdSmiDriver(_CommandDriver):
+    """GPUs by amd-smi, of ROCm 6 and later."""
+
+    name = "amd-smi"
+    _list = ("list", "--json")
+    _more = (("static", "--json"), ("topology", "--json"), ("metric", "--ecc", "--json"))
+
+
+class RocmSmiDriver(_CommandDriver):
+    """GPUs by rocm-smi; it does not print errors of the memory."""
+
+    name = "rocm-smi"
+    _list = (
+        "--showuniqueid",
+        "--showbus",
+        "--showproductname",
+        "--showmeminfo",
+        "vram",
+        "--showdriverversion",
+        "--json",
+    )
+    _more = (("--showtopo", "--json"),)

@@ -1,0 +1,163 @@
+"""One AMD GPU, or partition of one, as AMD SMI reports it; what can't be read of it is a fault of that one alone."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from linkwise.drivers.amd.library import Failure, Library
+from linkwise.drivers.driver import LONGEST_ID
+from linkwise.drivers.host_files import numa_node
+from linkwise.drivers.known_devices import Unreadable
+from linkwise.model.device import Device
+from linkwise.vendors.amd.inventory import uncorrectable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from linkwise.drivers.amd.kernel import GpuNodes
+
+__all__ = ["Gpu", "read_gpu"]
+
+T = TypeVar("T")
+
+_MIB: Final = 1024 * 1024
+_MOST_MEMORY: Final = 1 << 50
+"""bytes; more is an error code in place of a size"""
+_MOST_NUMA: Final = 1 << 20
+_VRAM: Final = 0
+"""AMDSMI_MEM_TYPE_VRAM"""
+_WHOLE: Final = {"", "SPX", "N/A", "UNKNOWN"}
+"""compute partition modes of an undivided GPU"""
+_NO_SERIAL: Final = "-8000-000000000000"
+"""end of the UUID of every GPU without a serial number"""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU or partition in one discovery."""
+
+    handle: ctypes.c_void_p
+    device: Device
+    faults: tuple[str, ...] = ()
+    """why it is unhealthy, or what is not known"""
+    partition: str = ""
+    """the compute and memory partition mode, `CPX/NPS4`, of a divided GPU"""
+    driver: str = ""
+
+
+def read_gpu(
+    library: Library, handle: ctypes.c_void_p, index: int, nodes: Mapping[tuple[str, int], GpuNodes], host: Path
+) -> Gpu | Unreadable:
+    """The GPU of a handle, with what can be read of it."""
+    bdf = library.number("amdsmi_get_gpu_device_bdf", handle, kind=ctypes.c_uint64)
+    bus = "" if isinstance(bdf, Failure) else _address(bdf)
+    uuid = library.uuid(handle)
+    if isinstance(uuid, Failure):
+        return Unreadable(index, f"AMD SMI can't read its UUID ({uuid})", bus)
+    facts = _Facts(index)
+    facts.take("bus id", bdf)
+    mode = facts.take("compute partition", library.text("amdsmi_get_gpu_compute_partition", handle)) or ""
+    memory_mode = facts.take("memory partition", library.text("amdsmi_get_gpu_memory_partition", handle)) or ""
+    divided = mode.upper() not in _WHOLE
+    # AMD SMI numbers the partitions of a GPU as functions of its address.
+    partition = (0 if isinstance(bdf, Failure) else bdf & 7) if divided else 0
+    id_ = f"{uuid}-{bus.replace(':', '-')}" if uuid.endswith(_NO_SERIAL) else f"{uuid}-{partition}" if divided else uuid
+    if not uuid.strip() or len(id_) > LONGEST_ID or not id_.isprintable() or id_.startswith("#"):
+        return Unreadable(index, f"its UUID {uuid[:80]!r} is invalid", bus)
+    own_bus = f"{bus[:-1]}0" if divided and bus else bus
+    node = nodes.get((own_bus, partition))
+    if node is None and nodes:
+        facts.note("the kernel does not list its render node, so that no container can be given it")
+    memory = _memory(facts, library, handle)
+    _health(facts, library, handle)
+    driver = library.first_text("amdsmi_get_gpu_driver_info", handle)
+    return Gpu(
+        handle,
+        Device(
+            id_,
+            index,
+            minor=node.render if node else None,
+            numa=_numa(facts, library, handle, own_bus, host),
+            bus_id=bus,
+            model=facts.take("model", library.first_text("amdsmi_get_gpu_asic_info", handle)) or "",
+            memory=memory // _MIB,
+            healthy=facts.healthy,
+            bytes=memory,
+            nodes=(node.card,) if node and node.card else (),
+        ),
+        tuple(facts.faults),
+        "/".join(filter(None, (mode.upper(), memory_mode.upper()))) if divided else "",
+        "" if isinstance(driver, Failure) else driver,
+    )
+
+
+class _Facts:
+    """Facts of one GPU while they are read: failures become faults."""
+
+    def __init__(self, index: int) -> None:
+        self.index: Final = index
+        self.healthy = True
+        self.faults: list[str] = []
+
+    def take(self, what: str, value: T | Failure) -> T | None:
+        """The value, or None."""
+        if not isinstance(value, Failure):
+            return value
+        if value.dead:
+            self.kill(f"AMD SMI can't read its {what} ({value})")
+        elif not value.unsupported:
+            self.note(f"its {what} is unknown ({value})")
+        return None
+
+    def kill(self, why: str) -> None:
+        """Make the GPU unhealthy; the first reason is enough."""
+        if self.healthy:
+            self.faults.insert(0, f"device {self.index} is unhealthy: {why}")
+        self.healthy = False
+
+    def note(self, what: str) -> None:
+        self.faults.append(f"device {self.index}: {what}")
+
+
+def _address(bdf: int) -> str:
+    """The bus id in the kernel's form: three bits of function, five of device, eight of bus, and the domain."""
+    return f"{bdf >> 16 & 0xFFFFFFFF:04x}:{bdf >> 8 & 0xFF:02x}:{bdf >> 3 & 0x1F:02x}.{bdf & 7:x}"
+
+
+def _memory(facts: _Facts, library: Library, handle: ctypes.c_void_p) -> int:
+    total = library.number("amdsmi_get_gpu_memory_total", handle, ctypes.c_int(_VRAM), kind=ctypes.c_uint64)
+    size = facts.take("memory", total) or 0
+    if size > _MOST_MEMORY:
+        facts.note(f"its memory is unknown ({size} bytes are reported)")
+        return 0
+    return size
+
+
+def _numa(facts: _Facts, library: Library, handle: ctypes.c_void_p, bus: str, host: Path) -> int | None:
+    node = numa_node(bus, host)
+    if node is None:
+        node = facts.take("NUMA node", library.number("amdsmi_topo_get_numa_node_number", handle))
+    return node if node is not None and 0 <= node < _MOST_NUMA else None
+
+
+def _health(facts: _Facts, library: Library, handle: ctypes.c_void_p) -> None:
+    """Uncorrectable errors and too many retired pages take a GPU out of use; a hot or slow GPU works.
+
+    Source: AMD's device metrics exporter, by whose defaults its device plugin marks GPUs as unhealthy.
+    """
+    errors = facts.take("memory errors", library.counts("amdsmi_get_gpu_total_ecc_count", handle))
+    if errors and errors[1]:
+        facts.kill(f"its driver counts {uncorrectable(errors[1])}; reset the GPU")
+    # A null pointer asks for the number of pages only.
+    pages = ctypes.c_uint32(0)
+    if library.call("amdsmi_get_gpu_bad_page_info", handle, ctypes.byref(pages), None) is not None or not pages.value:
+        return
+    most = library.number("amdsmi_get_gpu_bad_page_threshold", handle)
+    retired = f"{pages.value} bad page{'s' * (pages.value != 1)} of its memory"
+    if not isinstance(most, Failure) and 0 < most <= pages.value:
+        facts.kill(f"{retired} are retired, and {most} is the limit of its driver; replace the GPU")
+    else:
+        facts.note(f"works, but {retired} are retired")
