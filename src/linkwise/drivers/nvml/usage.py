@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 __all__ = ["UsageReader"]
 
 _LISTS: Final = (
-    ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2"),
-    ("nvmlDeviceGetGraphicsRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses_v2"),
+    ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"),
+    ("nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2"),
 )
-"""the current function and the one of drivers before R510"""
+"""the current function and the one of drivers before R510; the binding raises an error for names without a version"""
 
 
 class UsageReader:
