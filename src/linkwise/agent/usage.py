@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 from linkwise.dialects.linkwise.usage import usage_fields
 from linkwise.errors import LinkwiseError
 from linkwise.model.usage import NodeUsage, UsageReading
-from linkwise.node.cgroup import owner_of
+from linkwise.node.process_pod import owner_by_cgroup, owner_by_mounts
 from linkwise.node.usage import OverUse, attributed, averaged, checked, differs, pids_of
 
 if TYPE_CHECKING:
@@ -163,12 +163,19 @@ class UsageMonitor:
     def _measure(self) -> tuple[UsageReading, dict[int, str]]:
         """The checked reading, and pod UIDs by process id; blocks."""
         reading = checked(self._driver.usage())
-        texts = {pid: _text(self._proc / str(pid) / "cgroup") for pid in pids_of(reading)}
-        if texts and not any(texts.values()):
+        pids = pids_of(reading)
+        owners = {pid: owner for pid in pids if (owner := self._owner(pid)) is not None}
+        if pids and not owners:
             reading = replace(reading, problems=(*reading.problems, _NO_PROCESSES))
-        owners = {pid: owner.pod for pid, text in texts.items() if (owner := owner_of(text))}
-        # A process of the host has no pod, but it is known: it must not be charged to the pod that has the device.
-        return reading, {**{pid: "" for pid, text in texts.items() if text}, **owners}
+        return reading, owners
+
+    def _owner(self, pid: int) -> str | None:
+        """The pod UID of a process, empty for one of the host; None if the process has ended."""
+        text = _text(self._proc / str(pid) / "cgroup")
+        if not text:
+            return None
+        owner = owner_by_cgroup(text) or owner_by_mounts(_text(self._proc / str(pid) / "mountinfo"))
+        return owner.pod if owner else ""
 
     def _publish(self) -> None:
         """Renew the summary if it is due."""

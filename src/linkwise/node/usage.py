@@ -1,6 +1,6 @@
 """Usage of a node's devices: readings checked, attributed to pods, averaged, and compared with the shares of pods.
 
-A process belongs to the pod of its cgroup. A pod that has a whole device is charged with all of it where processes are not
+A process belongs to the pod of its container. A pod that has a whole device is charged with all of it where processes are not
 known; pods that share a device are not, because nothing tells them apart.
 """
 
@@ -139,7 +139,7 @@ def attributed(
     Args:
         reading: checked.
         holdings: the devices of pods.
-        owners: pod UIDs by process id; processes that have ended, or are of the host, have none.
+        owners: pod UIDs by process id, empty for those of the host; processes that have ended are left out.
         names: namespace and name of the pods of the node, by UID.
     """
     # rule 002.usage: memory and utilization per device and per pod.

@@ -27,7 +27,7 @@ Examples:
 
 \b
 nodes    memory in use on all devices of a node, and their average utilization
-pods     the same for the devices of a pod; the percentage is that of what it was allocated
+pods     the same for a pod, in percent of the memory that it was allocated
 
 Agents publish a summary of their readings at most every 30 seconds (agent.usage); their metrics have every reading.
 Values that are not known are printed as <unknown>, with the reason on standard error.
