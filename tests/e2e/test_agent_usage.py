@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from support.e2e.api_client import Raw
     from support.e2e.real_node.node import RealNode
     from support.e2e.service import Placing
+    from support.nvml_stub.machine import StubMachine
 
 GIB = 1 << 30
-OFTEN = {"usage_interval": "1", "usage_publish_interval": "1", "usage_threshold": "0"}
+
+
+def start(agent: Agent, machine: StubMachine) -> None:
+    agent.start(machine, usage_interval="1", usage_publish_interval="1", usage_threshold="0")
 
 
 def series(agent: Agent, name: str) -> dict[tuple[str, str], float]:
@@ -69,7 +73,7 @@ def test_a_pod_with_whole_gpus_is_charged_with_its_processes(
     agent: Agent, placing: Placing, real_node: RealNode, namespace: str
 ) -> None:
     machine = dgx1_v100()
-    agent.start(machine, **OFTEN)
+    start(agent, machine)
     real_node.wait_allocatable(GPU, 8)
     agent.wait_seen(placing)
     pod = scheduled_pod(namespace, "train", {GPU: 2})
@@ -98,7 +102,7 @@ def test_a_pod_above_its_share_is_reported_once(
     agent: Agent, placing: Placing, real_node: RealNode, namespace: str
 ) -> None:
     agent.cluster.kubectl("label", "node", real_node.name, "gpushare=true")
-    agent.start(two_pcie(), **OFTEN)
+    start(agent, two_pcie())
     real_node.wait_allocatable(MEMORY, 2 * 15)
     agent.wait_seen(placing)
     greedy, modest = (scheduled_pod(namespace, name, {MEMORY: 4}) for name in ("greedy", "modest"))

@@ -127,9 +127,9 @@ class UsageMonitor:
         self._pods, self._changed, self._tell = pods, changed, tell
         self._over: Final = OverUse()
         self._recent: Final[deque[NodeUsage]] = deque(maxlen=_MOST_READINGS)
-        """readings since the last summary"""
+        """readings since they were last compared with the summary"""
         self._published: NodeUsage | None = None
-        self._published_at = float("-inf")
+        self._published_at = self._compared_at = float("-inf")
         self._failed = 0
         """readings that failed in a row"""
 
@@ -182,13 +182,14 @@ class UsageMonitor:
         self._recent.append(self.latest)
         if not self._settings.publish_interval or not self.latest.devices:
             return
-        since = self._timing.clock() - self._published_at
-        if since < self._settings.publish_interval:
+        now = self._timing.clock()
+        if now - self._compared_at < self._settings.publish_interval:
             return
-        usage, before = averaged(self._recent), self._published
+        usage, before, self._compared_at = averaged(self._recent), self._published, now
         self._recent.clear()
-        if before is None or since >= REFRESH or differs(before, usage, self._settings.threshold):
-            self._published, self._published_at = usage, self._timing.clock()
+        old = now - self._published_at >= REFRESH
+        if before is None or old or differs(before, usage, self._settings.threshold):
+            self._published, self._published_at = usage, now
             self.summary = usage_fields(usage, _timestamp(self._timing.now()))
             self._changed()
 
