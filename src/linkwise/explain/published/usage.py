@@ -146,7 +146,7 @@ def pod_usage_rows(
         if own or asks_for_devices(pod):
             rows.append(_pod_row(pod, own, usage, age))
     unknown = [f"{row.namespace}/{row.name}" for row in rows if not row.by_device and row.node not in published.missing]
-    notes = (f"{_pods(unknown)}: the agent has not published their usage yet",) if unknown else ()
+    notes = (f"{_pods(unknown)}: no usage is published yet",) if unknown else ()
     return UsageList(pods=tuple(rows), notes=(*published.notes(), *notes))
 
 
