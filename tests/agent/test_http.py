@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from linkwise.agent.http import agent_application
 from linkwise.agent.metrics import AgentMetrics
@@ -15,6 +16,7 @@ from linkwise.agent.node_agent import NodeAgent
 from linkwise.config.settings import AgentSettings
 from linkwise.model.device import Device
 from linkwise.model.discovery import Discovery
+from linkwise.model.usage import DeviceUsage, NodeUsage, PodUsage
 from linkwise.net.http.messages import Request, Response
 from linkwise.net.timing import Timing
 from support.fakes.agent_cluster import NodeApi
@@ -39,12 +41,13 @@ class Machine:
         """Nothing."""
 
 
-def application(tmp_path: Path, *, flags: bool = True) -> Routes:
+def application(tmp_path: Path, *, flags: bool = True, usage: NodeUsage | None = None) -> Routes:
     api = NodeApi()
     settings = AgentSettings(flags=flags, host_root=str(tmp_path), kubelet=str(tmp_path))
     agent = NodeAgent(settings, "n", Machine(), api, api, Timing(), time.time)
     agent.found = Discovery("nvidia", DEVICES)
     agent.access.update(agent.found, None)
+    agent.usage.latest = usage or NodeUsage()
     return agent_application(agent, AgentMetrics(agent, dict), lambda: ["the API server is away"])
 
 
@@ -104,3 +107,24 @@ def test_metrics_count_devices_by_health(tmp_path: Path) -> None:
     assert 'linkwise_agent_devices{health="healthy"} 2.0' in lines
     assert 'linkwise_agent_devices{health="unhealthy"} 1.0' in lines
     assert "linkwise_agent_enforced 0.0" in lines
+
+
+@pytest.mark.rule("002.usage")
+def test_usage_has_the_labels_of_dcgm_exporter(tmp_path: Path) -> None:
+    usage = NodeUsage(
+        (DeviceUsage("GPU-0", 16 << 30, 8 << 30, 42), DeviceUsage("GPU-1", 16 << 30, None, None)),
+        (PodUsage("u", "team", 'p"\\', "GPU-0", 6 << 30, 40, 7 << 30),),
+    )
+    shown = get(application(tmp_path, usage=usage), "/metrics").body.decode()
+    samples = {
+        (sample.name, sample.labels["UUID"]): sample
+        for family in text_string_to_metric_families(shown)
+        for sample in family.samples
+        if "UUID" in sample.labels
+    }
+    assert samples["linkwise_device_memory_used_bytes", "GPU-0"].value == 8 << 30
+    assert samples["linkwise_device_utilization_ratio", "GPU-0"].value == 0.42
+    assert ("linkwise_device_memory_used_bytes", "GPU-1") not in samples
+    pod = samples["linkwise_pod_device_memory_used_bytes", "GPU-0"]
+    assert (pod.value, pod.labels["pod"], pod.labels["namespace"], pod.labels["gpu"]) == (6 << 30, 'p"\\', "team", "0")
+    assert samples["linkwise_pod_device_memory_share_bytes", "GPU-0"].value == 7 << 30

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from linkwise.broker.watch_events import NodeObject
+from linkwise.dialects.linkwise.inventory import KIND
+from linkwise.dialects.linkwise.usage import usage_fields, with_usage
+from linkwise.model.usage import DeviceUsage, NodeUsage, PodUsage
 from linkwise.net.timing import Timing
 from linkwise.serve.explanations.access import REMEMBERED_SECONDS, Access
 from linkwise.testing.cluster import MEMORY, FakeNode, broker_of, device_pod, in_gang, place
@@ -101,6 +105,29 @@ def test_the_pods_and_groups_of_a_namespace_are_listed_with_code_and_reason() ->
     assert b"rival" not in pods.body
     assert [(each["name"], each["data"]["code"]) for each in groups.json["items"]] == [("g", "GangIncomplete")]
     assert group.json["lines"][0].startswith("group team-a/g is pending")
+
+
+@pytest.mark.rule("002.usage")
+def test_a_tenant_reads_the_usage_of_its_own_pods() -> None:
+    broker = broker_of(FakeNode("a", count=4))
+    for namespace, name in (("team-a", "mine"), ("team-b", "rival")):
+        place(broker, device_pod(name, 1, namespace=namespace), "a")
+    uses = tuple(
+        PodUsage(f"uid-{name}", namespace, name, "GPU-a-0", 1 << 30, 40)
+        for namespace, name in (("team-a", "mine"), ("team-b", "rival"))
+    )
+    known = broker.state_at(1.0).cluster.objects.of("a").get(KIND) or {"metadata": {"name": "a"}, "spec": {}}
+    usage = NodeUsage((DeviceUsage("GPU-a-0", 1 << 34, 1 << 31, 80),), uses)
+    broker.observe([NodeObject("a", KIND, dict(with_usage(known, usage_fields(usage))))], 1.0)
+    path = "/v1/namespaces/team-a/usage"
+    with ReviewApi(USERS, RIGHTS) as api, Served(broker, access=Access(api.reviewer(), Timing())) as service:
+        answer, none = service.get(path, ALICE), service.get(f"{path}?labelSelector=app%3Dother", ALICE)
+        wrong = service.get(f"{path}?labelSelector=a%20in%20(", ALICE)
+        denied = service.get("/v1/namespaces/team-b/usage", ALICE)
+    (row,) = answer.json["items"]
+    assert (row["name"], row["used"], row["total"]) == ("mine", 1 << 30, 1 << 34)
+    assert b"rival" not in answer.body
+    assert (none.json["items"], wrong.status, denied.status) == ([], 400, 403)
 
 
 def test_a_pod_that_is_not_there_is_not_found() -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from linkwise.agent.usage import reported_usage
 from linkwise.errors import InputError
 from linkwise.node.measured_bandwidth import with_measurements
 from linkwise.wire.measurement_json import decode_measurements
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from linkwise.agent.discovering import Driver
     from linkwise.model.discovery import Discovery
     from linkwise.model.measurement import Measurement
+    from linkwise.model.usage import UsageReading
 
 __all__ = ["LARGEST", "MeasuredBandwidthDriver", "bandwidth_file", "read_measurements", "state_folder"]
 
@@ -73,6 +75,10 @@ class MeasuredBandwidthDriver:
         if self._problem and found.devices:
             return replace(found, problems=(*found.problems, self._problem))
         return with_measurements(found, self._measurements)
+
+    def usage(self) -> UsageReading:
+        """The usage as the other driver reads it."""
+        return reported_usage(self._driver)
 
     def close(self) -> None:
         """Close the other driver."""

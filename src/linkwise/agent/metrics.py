@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from linkwise.agent.usage_metrics import usage_families
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -73,6 +75,7 @@ class AgentMetrics:
         for (what, result), count in self._writes().items():
             writes.add_metric([what, result], count)
         yield writes
+        yield from usage_families(agent)
 
 
 def _gauge(name: str, text: str, label: str, values: Mapping[str, int]) -> GaugeMetricFamily:

@@ -20,10 +20,12 @@ from linkwise.agent.kubelet.registration import Registrar, Status
 from linkwise.agent.measured_driver import state_folder
 from linkwise.agent.modes import ResourceMode, checkpoint_mode, resource_mode, resources_of_vendor, wanted_mode
 from linkwise.agent.records import RecordKeeper
+from linkwise.agent.usage import NodePods, SerialDriver, UsageMonitor
 from linkwise.broker.broker import Broker
 from linkwise.broker.watch_events import NodeObject, PodDeleted, PodListComplete
 from linkwise.dialects.ascend.device_info import DeviceInfo, chip_lists
 from linkwise.dialects.linkwise.inventory import KIND
+from linkwise.dialects.linkwise.usage import with_usage
 from linkwise.dialects.registry import whole_device_dialect
 from linkwise.errors import ClusterError
 from linkwise.model.discovery import Discovery
@@ -44,6 +46,7 @@ from linkwise.node.publishing import (
     labels_of,
 )
 from linkwise.node.stranded import Reserve, should_taint
+from linkwise.node.usage import holdings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -116,6 +119,7 @@ class NodeAgent:
     records: RecordKeeper = field(init=False)
     access: ContainerAccess = field(init=False)
     holds: Holds = field(init=False)
+    usage: UsageMonitor = field(init=False)
     _pod_resources: PodResources = field(init=False)
     _folder: Path = field(init=False)
     answered: Callable[[str, float], None] = lambda *_: None
@@ -140,7 +144,17 @@ class NodeAgent:
         self._pod_resources = PodResources(kubelet / "pod-resources/kubelet.sock")
         self.access = ContainerAccess(self.settings)
         self.registrar = Registrar(self._folder, self._pod_resources, self.timing, self._registration_changed)
-        self.discoverer = Discoverer(self.driver, self.settings.interval, self.timing, self._discovered)
+        driver = SerialDriver(self.driver)
+        self.discoverer = Discoverer(driver, self.settings.interval, self.timing, self._discovered)
+        self.usage = UsageMonitor(
+            self.node,
+            driver,
+            self.settings.usage,
+            self.timing,
+            pods=self._pods_with_devices,
+            changed=self._publish,
+            tell=self.cluster.tell if self.cluster else lambda _: None,
+        )
         self.records = RecordKeeper(self.node, self.cluster, self.clock)
         self.holds = Holds(state_folder(self.settings.kubelet), self.timing, self.clock, self._survey, self._publish)
 
@@ -153,6 +167,7 @@ class NodeAgent:
                 tasks.create_task(self._serve(), name="plugin")
                 tasks.create_task(self._follow(), name="pod resources")
                 tasks.create_task(self.holds.run(), name="holds")
+                tasks.create_task(self.usage.run(), name="usage")
         finally:
             self.driver.close()
 
@@ -199,6 +214,7 @@ class NodeAgent:
             self._mode_problem,
             self._kubelet_problem,
             self.holds.problem,
+            self.usage.problem,
         )
         foreign = self.registrar.status.sentence if self.registrar.status.state == "foreign" else ""
         faults = (f"device {device}: {sentence}" for device, sentence in self.found.faults.items())
@@ -433,7 +449,10 @@ class NodeAgent:
         chips, ascend = self._chips(serving, in_use), self.settings.ascend
         self.publishing.publish(
             NodeState(
-                inventory_of(self.node, self.found, serving, in_use, pods, self._conditions(), self.holds.holds),
+                with_usage(
+                    inventory_of(self.node, self.found, serving, in_use, pods, self._conditions(), self.holds.holds),
+                    self.usage.summary,
+                ),
                 labels_of(self.found),
                 annotations_of(self.found) | chip_annotations(self.found, chips, wanted=ascend.annotations),
                 capacity_of(self.found, serving),
@@ -442,6 +461,12 @@ class NodeAgent:
                 DeviceInfo(self.node, chip_lists(chips)) if chips and ascend.device_info else None,
             )
         )
+
+    def _pods_with_devices(self) -> NodePods:
+        """The pods of the node and the devices that they have, to attribute usage to."""
+        unit = self.served.unit if self.served else "MiB"
+        holdings = holdings_of(self._pods.values(), self.allocations, self.found.devices, unit)
+        return NodePods({uid: (pod.namespace, pod.name) for uid, pod in self._pods.items()}, holdings)
 
     def _chips(self, serving: Serving, in_use: Mapping[str, tuple[str, ...]]) -> ChipStates | None:
         """The chips for Huawei's lists, of which those on record count as taken before the kubelet allocates them."""

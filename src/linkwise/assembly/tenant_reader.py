@@ -17,6 +17,7 @@ from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.config.rbac import SERVICE_PORT
 from linkwise.errors import ClusterError, InputError, NotFoundError
 from linkwise.explain.published.lists import PodRow
+from linkwise.explain.published.usage import DeviceRow, PodUsageRow
 from linkwise.kube.client.api import is_loopback
 from linkwise.net.http.client import Http, Origin
 from linkwise.wire.kubernetes.objects import decode_pod
@@ -115,6 +116,19 @@ class TenantReader:
         except _AwayError as error:
             raise ClusterError(f"groups of namespace {namespace} can't be listed: {error}") from error
         return items
+
+    async def usage(self, namespace: str, selector: str) -> tuple[list[PodUsageRow], list[str]]:
+        """Usage of the pods of a namespace, and notes about what is missing."""
+        query = f"?labelSelector={quote(selector, safe='')}" if selector else ""
+        try:
+            answer = await self._ask(f"/v1/namespaces/{quote(namespace, safe='')}/usage{query}")
+        except _AwayError as error:
+            raise ClusterError(f"usage of pods in namespace {namespace} can't be read: {error}") from error
+        rows = [
+            PodUsageRow(**{**item, "by_device": tuple(DeviceRow(**one) for one in item["by_device"])})
+            for item in answer["items"]
+        ]
+        return rows, [str(note) for note in answer.get("notes", ())]
 
     # the service
 

@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "get": ("linkwise.cli.commands.get", "List nodes, pods, devices or groups of a cluster."),
     "describe": ("linkwise.cli.commands.describe", "Show the details of a node, pod or group, including links."),
     "explain": ("linkwise.cli.commands.explain", "Explain why a pod is pending, or why it was placed on its node."),
+    "top": ("linkwise.cli.commands.top", "Show memory and utilization of devices, by node or by pod."),
     "inspect": ("linkwise.cli.commands.inspect", "Show device memory usage in the format of kubectl inspect gpushare."),
     "apply": ("linkwise.cli.commands.apply", "Create or update the objects of manifests in a cluster."),
     "serve": ("linkwise.cli.commands.serve", "Run the scheduler extender service for one cluster."),

@@ -140,6 +140,18 @@ class StrandedSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class UsageSettings:
+    """Memory and utilization of devices, per device and per pod."""
+
+    interval: float = 10.0  # seconds
+    """between readings, which metrics show; 0 turns them off"""
+    publish_interval: float = 30.0  # seconds
+    """minimum time between two summaries in the DeviceInventory, which `linkwise top` shows; 0 publishes none"""
+    threshold: float = 5.0  # percent
+    """of a device's memory or compute by which a value must differ for a new summary, which is written every 5 minutes anyway"""
+
+
+@dataclass(frozen=True, slots=True)
 class AscendSettings:
     """Nodes with Ascend chips."""
 
@@ -197,6 +209,7 @@ class AgentSettings:
     """whether to serve the container flags of devices at /docker/cli, to callers on the same host"""
     stranded: StrandedSettings = field(default_factory=StrandedSettings)
     ascend: AscendSettings = field(default_factory=AscendSettings)
+    usage: UsageSettings = field(default_factory=UsageSettings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,10 @@ from linkwise.drivers.nvidia_smi import NvidiaSmiDriver
 from linkwise.drivers.nvml.driver import NvmlDriver
 from linkwise.drivers.recorded import RecordedDriver
 from linkwise.drivers.simulated import SimulatedDriver
+from linkwise.drivers.usage import usage_of
 from linkwise.errors import DriverError, InputError
 from linkwise.model.discovery import Discovery
+from linkwise.model.usage import UsageReading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -160,6 +162,10 @@ class AutoDriver:
                 with suppress(DriverError):
                     driver.close()
         return Discovery("", problems=(f"no devices were found. Tried: {'. '.join(tried)}",))
+
+    def usage(self) -> UsageReading:
+        """The usage as the driver in use reads it; nothing without one."""
+        return UsageReading() if self._found is None else usage_of(self._found)
 
     def close(self) -> None:
         """Close the driver in use."""

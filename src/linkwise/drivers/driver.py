@@ -18,8 +18,9 @@ LONGEST_ID: Final = 63
 class Driver(Protocol):
     """A source of devices: a library, a tool, recorded outputs or a simulation.
 
-    The agent calls `discover` at start and then once per interval, in a worker thread. No other call touches the
-    hardware.
+    The agent calls `discover` at start and then once per interval, in a worker thread. Drivers that know what their
+    devices do also have a method `usage`, which returns a UsageReading; it is never called while `discover` runs. No other
+    call touches the hardware.
     """
 
     name: str

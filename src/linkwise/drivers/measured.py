@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.drivers.row_binding import bound_rows
+from linkwise.drivers.usage import usage_of
 from linkwise.errors import InputError, LinkwiseError
 from linkwise.model.topology import Topology
 from linkwise.vendors.readers import readings
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from linkwise.drivers.driver import Driver
     from linkwise.model.device import Device
     from linkwise.model.discovery import Discovery
+    from linkwise.model.usage import UsageReading
     from linkwise.vendors.reader import Reading
 
 __all__ = ["MeasuredDriver", "with_bandwidth", "with_reading"]
@@ -42,6 +44,10 @@ class MeasuredDriver:
         except OSError as error:
             return _unmeasured(found, f"bandwidth file {self._file}: {error.strerror or error}")
         return with_bandwidth(found, text, str(self._file))
+
+    def usage(self) -> UsageReading:
+        """The usage as the other driver reads it."""
+        return usage_of(self._driver)
 
     def close(self) -> None:
         """Close the other driver."""

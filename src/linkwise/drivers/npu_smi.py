@@ -10,7 +10,9 @@ from linkwise.drivers.known_devices import KnownDevices
 from linkwise.drivers.tool_command import run_tool
 from linkwise.drivers.tool_outputs import read_outputs
 from linkwise.errors import DriverError
+from linkwise.model.usage import UsageReading
 from linkwise.vendors.ascend.chips import chip_name
+from linkwise.vendors.ascend.usage import chip_usages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,6 +45,8 @@ class NpuSmiDriver:
         self._timeout: Final = timeout  # seconds
         self._host: Final = host
         self._known: Final = KnownDevices()
+        self._ids: dict[int, str] = {}
+        """of the devices of the last discovery, by number"""
 
     def discover(self) -> Discovery:
         """Run the tool for the list of chips with their health, and for their links.
@@ -72,7 +76,22 @@ class NpuSmiDriver:
             },
         )
         whole = self._known.complete(found)
+        self._ids = {device.index: device.id for device in whole.devices}
         return replace(whole, vendor="ascend" if whole.devices else "")
+
+    def usage(self) -> UsageReading:
+        """Run the tool for memory, busy AI cores and processes of the chips.
+
+        Raises:
+            DriverError: the tool can't be run, or does not end in time.
+        """
+        listed = self._run("info")
+        found = chip_usages(listed.text)
+        problem = f"npu-smi info failed with exit code {listed.code}: {listed.message}"
+        return UsageReading(
+            tuple(replace(found[number], id=id_) for number, id_ in self._ids.items() if number in found),
+            (problem,) if listed.code else (),
+        )
 
     def close(self) -> None:
         """Do nothing: the tool ends with every discovery."""

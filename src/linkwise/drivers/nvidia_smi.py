@@ -11,6 +11,8 @@ from linkwise.drivers.known_devices import KnownDevices
 from linkwise.drivers.tool_command import run_tool
 from linkwise.drivers.tool_outputs import read_outputs
 from linkwise.errors import DriverError
+from linkwise.model.usage import UsageReading
+from linkwise.vendors.nvidia.usage import DEVICE_FIELDS, PROCESS_FIELDS, device_usages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,6 +26,7 @@ __all__ = ["NvidiaSmiDriver"]
 _FIELDS: Final = ("index", "uuid", "name", "pci.bus_id", "memory.total", "driver_version")
 """fields that every driver knows"""
 _NEWER: Final = ("mig.mode.current",)
+_PLAIN: Final = "--format=csv,noheader,nounits"
 _UNKNOWN_FIELD: Final = "not a valid field to query"
 _NO_DEVICES: Final = "no devices were found"
 _HANGS: Final = "a GPU may hang, see `dmesg`"
@@ -77,6 +80,20 @@ class NvidiaSmiDriver:
         )
         whole = self._known.complete(found, outputs.unreadable)
         return replace(whole, vendor="nvidia" if whole.devices else "")
+
+    def usage(self) -> UsageReading:
+        """Run the tool for memory and utilization of the devices, and for the processes on them.
+
+        Raises:
+            DriverError: the tool can't be run, or does not end in time.
+        """
+        listed = self._run(f"--query-gpu={','.join(DEVICE_FIELDS)}", _PLAIN)
+        running = self._run(f"--query-compute-apps={','.join(PROCESS_FIELDS)}", _PLAIN)
+        failed = [answer for answer in (listed, running) if answer.code]
+        return UsageReading(
+            device_usages(listed.text, None if running.code else running.text),
+            tuple(f"nvidia-smi failed with exit code {answer.code}: {answer.message}" for answer in failed),
+        )
 
     def close(self) -> None:
         """Do nothing: the tool ends with every discovery."""

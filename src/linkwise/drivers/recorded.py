@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.drivers.known_devices import KnownDevices
 from linkwise.drivers.measured import with_reading
 from linkwise.drivers.tool_outputs import read_outputs
+from linkwise.drivers.usage import simulated_reading
 from linkwise.errors import DriverError, InputError
 from linkwise.vendors.readers import recognised
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from linkwise.model.discovery import Discovery
+    from linkwise.model.usage import UsageReading
 
 __all__ = ["RecordedDriver"]
 
@@ -51,6 +53,10 @@ class RecordedDriver:
         if outputs.bandwidth is None or not found.devices:
             return found
         return with_reading(found, outputs.bandwidth, outputs.bandwidth.kind)
+
+    def usage(self) -> UsageReading:
+        """The memory of the devices; what pods would use of it is made up."""
+        return simulated_reading(read_outputs(self._texts(), self._node).discovery.devices)
 
     def close(self) -> None:
         """Do nothing: no file is kept open."""

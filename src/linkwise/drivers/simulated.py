@@ -9,6 +9,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from linkwise.drivers.usage import simulated_reading
 from linkwise.model.discovery import Discovery
 from linkwise.vendors.machine import machine_devices
 from linkwise.vendors.machines import profile
@@ -16,6 +17,8 @@ from linkwise.vendors.machines import profile
 if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
+
+    from linkwise.model.usage import UsageReading
 
 __all__ = ["SimulatedDriver"]
 
@@ -59,6 +62,10 @@ class SimulatedDriver:
             },
             problems,
         )
+
+    def usage(self) -> UsageReading:
+        """The memory of the devices; what pods would use of it is made up."""
+        return simulated_reading(machine_devices(self._machine, self._node))
 
     def close(self) -> None:
         """Do nothing: a simulation holds nothing open."""

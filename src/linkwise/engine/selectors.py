@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from linkwise.errors import InputError
+from linkwise.model.views import Requirement
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from linkwise.model.views import HostPort, NodeTerm, NodeView, PodTerm, Requirement, Taint, Toleration
+    from linkwise.model.views import HostPort, NodeTerm, NodeView, PodTerm, Taint, Toleration
 
 __all__ = [
     "ANY_POD",
     "all_met",
     "collides",
+    "label_requirements",
     "meets",
     "node_term_text",
     "pod_term_text",
@@ -24,6 +28,11 @@ __all__ = [
 
 ANY_POD: Final = "any pod"
 """how a term that selects every pod is written"""
+_REQUIREMENT: Final = re.compile(
+    r"\s*(?:(?P<absent>!)\s*(?P<without>[^\s,=!()<>]+)"
+    r"|(?P<key>[^\s,=!()<>]+)(?:\s*(?P<operator>==|=|!=|>|<)\s*(?P<value>[^\s,=!()<>]*)"
+    r"|\s+(?P<set>in|notin)\s*\((?P<values>[^()]*)\))?)\s*(?:,|$)"
+)
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
 _ANYWHERE: Final = "0.0.0.0"  # noqa: S104 - how Kubernetes writes all addresses; nothing is bound here
 
@@ -118,3 +127,32 @@ def _text(labels: Mapping[str, str], requirements: tuple[Requirement, ...]) -> s
         for rule in requirements
     ]
     return ",".join([*(f"{key}={value}" for key, value in labels.items()), *rules])
+
+
+def label_requirements(text: str) -> tuple[Requirement, ...]:
+    """Parse an equality-based or set-based label selector in kubectl's syntax; InputError if it is invalid."""
+    requirements: list[Requirement] = []
+    at = 0
+    while at < len(text.rstrip()):
+        match = _REQUIREMENT.match(text, at)
+        if match is None:
+            raise InputError(f'unable to parse requirement: found {text[at:]!r} in label selector "{text}"')
+        requirements.append(_requirement(match))
+        at = match.end()
+    return tuple(requirements)
+
+
+def _requirement(match: re.Match[str]) -> Requirement:
+    if match["absent"]:
+        return Requirement(match["without"], "DoesNotExist")
+    key, operator = match["key"], match["operator"]
+    if match["set"]:
+        values = tuple(value.strip() for value in match["values"].split(","))
+        return Requirement(key, "In" if match["set"] == "in" else "NotIn", values)
+    if operator in {">", "<"}:
+        if not match["value"].lstrip("-").isdecimal():
+            raise InputError(f"for 'Gt', 'Lt' operators, the value must be an integer: {match['value']!r}")
+        return Requirement(key, "Gt" if operator == ">" else "Lt", (match["value"],))
+    if not operator:
+        return Requirement(key, "Exists")
+    return Requirement(key, "NotIn" if operator == "!=" else "In", (match["value"],))

@@ -37,6 +37,12 @@ class StubChip:
     codes: tuple[int, ...] = ()
     ip: str | None = None
     unit: int = 0
+    hbm_used: int = 0
+    memory_percent: int = 0
+    """of memory other than HBM"""
+    busy: int | None = None
+    processes: tuple[tuple[int, int], ...] | None = None
+    """process ids with the bytes they use"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +96,14 @@ class StubNpus:
                 "network": one.network,
                 "ip": one.ip,
                 "unit": one.unit,
+                "hbm_used": one.hbm_used,
+                "memory_percent": one.memory_percent,
+                "busy": one.busy,
+                "processes": None if one.processes is None else "",
             }
             yield from (f"{key} {where} {value}" for key, value in values.items() if value is not None)
             yield from (f"code {where} {code:x}" for code in one.codes)
+            yield from (f"process {where} {process} {used}" for process, used in one.processes or ())
         yield from (f"path {a} {b} {path}" for (a, b), path in self.paths.items())
         yield from (f"error {symbol} {'*' if card is None else card} {code}" for symbol, card, code in self.errors)
 

@@ -29,6 +29,7 @@
 #define MOST_ERRORS 64
 #define MOST_PATHS 512
 #define LONGEST 256
+#define MOST_PROCESSES 16
 
 enum { OK = 0, INVALID_PARAMETER = -8001, DEVICE_NOT_EXIST = -8008, IOCTL_FAIL = -8009, NOT_SUPPORT = -8255 };
 
@@ -43,6 +44,10 @@ typedef struct {
   unsigned codes[MOST_CODES];
   int code_count;
   unsigned char ip[4];
+  unsigned long long hbm_used;
+  unsigned memory_percent, busy;
+  int has_busy, has_processes, process_count;
+  struct { int id; unsigned long bytes; } processes[MOST_PROCESSES];
 } Chip;
 
 static Chip chips[MOST_CHIPS];
@@ -99,6 +104,13 @@ static int load(void) {
       if (!strcmp(word, "name")) { text_after(line, 3, chip->name); chip->has_name = 1; }
       if (!strcmp(word, "hbm")) chip->has_hbm = sscanf(line, "%*s %*d %*d %llu", &chip->hbm);
       if (!strcmp(word, "memory")) chip->has_memory = sscanf(line, "%*s %*d %*d %llu", &chip->memory);
+      if (!strcmp(word, "hbm_used")) (void)!sscanf(line, "%*s %*d %*d %llu", &chip->hbm_used);
+      if (!strcmp(word, "memory_percent")) (void)!sscanf(line, "%*s %*d %*d %u", &chip->memory_percent);
+      if (!strcmp(word, "busy")) chip->has_busy = sscanf(line, "%*s %*d %*d %u", &chip->busy);
+      if (!strcmp(word, "processes")) chip->has_processes = 1;
+      if (!strcmp(word, "process") && chip->process_count < MOST_PROCESSES)
+        chip->process_count += sscanf(line, "%*s %*d %*d %d %lu", &chip->processes[chip->process_count].id,
+                                      &chip->processes[chip->process_count].bytes) == 2;
       if (!strcmp(word, "bus"))
         chip->has_bus = sscanf(line, "%*s %*d %*d %x %x %x %x", &chip->bus[0], &chip->bus[1], &chip->bus[2], &chip->bus[3]) == 4;
       if (!strcmp(word, "health")) chip->has_health = sscanf(line, "%*s %*d %*d %lld", &chip->health);
@@ -222,7 +234,7 @@ int dcmi_get_device_hbm_info(int card, int number, struct hbm_info *info) {
   if (chip && !chip->has_hbm) code = NOT_SUPPORT;
   if (code) return code;
   info->size = chip->hbm;
-  info->used = 0;
+  info->used = chip->hbm_used;
   return OK;
 }
 
@@ -241,6 +253,32 @@ int dcmi_get_device_memory_info_v3(int card, int number, struct memory_info *inf
   if (code) return code;
   memset(info, 0, sizeof *info);
   info->size = chip->memory;
+  info->used = chip->memory_percent;
+  return OK;
+}
+
+int dcmi_get_device_utilization_rate(int card, int number, int type, unsigned *rate) {
+  int code;
+  Chip *chip = of("dcmi_get_device_utilization_rate", card, number, &code);
+  if (chip && (!chip->has_busy || type != 2)) code = NOT_SUPPORT;
+  if (code) return code;
+  *rate = chip->busy;
+  return OK;
+}
+
+struct process_info {
+  int id;
+  unsigned long bytes;
+};
+
+int dcmi_get_device_resource_info(int card, int number, struct process_info *list, int *count) {
+  int code;
+  Chip *chip = of("dcmi_get_device_resource_info", card, number, &code);
+  if (chip && !chip->has_processes) code = NOT_SUPPORT;
+  if (code) return code;
+  *count = chip->process_count;
+  for (int i = 0; i < chip->process_count; i++)
+    list[i] = (struct process_info){chip->processes[i].id, chip->processes[i].bytes};
   return OK;
 }
 

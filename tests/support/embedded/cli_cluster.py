@@ -50,6 +50,11 @@ class AskedCluster:
         objects: Iterable[Any] = self._thread.do(lambda server: server.store.list(kind).items)
         return sorted(each.name for each in objects)
 
+    def uid(self, kind: str, name: str) -> str:
+        """UID of an object."""
+        objects: Iterable[Any] = self._thread.do(lambda server: server.store.list(kind).items)
+        return next(str(each.uid) for each in objects if each.name == name)
+
     def annotations(self, kind: str, name: str) -> dict[str, str]:
         """Annotations of an object."""
         objects: Iterable[Any] = self._thread.do(lambda server: server.store.list(kind).items)

@@ -42,6 +42,7 @@ LEVELS: Final = {Pcie.BOARD: 0, Pcie.PIX: 10, Pcie.PXB: 20, Pcie.PHB: 30, Pcie.N
 MOST_LINKS: Final = 18
 SWITCHES: Final = 6
 MIB: Final = 1024 * 1024
+_UNSIGNED: Final = 1 << 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,11 @@ class StubGpu:
     used: int = 0
     utilization: tuple[int, int] | None = (0, 0)
     processes: tuple[tuple[int, int], ...] = ()
-    """process ids with the bytes they use"""
+    """process ids with the bytes they use; -1 if that is not available"""
+    drawing: tuple[tuple[int, int], ...] = ()
+    """likewise, of processes that draw"""
+    samples: tuple[tuple[int, int, int], ...] = ()
+    """process ids with percent of compute, and the time in microseconds"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +221,11 @@ def _gpu_lines(index: int, gpu: StubGpu) -> Iterator[bytes]:
         if value is not None:
             yield f"{key} {index} {value}".encode("utf-8", "surrogateescape")
     for process, used in gpu.processes:
-        yield f"process {index} {process} {used}".encode()
+        yield f"process {index} {process} {used % _UNSIGNED}".encode()
+    for process, used in gpu.drawing:
+        yield f"graphics {index} {process} {used % _UNSIGNED}".encode()
+    for process, percent, time in gpu.samples:
+        yield f"busy {index} {process} {percent} {time}".encode()
     for link in gpu.links:
         state = (
             f"link {index} {link.number} {link.type} {link.remote}" if link.active else f"down {index} {link.number}"

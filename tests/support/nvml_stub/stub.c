@@ -15,7 +15,9 @@
  *   compute GPU MAJOR MINOR
  *   mig GPU 0|1                  without it, MIG is not supported
  *   utilization GPU PERCENT PERCENT
- *   process GPU PID BYTES
+ *   process GPU PID BYTES        2^64-1 BYTES: not available
+ *   graphics GPU PID BYTES       likewise, of a process that draws
+ *   busy GPU PID PERCENT TIME    a sample of utilization, with its time in microseconds
  *   path GPU GPU LEVEL           nvmlGpuTopologyLevel_t, both ways
  *   link GPU LINK TYPE BUS       an active NVLink: nvmlIntNvLinkDeviceType_t and the bus id of the remote end
  *   down GPU LINK                an inactive NVLink
@@ -66,6 +68,11 @@ typedef struct {
 } Process;
 
 typedef struct {
+  unsigned pid, percent;
+  unsigned long long time;
+} Sample;
+
+typedef struct {
   int index;
   int has_uuid, has_name, has_bus, has_minor, has_numa, has_memory, has_compute, has_mig, has_utilization;
   char uuid[LONGEST], name[LONGEST], bus[LONGEST];
@@ -75,6 +82,10 @@ typedef struct {
   Link links[MOST_LINKS];
   Process processes[MOST_PROCESSES];
   int process_count;
+  Process drawing[MOST_PROCESSES];
+  int drawing_count;
+  Sample samples[MOST_PROCESSES];
+  int sample_count;
   int registered;
 } Gpu;
 
@@ -163,6 +174,12 @@ static void take_gpu(const char *key, const char *rest) {
   else if (!strcmp(key, "process") && gpu->process_count < MOST_PROCESSES) {
     Process *process = &gpu->processes[gpu->process_count];
     if (sscanf(value, "%u %llu", &process->pid, &process->bytes) == 2) gpu->process_count++;
+  } else if (!strcmp(key, "graphics") && gpu->drawing_count < MOST_PROCESSES) {
+    Process *process = &gpu->drawing[gpu->drawing_count];
+    if (sscanf(value, "%u %llu", &process->pid, &process->bytes) == 2) gpu->drawing_count++;
+  } else if (!strcmp(key, "busy") && gpu->sample_count < MOST_PROCESSES) {
+    Sample *sample = &gpu->samples[gpu->sample_count];
+    if (sscanf(value, "%u %u %llu", &sample->pid, &sample->percent, &sample->time) == 3) gpu->sample_count++;
   } else if (!strcmp(key, "link") || !strcmp(key, "down")) {
     int number = -1, type = 255;
     char bus[64] = "";
@@ -421,13 +438,45 @@ DEVICE(nvmlDeviceGetUtilizationRates, (Gpu * gpu, Utilization *rates), gpu->has_
   rates->gpu = gpu->busy;
   rates->memory = gpu->memory_busy;
 })
-DEVICE(nvmlDeviceGetComputeRunningProcesses_v3, (Gpu * gpu, unsigned *count, ProcessInfo *infos), 1, {
+static int list(const Process *from, int number, unsigned *count, ProcessInfo *infos) {
   unsigned room = *count;
-  *count = (unsigned)gpu->process_count;
-  if (room < *count || (*count && !infos)) result = INSUFFICIENT_SIZE;
-  for (unsigned i = 0; !result && i < *count; i++)
-    infos[i] = (ProcessInfo){gpu->processes[i].pid, gpu->processes[i].bytes, ~0u, ~0u};
-})
+  *count = (unsigned)number;
+  if (room < *count || (*count && !infos)) return INSUFFICIENT_SIZE;
+  for (unsigned i = 0; i < *count; i++) infos[i] = (ProcessInfo){from[i].pid, from[i].bytes, ~0u, ~0u};
+  return SUCCESS;
+}
+
+typedef struct {
+  unsigned pid;
+  unsigned long long time;
+  unsigned sm, memory, encoder, decoder;
+} UtilizationSample;
+
+static int sampled(const Gpu *gpu, UtilizationSample *samples, unsigned *count, unsigned long long seen) {
+  unsigned room = *count, found = 0;
+  for (int i = 0; i < gpu->sample_count; i++) {
+    if (gpu->samples[i].time <= seen) continue;
+    if (samples && found < room)
+      samples[found] = (UtilizationSample){gpu->samples[i].pid, gpu->samples[i].time, gpu->samples[i].percent, 0, 0, 0};
+    found++;
+  }
+  *count = found;
+  return !found ? NOT_FOUND : !samples || room < found ? INSUFFICIENT_SIZE : SUCCESS;
+}
+
+DEVICE(nvmlDeviceGetComputeRunningProcesses_v2, (Gpu * gpu, unsigned *count, ProcessInfo *infos), 1,
+       { result = list(gpu->processes, gpu->process_count, count, infos); })
+DEVICE(nvmlDeviceGetGraphicsRunningProcesses_v2, (Gpu * gpu, unsigned *count, ProcessInfo *infos), 1,
+       { result = list(gpu->drawing, gpu->drawing_count, count, infos); })
+#ifndef OLD_DRIVER
+DEVICE(nvmlDeviceGetComputeRunningProcesses_v3, (Gpu * gpu, unsigned *count, ProcessInfo *infos), 1,
+       { result = list(gpu->processes, gpu->process_count, count, infos); })
+DEVICE(nvmlDeviceGetGraphicsRunningProcesses_v3, (Gpu * gpu, unsigned *count, ProcessInfo *infos), 1,
+       { result = list(gpu->drawing, gpu->drawing_count, count, infos); })
+#endif
+DEVICE(nvmlDeviceGetProcessUtilization,
+       (Gpu * gpu, UtilizationSample *samples, unsigned *count, unsigned long long seen), gpu->has_utilization,
+       { result = sampled(gpu, samples, count, seen); })
 #ifndef OLD_DRIVER
 DEVICE(nvmlDeviceGetNumaNodeId, (Gpu * gpu, int *node), gpu->has_numa, { *node = gpu->numa; })
 DEVICE(nvmlDeviceGetMigMode, (Gpu * gpu, unsigned *current, unsigned *pending), gpu->has_mig,

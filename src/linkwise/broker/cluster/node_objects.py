@@ -5,8 +5,6 @@ reinstalled, and the devices are the same meanwhile. It returns, or is dropped: 
 node, or when the node reports another amount of devices than before.
 """
 
-# ruff: noqa: TC003 - snapshots are decoded by the annotations of records
-
 from __future__ import annotations
 
 import json
@@ -15,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.cluster_objects import document_of
+from linkwise.dialects.linkwise.inventory import KIND
 from linkwise.dialects.registry import describes_devices, owner_name
 
 if TYPE_CHECKING:
@@ -76,7 +75,8 @@ class NodeObjects:
             self._return(node, kind)
         if missing or known != document:
             self.documents[node] = {**self.documents.get(node, {}), kind: document}
-            self._changed[node] = None
+            if missing or known is None or not self._only_usage_differs(kind, known, document):
+                self._changed[node] = None
 
     def see_node(self, known: NodeView, view: NodeView) -> NodeView:
         """Return a node's new view, with annotations that described its devices and are missing now."""
@@ -99,6 +99,14 @@ class NodeObjects:
         """Remove a node: what is missing of it does not come back."""
         for key in tuple(self.missing_of(node)):
             self._drop(node, key)
+
+    def _only_usage_differs(
+        self, kind: str, known: Mapping[str, object] | bytes, document: Mapping[str, object] | bytes
+    ) -> bool:
+        """Whether no decision depends on the difference: agents write the usage of their devices every minute or so."""
+        if kind != KIND:
+            return False
+        return _decisive(document_of(known, self._parse)) == _decisive(document_of(document, self._parse))
 
     def of(self, node: str) -> dict[str, Mapping[str, object]]:
         """Return the objects about a node by kind, parsed."""
@@ -188,6 +196,14 @@ class NodeObjects:
             self.documents[node] = documents
         else:
             self.documents.pop(node, None)
+
+
+def _decisive(document: Mapping[str, object]) -> tuple[object, ...]:
+    """Return what decisions depend on in a DeviceInventory."""
+    metadata, status = document.get("metadata"), document.get("status")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else metadata
+    rest = {key: value for key, value in status.items() if key != "usage"} if isinstance(status, Mapping) else status
+    return document.get("apiVersion"), document.get("kind"), name, document.get("spec"), rest
 
 
 def _hardware(view: NodeView) -> dict[str, str]:

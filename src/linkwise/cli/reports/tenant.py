@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from linkwise.kube.client.api import Connection
     from linkwise.kube.errors import ForbiddenError
 
-__all__ = ["Tenant", "explain_as_tenant", "list_as_tenant", "tenant_of"]
+__all__ = ["Tenant", "explain_as_tenant", "list_as_tenant", "read_as_tenant", "tenant_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def explain_as_tenant(tenant: Tenant, kind: str, name: str, namespace: str | Non
     async def work(connection: Connection) -> tuple[dict[str, Any], str]:
         return await TenantReader(connection, tenant.service).explanation(kind, namespace or connection.namespace, name)
 
-    document, note = _read(tenant, work)
+    document, note = read_as_tenant(tenant, work)
     _show_note(note)
     show_document(document, form)
 
@@ -73,7 +73,7 @@ def list_as_tenant(tenant: Tenant, kind: str, name: str, namespace: str | None, 
         rows = [group_row(one["namespace"], one["name"], one["why"], one["data"], everywhere=False) for one in groups]
         return rows, "", where
 
-    rows, note, where = _read(tenant, work)
+    rows, note, where = read_as_tenant(tenant, work)
     if name:
         rows = [row for row in rows if row.cells[kind].text == name]
         if not rows:
@@ -82,7 +82,8 @@ def list_as_tenant(tenant: Tenant, kind: str, name: str, namespace: str | None, 
     show_rows(rows, Selection(kind, name, where), form)
 
 
-def _read(tenant: Tenant, work: Any) -> Any:  # noqa: ANN401 - what the work returns
+def read_as_tenant(tenant: Tenant, work: Any) -> Any:  # noqa: ANN401 - what the work returns
+    """Do something with the cluster; an error says why the user's own rights do not suffice."""
     try:
         return with_cluster(tenant.kubeconfig, tenant.context, work)
     except NotFoundError:

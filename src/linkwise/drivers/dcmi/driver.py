@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.drivers.dcmi.chips import Chip, Place, read_chip
 from linkwise.drivers.dcmi.library import Failure, Library
+from linkwise.drivers.dcmi.usage import read_usage
 from linkwise.drivers.driver import common
 from linkwise.drivers.host_files import HOST, chip_addresses
 from linkwise.drivers.known_devices import KnownDevices, Unreadable
@@ -20,6 +21,8 @@ from linkwise.errors import DriverError
 from linkwise.model.discovery import Discovery
 from linkwise.model.link import SELF, UNKNOWN_LINK, Link
 from linkwise.model.topology import MAX_DEVICES, Topology
+from linkwise.model.usage import UsageReading
+from linkwise.vendors.ascend.chips import chip_name
 from linkwise.vendors.ascend.topo import rings_of
 
 if TYPE_CHECKING:
@@ -83,6 +86,15 @@ class DcmiDriver:
         )
         whole = self._known.complete(found, unreadable)
         return replace(whole, vendor="ascend" if whole.devices else "")
+
+    def usage(self) -> UsageReading:
+        """Read memory, busy AI cores and processes of the chips that the last discovery read."""
+        return UsageReading(
+            tuple(
+                read_usage(self._library, place, chip_name(model, number))
+                for place, (number, model) in self._identities.items()
+            )
+        )
 
     def close(self) -> None:
         """Do nothing: DCMI has no end of its use."""

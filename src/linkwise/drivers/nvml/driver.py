@@ -17,10 +17,12 @@ from linkwise.drivers.nvml.devices import Gpu, read_gpu
 from linkwise.drivers.nvml.events import XidEvents
 from linkwise.drivers.nvml.library import Failure, Library, StaleError
 from linkwise.drivers.nvml.links import PciePaths, link_rows
+from linkwise.drivers.nvml.usage import UsageReader
 from linkwise.errors import DriverError
 from linkwise.model.discovery import Discovery
 from linkwise.model.link import Link
 from linkwise.model.topology import MAX_DEVICES, Topology
+from linkwise.model.usage import UsageReading
 from linkwise.vendors.link_table.matrix import fabric_warnings
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class NvmlDriver:
         self._host: Final = host
         self._known: Final = KnownDevices()
         self._paths: Final = PciePaths()
+        self._usage: Final = UsageReader()
         self._library: Library | None = None
         self._events: XidEvents | None = None
         self._open()
@@ -62,6 +65,15 @@ class NvmlDriver:
                 stale = error
                 self.close()
         raise DriverError(f"nvml: {_STOPPED} ({stale})") from stale
+
+    def usage(self) -> UsageReading:
+        """Read memory, utilization and processes of all GPUs; the next discovery initialises a stale library."""
+        if self._library is None:
+            return UsageReading(problems=(f"nvml: {_STOPPED}",))
+        try:
+            return self._usage.read(self._library, MAX_DEVICES)
+        except StaleError as error:
+            raise DriverError(f"nvml: {_STOPPED} ({error})") from error
 
     def close(self) -> None:
         """Shut the library down."""

@@ -17,12 +17,13 @@ from linkwise.errors import DriverError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["GPU_IS_LOST", "INVALID_ARGUMENT", "NOT_SUPPORTED", "Failure", "Library", "StaleError"]
+__all__ = ["GPU_IS_LOST", "INVALID_ARGUMENT", "NOT_FOUND", "NOT_SUPPORTED", "Failure", "Library", "StaleError"]
 
 UNINITIALIZED: Final = 1
 INVALID_ARGUMENT: Final = 2
 NOT_SUPPORTED: Final = 3
 NO_PERMISSION: Final = 4
+NOT_FOUND: Final = 6
 DRIVER_NOT_LOADED: Final = 9
 LIBRARY_NOT_FOUND: Final = 12
 FUNCTION_NOT_FOUND: Final = 13

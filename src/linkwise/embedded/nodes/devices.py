@@ -18,6 +18,7 @@ from linkwise.dialects.registry import counts_whole_devices, held_by, owners
 from linkwise.embedded.event_recorder import EventRecorder
 from linkwise.embedded.nodes.allocator import NodeAllocator
 from linkwise.embedded.nodes.device_reports import INVENTORIES
+from linkwise.embedded.nodes.usage import usage_by_pods
 from linkwise.node.allocation import Allocations
 from linkwise.node.container import HostOptions
 from linkwise.node.corrections import Addresses, assigned_annotations, corrected_annotations, correction_event
@@ -46,6 +47,8 @@ class _Node:
     """by resource"""
     recorded: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """devices that no allocator counts, by pod UID"""
+    recorded_pods: dict[str, PodView] = field(default_factory=dict)
+    """the pods that have them, by UID"""
     admitted: dict[str, tuple[str, str]] = field(default_factory=dict)
     """namespace and name of the pods that use devices, by UID"""
 
@@ -125,6 +128,7 @@ class DeviceManager:
         for allocator in node.allocators.values():
             allocator.release(uid)
         node.recorded.pop(uid, None)
+        node.recorded_pods.pop(uid, None)
         if node.admitted.pop(uid, None) is not None:
             self._publish(name)
         if not node.admitted and not any(each.allocations.claims() for each in node.allocators.values()):
@@ -177,7 +181,8 @@ class DeviceManager:
         if unhealthy := node.unhealthy(devices):
             return f"device {', '.join(unhealthy)} not healthy"
         self._nodes[pod.node] = node
-        node.recorded[pod.uid], node.admitted[pod.uid] = devices, (pod.namespace, pod.name)
+        node.recorded[pod.uid], node.recorded_pods[pod.uid] = devices, pod
+        node.admitted[pod.uid] = pod.namespace, pod.name
         return ""
 
     def _publish(self, name: str) -> None:
@@ -193,8 +198,12 @@ class DeviceManager:
             {"podUID": uid, "namespace": node.admitted[uid][0], "name": node.admitted[uid][1], "devices": list(devices)}
             for uid, devices in node.in_use().items()
         ]
-        if self._store.find(INVENTORIES, name) is not None:
-            self._store.patch(INVENTORIES, name, {"status": {"allocations": allocations}}, subresource="status")
+        inventory = self._store.find(INVENTORIES, name)
+        if inventory is not None:
+            served = [allocator.allocations for allocator in node.allocators.values()]
+            usage = usage_by_pods(name, inventory.read(), served, node.recorded_pods.values())
+            status = {"allocations": allocations, **({"usage": usage} if usage else {})}
+            self._store.patch(INVENTORIES, name, {"status": status}, subresource="status")
 
     def _pick(self, name: str, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
         """The scheduler's choice, for a pod without a record."""

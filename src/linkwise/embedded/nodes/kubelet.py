@@ -97,6 +97,8 @@ class SimulatedNodes:
                 raise ClusterError(f'no matches for kind "{document["kind"]}" in version "{document["apiVersion"]}"')
             self._store.create(kind, self._with_timestamps(document) if document["kind"] == "Node" else document)
             name = name or document["metadata"]["name"]
+            if kind.group_resource == INVENTORIES and (usage := document.get("status", {}).get("usage")):
+                self._store.patch(INVENTORIES, name, {"status": {"usage": usage}}, subresource="status")
         return name
 
     def remove(self, node: str) -> None:

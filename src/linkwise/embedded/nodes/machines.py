@@ -14,6 +14,8 @@ import msgspec
 from linkwise import __version__
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import NodeObject
+from linkwise.dialects.linkwise.usage import with_usage
+from linkwise.embedded.nodes.usage import idle_usage
 from linkwise.errors import InputError
 from linkwise.model.views import NodeView
 from linkwise.vendors.machines import profile
@@ -78,7 +80,8 @@ def machine_objects(
         if isinstance(event, NodeView):
             objects.append(_with_kubelet_status(node_object(event)))
         elif isinstance(event, NodeObject) and isinstance(event.document, dict):
-            objects.append(event.document)
+            devices = [device["uuid"] for device in event.document["spec"]["devices"]]
+            objects.append(dict(with_usage(event.document, idle_usage(devices, profile(kind).memory))))
     return objects
 
 

@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import bad_request
-from linkwise.engine.selectors import all_met
+from linkwise.engine.selectors import all_met, label_requirements
+from linkwise.errors import InputError
 from linkwise.model.views import Requirement
 
 if TYPE_CHECKING:
@@ -19,11 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["EVERYTHING", "Selector", "labels_match", "parse_label_selector", "parse_selector"]
 
-_REQUIREMENT: Final = re.compile(
-    r"\s*(?:(?P<absent>!)\s*(?P<without>[^\s,=!()<>]+)"
-    r"|(?P<key>[^\s,=!()<>]+)(?:\s*(?P<operator>==|=|!=|>|<)\s*(?P<value>[^\s,=!()<>]*)"
-    r"|\s+(?P<set>in|notin)\s*\((?P<values>[^()]*)\))?)\s*(?:,|$)"
-)
 _FIELD: Final = re.compile(r"(?P<name>[^=!,]+)(?P<operator>==|=|!=)(?P<value>(?:\\.|[^\\,=])*)(?:,|$)")
 _META: Final = ("metadata.name", "metadata.namespace")
 
@@ -84,32 +80,11 @@ def _expression(expression: Mapping[str, object]) -> Requirement:
 
 @lru_cache(maxsize=256)
 def parse_label_selector(text: str) -> tuple[Requirement, ...]:
-    """Parse an equality-based or set-based label selector."""
-    requirements: list[Requirement] = []
-    at = 0
-    while at < len(text.rstrip()):
-        match = _REQUIREMENT.match(text, at)
-        if match is None:
-            raise bad_request(f'unable to parse requirement: found {text[at:]!r} in label selector "{text}"')
-        requirements.append(_requirement(match))
-        at = match.end()
-    return tuple(requirements)
-
-
-def _requirement(match: re.Match[str]) -> Requirement:
-    if match["absent"]:
-        return Requirement(match["without"], "DoesNotExist")
-    key, operator = match["key"], match["operator"]
-    if match["set"]:
-        values = tuple(value.strip() for value in match["values"].split(","))
-        return Requirement(key, "In" if match["set"] == "in" else "NotIn", values)
-    if operator in {">", "<"}:
-        if not match["value"].lstrip("-").isdecimal():
-            raise bad_request(f"for 'Gt', 'Lt' operators, the value must be an integer: {match['value']!r}")
-        return Requirement(key, "Gt" if operator == ">" else "Lt", (match["value"],))
-    if not operator:
-        return Requirement(key, "Exists")
-    return Requirement(key, "NotIn" if operator == "!=" else "In", (match["value"],))
+    """Parse an equality-based or set-based label selector; ApiError 400 if it is invalid."""
+    try:
+        return label_requirements(text)
+    except InputError as error:
+        raise bad_request(str(error)) from error
 
 
 def _parse_field_selector(resource: Resource, text: str) -> tuple[tuple[str, str, bool], ...]:

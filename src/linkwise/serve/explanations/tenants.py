@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
 
 import msgspec
 
-from linkwise.errors import NotNowError
+from linkwise.engine.selectors import all_met, label_requirements
+from linkwise.errors import InputError, NotNowError
 from linkwise.explain.published.lists import group_rows, named, pod_rows
 from linkwise.explain.published.redaction import Redaction, namespaces_of
+from linkwise.explain.published.usage import pod_usage_rows
 from linkwise.net.http.messages import Response, text
 from linkwise.net.http.routes import Route
 from linkwise.serve.explanations.access import Granted
 from linkwise.serve.explanations.response import explanation_document, render_explanation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from linkwise.net.http.messages import Request
     from linkwise.net.http.routes import Handler
@@ -42,6 +45,7 @@ def tenant_routes(service: Service, access: Access | None) -> list[Route]:
         tenants.pod,
         tenants.groups,
         tenants.group,
+        tenants.usage,
     )
     return [Route("GET", path, handler) for path, handler in zip(_PATHS, handlers, strict=True)]
 
@@ -52,6 +56,7 @@ _PATHS = (
     "/v1/namespaces/{namespace}/pods/{name}/explanation",
     "/v1/namespaces/{namespace}/groups",
     "/v1/namespaces/{namespace}/groups/{name}/explanation",
+    "/v1/namespaces/{namespace}/usage",
 )
 
 
@@ -118,6 +123,23 @@ class _Tenants:
 
         return await self._listed(request, variables["namespace"], rows)
 
+    async def usage(self, request: Request, variables: Mapping[str, str]) -> Response:
+        """The usage of the pods of a namespace; the parameter labelSelector selects some of them."""
+        try:
+            wanted = label_requirements(" ".join(parse_qs(request.query).get("labelSelector", ())))
+        except InputError as error:
+            return text(str(error), 400)
+        notes: list[str] = []
+
+        def rows(namespace: str) -> list[Any]:
+            found = pod_usage_rows(
+                self._broker, self._explainer.clock(), namespace, selects=lambda pod: all_met(wanted, pod.labels)
+            )
+            notes[:] = found.notes
+            return list(map(asdict, found.pods))
+
+        return await self._listed(request, variables["namespace"], rows, notes)
+
     def _document(self, row: dict[str, Any], explanation: AnyExplanation | None) -> dict[str, Any]:
         self._explainer.pause()
         row.pop("explanation", None)
@@ -130,7 +152,13 @@ class _Tenants:
         redaction = Redaction(namespace, before | namespaces_of(self._broker))
         return [redaction.document(item) for item in items]
 
-    async def _listed(self, request: Request, namespace: str, rows: Callable[[str], list[Any]]) -> Response:
+    async def _listed(
+        self,
+        request: Request,
+        namespace: str,
+        rows: Callable[[str], list[Any]],
+        notes: Sequence[str] | None = None,
+    ) -> Response:
         granted = await self._access.check(request, "list", namespace)
         if not isinstance(granted, Granted):
             return granted
@@ -143,7 +171,8 @@ class _Tenants:
             )
         except NotNowError as error:
             return text(str(error), 503)
-        return Response(msgspec.json.encode({"items": items}))
+        extra = {} if notes is None else {"notes": list(notes)}
+        return Response(msgspec.json.encode({"items": items, **extra}))
 
     async def _explained(
         self,

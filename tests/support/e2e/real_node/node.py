@@ -170,6 +170,10 @@ class RealNode:
         text = (self._process(pod, container) / "environ").read_text()
         return dict(line.split("=", 1) for line in text.split("\0") if line)
 
+    def process_id(self, pod: Raw, container: str = "main") -> int:
+        """Id of the first process of a container, in the machine's PID namespace."""
+        return int(self._process(pod, container).name)
+
     def devices(self, pod: Raw, container: str = "main") -> dict[str, tuple[int, int]]:
         """Major and minor numbers of the device nodes in a container, by path, without those that all containers have."""
         folder = self._process(pod, container) / "root/dev"
