@@ -19,7 +19,7 @@ import pytest
 
 from linkwise.agent.node_agent import NodeAgent
 from linkwise.broker.watch_events import PodDeleted
-from linkwise.config.settings import AgentSettings, AscendSettings
+from linkwise.config.settings import AgentSettings, AscendSettings, HealthSettings
 from linkwise.dialects.aliyun import ASSIGNED, INDEX
 from linkwise.dialects.registry import held_by
 from linkwise.errors import LinkwiseError
@@ -110,6 +110,7 @@ async def running(
     if kubelet is None:
         await beside.start()
     api, machine = NodeApi(), machine or Machine()
+    settings.setdefault("health", HealthSettings(recovery=0.2))
     chosen = replace(
         AgentSettings(), kubelet=str(folder / "kubelet"), interval=0.1, cdi="never", host_root=str(folder), **settings
     )

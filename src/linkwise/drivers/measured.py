@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from linkwise.drivers.driver import wait_for_faults
 from linkwise.drivers.host_files import pci_address
 from linkwise.errors import LinkwiseError
 from linkwise.model.topology import Topology
 from linkwise.vendors.readers import readings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from linkwise.drivers.driver import Driver
@@ -46,6 +47,10 @@ class MeasuredDriver:
         except OSError as error:
             return _unmeasured(found, f"bandwidth file {self._file}: {error.strerror or error}")
         return with_bandwidth(found, text, str(self._file))
+
+    def wait(self, seconds: float) -> Mapping[str, str] | None:
+        """Wait for faults of the other driver."""
+        return wait_for_faults(self._driver, seconds)
 
     def close(self) -> None:
         """Close the other driver."""

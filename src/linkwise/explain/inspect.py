@@ -77,6 +77,16 @@ class InspectedDevice:
     """the ResourceClaim that has it, with its namespace"""
     domains: tuple[str, ...] = ()
     """sharing domains of its pods: only pods of the same domain may join"""
+    fault: str = ""
+    """why it is unhealthy, if that is known"""
+    cordoned: bool = False
+    """whether an administrator keeps new pods off it"""
+    cordon_reason: str = ""
+
+    @property
+    def usable(self) -> bool:
+        """Whether new pods may get it."""
+        return self.healthy and not self.cordoned
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +108,7 @@ class NodeInspection:
     taken: int
     """used memory, including pods whose devices are unknown"""
     idle: int
-    """healthy unused devices, less those that pods with unknown devices may use"""
+    """usable devices without a pod, less those that pods with unknown devices may use"""
     by_claims: bool = False
     """whether ResourceClaims allocate the devices"""
     by_index: int = 0
@@ -180,7 +190,7 @@ def _device(inventory: NodeInventory, node: Node, device: Device, room: int, pod
         device.index,
         device.model,
         device.memory,
-        device.healthy,
+        device.id not in inventory.faults,
         use.share,
         use.core,
         use.whole,
@@ -189,6 +199,9 @@ def _device(inventory: NodeInventory, node: Node, device: Device, room: int, pod
         tuple(pods),
         claim,
         tuple(sorted(use.domains)),
+        inventory.faults.get(device.id, ""),
+        device.id in inventory.cordoned,
+        inventory.cordoned.get(device.id, ""),
     )
 
 

@@ -81,6 +81,10 @@ class NodeInventory:
     labels: Mapping[str, str] = field(default_factory=dict)
     """facts by a plain name: model, driver, cuda"""
     problems: tuple[Problem, ...] = ()
+    faults: Mapping[str, str] = field(default_factory=dict)
+    """why each device with a fault is unhealthy, by id; empty if its source does not say"""
+    cordoned: Mapping[str, str] = field(default_factory=dict)
+    """the reason of each device that an administrator cordoned, by id; they count as unhealthy"""
 
     @property
     def by_claims(self) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from linkwise.explain.inspect import Holder, InspectedDevice
     from linkwise.explain.reports.node import NodeExplanation
 
-__all__ = ["by_index_text", "node_lines"]
+__all__ = ["by_index_text", "cordon_text", "health_text", "node_lines"]
 
 _MODES: Final = {"whole": "whole devices", "share": "device memory", "percent": "percentages of devices"}
 _MARKS: Final = {
@@ -80,7 +80,7 @@ def _by_device(report: NodeExplanation) -> Iterator[str]:
 
 
 def _device(device: InspectedDevice, report: NodeExplanation) -> str:
-    health = "" if device.healthy else "unhealthy"
+    health = health_text(device)
     if not device.pods:
         return f"ResourceClaim {device.claim}" if device.claim else health or "idle"
     pods = "; ".join(_holder(pod, report.devices.unit) for pod in device.pods)
@@ -90,6 +90,20 @@ def _device(device: InspectedDevice, report: NodeExplanation) -> str:
         else f"{share_text(device.share, '')} of {share_text(device.memory, report.devices.unit)} used: "
     )
     return f"{f'{health}; ' if health else ''}{taken}{pods}"
+
+
+def health_text(device: InspectedDevice, *, short: bool = False) -> str:
+    """Return why new pods can't get a device, `short` without details; empty if they can."""
+    if short:
+        return ", ".join(["unhealthy"] * (not device.healthy) + ["cordoned"] * device.cordoned)
+    fault = f" ({device.fault})" if device.fault else ""
+    return ", ".join(filter(None, ("" if device.healthy else f"unhealthy{fault}", cordon_text(device))))
+
+
+def cordon_text(device: InspectedDevice) -> str:
+    """Return that a device is cordoned, and why; empty if it is not."""
+    reason = f": {device.cordon_reason}" if device.cordon_reason else ""
+    return f"cordoned{reason}" if device.cordoned else ""
 
 
 def _holder(pod: Holder, unit: str) -> str:
@@ -155,7 +169,7 @@ def _sizes(report: NodeExplanation) -> Iterator[str]:
 
 
 def _free_share(report: NodeExplanation) -> str:
-    usable = [device for device in report.devices.devices if device.healthy and device.room]
+    usable = [device for device in report.devices.devices if device.usable and device.room]
     if not usable:
         return "no device has free memory left"
     best = max(usable, key=lambda device: (device.room, -device.index))
