@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from linkwise.model.device import Device
     from linkwise.model.discovery import Discovery
 
+_SOONEST: Final = 1.0  # second between two looks at a device with a fault
 _HELD: Final = "; it has no fault now, "
 
 __all__ = ["Recovery", "with_cordons", "with_faults"]
@@ -56,9 +57,13 @@ class Recovery:
         return bool(new)
 
     def remaining(self, now: float) -> float | None:
-        """Seconds until the next device may be used again; None if none is held back."""
-        since = [failed.clean_since for failed in self._failed.values() if failed.clean_since is not None]
-        return max(0.0, min(since) + self._seconds - now) if since else None
+        """Seconds until a failed device should be looked at again, at the latest; None if there is none.
+
+        One that is held back may be used then, and one with a fault may have lost it.
+        """
+        since = [failed.clean_since for failed in self._failed.values()]
+        times = [max(_SOONEST, self._seconds) if each is None else each + self._seconds - now for each in since]
+        return max(0.0, min(times)) if times else None
 
     def _after(self, device: Device, found: Discovery, now: float) -> _Failed | None:
         before = self._failed.get(device.id)

@@ -248,8 +248,8 @@ class Cluster:
         if (
             inventory.problems
             if before is None
-            else (before.problems, before.devices, before.cordoned)
-            != (inventory.problems, inventory.devices, inventory.cordoned)
+            else (before.problems, before.devices, before.faults, before.cordoned)
+            != (inventory.problems, inventory.devices, inventory.faults, inventory.cordoned)
         ):
             self.changes.inventories.setdefault(name, before)
         if before and kind_of(before) != kind_of(inventory):
