@@ -54,10 +54,12 @@ def test_a_device_that_dies_under_load_leaves_at_once_and_returns_when_it_has_re
     real_node.cluster.api.create(scheduled_pod(namespace, "late", {GPU: 1}))
     placing.refused(namespace, "late")
     assert time.monotonic() - began < RECOVERY  # nothing of this had to wait
-    real_node.wait_allocatable(GPU, 8)
+    wait_for(lambda: unhealthy(agent) == set(), 3 * RECOVERY, "both devices have recovered")
     assert time.monotonic() - began >= RECOVERY
+    real_node.wait_allocatable(GPU, 8)
     assert placing.placed(namespace, "late", 60.0).devices == (idle,)
     assert agent.metric("linkwise_agent_fault_events_total") == 2
+    agent.wait_running(3)
     agent.agree(3)
 
 
@@ -100,7 +102,7 @@ def test_cordoned_devices_get_no_new_pods_and_stay_with_their_own(
     assert f"cordoned: {REASON}" in linkwise(real_node, "explain", "pod/late", "-n", namespace)
     shown = [
         ("get", "nodes", real_node.name),
-        ("get", "devices", real_node.name),
+        ("get", "devices", real_node.name, "-o", "json"),
         ("describe", node),
         ("explain", node),
     ]
@@ -111,4 +113,5 @@ def test_cordoned_devices_get_no_new_pods_and_stay_with_their_own(
     linkwise(real_node, "cordon", node, "--device", used, "--reason", REASON)
     assert REASON in placing.told(namespace, "load", "DeviceCordoned")
     real_node.wait_allocatable(GPU, 7)
+    whole_agent.wait_running(3)
     whole_agent.agree(3)

@@ -52,7 +52,7 @@ def test_without_a_recovery_time_a_clean_device_is_used_at_once() -> None:
 def test_the_next_recovery_is_known_so_that_it_is_not_late() -> None:
     recovery = Recovery(60)
     recovery.apply(BAD, 0)
-    assert recovery.remaining(5) == 60  # it still has its fault, and may lose it
+    assert recovery.remaining(5) == 5  # it still has its fault, and may lose it soon
     recovery.apply(GOOD, 10)
     assert recovery.remaining(15) == 55
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from linkwise.model.device import Device
     from linkwise.model.discovery import Discovery
 
-_SOONEST: Final = 1.0  # second between two looks at a device with a fault
+_LOOK: Final = 5.0  # seconds between two looks at a device with a fault
+_SOONEST: Final = 1.0  # seconds, likewise where devices are used again sooner
 _HELD: Final = "; it has no fault now, "
 
 __all__ = ["Recovery", "with_cordons", "with_faults"]
@@ -62,7 +63,8 @@ class Recovery:
         One that is held back may be used then, and one with a fault may have lost it.
         """
         since = [failed.clean_since for failed in self._failed.values()]
-        times = [max(_SOONEST, self._seconds) if each is None else each + self._seconds - now for each in since]
+        look = max(_SOONEST, min(_LOOK, self._seconds))
+        times = [look if each is None else each + self._seconds - now for each in since]
         return max(0.0, min(times)) if times else None
 
     def _after(self, device: Device, found: Discovery, now: float) -> _Failed | None:
