@@ -66,11 +66,16 @@ class Setting:
         value = _ALSO_CALLED.get((self.name, value), value) if isinstance(value, str) else value
         value = _as_float(value) if self.kind == "number" else value
         if not self._fits(value):
-            got = "" if self.name in SECRET else f", got {describe(value)}"
+            got = "" if self.name in SECRET else f", got {describe(self._odd(value))}"
             raise ValueError(f"expected {self.expected()}{got}")
         if problem := check_value(self.name, value):
             raise ValueError(problem)
         return value
+
+    def _odd(self, value: object) -> object:
+        """What does not fit: of a list of numbers the first other item, else the value."""
+        items = value if self.kind == "whole numbers" and isinstance(value, tuple) else ()
+        return next((item for item in items if type(item) is not int), value)
 
     def _fits(self, value: object) -> bool:
         match self.kind:
