@@ -14,17 +14,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from linkwise.dialects.linkwise.cordon import cordoned_devices
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from linkwise.model.device import Device
     from linkwise.model.discovery import Discovery
 
+__all__ = ["Recovery", "with_cordons", "with_faults"]
+
 _LOOK: Final = 5.0  # seconds between two looks at a device with a fault
 _SOONEST: Final = 1.0  # seconds, likewise where devices are used again sooner
 _HELD: Final = "; it has no fault now, "
-
-__all__ = ["Recovery", "with_cordons", "with_faults"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +92,6 @@ def with_faults(found: Discovery, faults: Mapping[str, str]) -> Discovery:
 
 
 def with_cordons(found: Discovery, cordons: Mapping[str, str]) -> Discovery:
-    """The discovery as it is allocated: cordoned devices are not, and stay with the pods that have them.
-
-    `cordons` are reasons by device id, or by `#` and its index.
-    """
-    known = {device.id: key for device in found.devices for key in (device.id, f"#{device.index}") if key in cordons}
-    texts = {id_: f"it is cordoned{f': {cordons[key]}' if cordons[key] else ''}" for id_, key in known.items()}
-    return with_faults(found, texts)
+    """The discovery as it is allocated: cordoned devices are not, and stay with the pods that have them."""
+    reasons = cordoned_devices(found.devices, cordons)
+    return with_faults(found, {id_: f"it is cordoned{f': {why}' if why else ''}" for id_, why in reasons.items()})

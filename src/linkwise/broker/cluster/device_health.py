@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkwise.dialects.dialect import where_node
-from linkwise.dialects.linkwise.cordon import CORDONED, cordons_of
+from linkwise.dialects.linkwise.cordon import CORDONED, cordoned_devices, cordons_of
 from linkwise.dialects.linkwise.inventory import inventory_faults
 from linkwise.model.verdict import Problem
 
@@ -37,14 +37,14 @@ def cordoned_by(
             sentence = "ResourceClaims allocate the devices of this node; use a DeviceTaintRule of Kubernetes instead"
             problems.append(Problem(where_node(view), CORDONED, sentence))
         return {}
-    keys = {key: device.id for device in devices for key in (f"#{device.index}", device.id)}
+    known = {key for device in devices for key in (device.id, f"#{device.index}")}
     for key in cordons if devices else ():
-        if key not in keys:
+        if key not in known:
             sentence = (
                 f"the node has no device {key}; remove it with `linkwise uncordon node/{view.name} --device {key}`"
             )
             problems.append(Problem(where_node(view), CORDONED, sentence))
-    return {keys[key]: reason for key, reason in cordons.items() if key in keys}
+    return cordoned_devices(devices, cordons)
 
 
 def without_cordoned(devices: tuple[Device, ...], cordoned: Mapping[str, str]) -> tuple[Device, ...]:

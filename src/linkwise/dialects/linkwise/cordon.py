@@ -15,11 +15,12 @@ from linkwise.errors import InputError
 from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from linkwise.model.device import Device
     from linkwise.model.views import NodeView
 
-__all__ = ["CORDONED", "LONGEST_REASON", "cordon_annotation", "cordons_of"]
+__all__ = ["CORDONED", "LONGEST_REASON", "cordon_annotation", "cordoned_devices", "cordons_of"]
 
 CORDONED: Final = "linkwise.dev/cordoned-devices"
 LONGEST_REASON: Final = 256  # characters
@@ -50,6 +51,14 @@ def cordons_of(view: NodeView) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
         else:
             found[device] = reason
     return found, tuple(problems)
+
+
+def cordoned_devices(devices: Iterable[Device], cordons: Mapping[str, str]) -> dict[str, str]:
+    """The reason of each cordoned device, by its id; devices that are not there are left out."""
+    if not cordons:
+        return {}
+    keys = {device.id: device.id if device.id in cordons else f"#{device.index}" for device in devices}
+    return {id_: cordons[key] for id_, key in keys.items() if key in cordons}
 
 
 def cordon_annotation(cordons: Mapping[str, str]) -> str | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.broker.watch_events import NodeObject
 from linkwise.dialects.aliyun import COUNT
-from linkwise.dialects.linkwise.cordon import cordons_of
+from linkwise.dialects.linkwise.cordon import cordoned_devices, cordons_of
 from linkwise.dialects.linkwise.inventory import KIND, inventory_enforced
 from linkwise.dialects.registry import by_priority
 from linkwise.errors import InputError
@@ -51,11 +51,9 @@ class NodeReport:
     @property
     def usable(self) -> tuple[Device, ...]:
         """The devices as they are allocated: cordoned ones are not."""
-        cordons, _ = cordons_of(self.node)
-        return tuple(
-            replace(device, healthy=False) if {device.id, f"#{device.index}"} & cordons.keys() else device
-            for device in self.devices
-        )
+        devices = self.devices
+        cordoned = cordoned_devices(devices, cordons_of(self.node)[0])
+        return tuple(replace(device, healthy=False) if device.id in cordoned else device for device in devices)
 
     @property
     def has_agent(self) -> bool:
