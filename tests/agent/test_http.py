@@ -106,6 +106,7 @@ def test_metrics_count_devices_by_health(tmp_path: Path) -> None:
     lines = get(application(tmp_path), "/metrics").body.decode().splitlines()
     assert 'linkwise_agent_devices{health="healthy"} 2.0' in lines
     assert 'linkwise_agent_devices{health="unhealthy"} 1.0' in lines
+    assert 'linkwise_agent_devices{health="cordoned"} 0.0' in lines
     assert "linkwise_agent_enforced 0.0" in lines
 
 

@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from linkwise.agent.node_agent import NodeAgent
-from linkwise.broker.watch_events import PodDeleted
-from linkwise.config.settings import AgentSettings, AscendSettings
+from linkwise.broker.watch_events import NodeObject, PodDeleted
+from linkwise.config.settings import AgentSettings, AscendSettings, HealthSettings
 from linkwise.dialects.aliyun import ASSIGNED, INDEX
+from linkwise.dialects.linkwise.cordon import CORDONED
+from linkwise.dialects.linkwise.inventory import KIND
 from linkwise.dialects.registry import held_by
 from linkwise.errors import LinkwiseError
 from linkwise.model.device import Device
@@ -110,6 +112,7 @@ async def running(
     if kubelet is None:
         await beside.start()
     api, machine = NodeApi(), machine or Machine()
+    settings.setdefault("health", HealthSettings(recovery=0.2))
     chosen = replace(
         AgentSettings(cdi="never"),
         kubelet=str(folder / "kubelet"),
@@ -305,6 +308,64 @@ async def test_a_device_that_fails_is_not_allocated_and_comes_back(bench: Bench)
     assert "GPU-1" not in bench.kubelet.healthy(GPU)
     bench.machine.found = good
     await bench.kubelet.capacity(GPU, 4)
+
+
+@beside_a_kubelet(health=HealthSettings(recovery=3600))
+async def test_a_device_that_failed_is_held_back_after_its_fault_is_gone(bench: Bench) -> None:
+    await bench.kubelet.capacity(GPU, 4)
+    good = bench.machine.found
+    dead = replace(good.devices[1], healthy=False)
+    bench.machine.found = replace(good, devices=(good.devices[0], dead, *good.devices[2:]), faults={"GPU-1": "lost"})
+    await bench.kubelet.capacity(GPU, 3)
+    bench.machine.found = good
+    await bench.until(lambda: "used again after 3600 s" in str(bench.spec()["devices"][1].get("facts")))
+    assert len(bench.kubelet.healthy(GPU)) == 3
+
+
+@beside_a_kubelet(health=HealthSettings(recovery=3600))
+async def test_faults_that_the_last_agent_published_are_remembered(bench: Bench) -> None:
+    await bench.kubelet.capacity(GPU, 4)
+    failed = {"uuid": "GPU-1", "index": 1, "healthy": False, "facts": {"fault": "Xid 79"}}
+    document = {"metadata": {"name": NODE}, "spec": {"devices": [failed, {"uuid": "GPU-2", "healthy": False}, 3]}}
+    bench.agent.observe([NodeObject(NODE, KIND, json.dumps(document).encode())])
+    await bench.kubelet.capacity(GPU, 3)
+    assert "GPU-1" not in bench.kubelet.healthy(GPU)
+
+
+def cordoned(text: str) -> NodeView:
+    return NodeView(NODE, annotations={CORDONED: text}, runtime="containerd://1.6.0")
+
+
+@beside_a_kubelet()
+async def test_a_cordoned_device_is_not_allocated_stays_with_its_pod_and_comes_back(bench: Bench) -> None:
+    await bench.kubelet.capacity(GPU, 4)
+    bench.api.put(gpu_pod("a", 1))
+    await bench.kubelet.admit("a", GPU, main=1)
+    bench.agent.observe([cordoned('{"GPU-1": "ticket", "#3": ""}')])
+    await bench.kubelet.capacity(GPU, 2)
+    await bench.until(lambda: bench.allocations() == {"uid-a": ["GPU-1"]})
+    assert bench.kubelet.healthy(GPU) == ["GPU-0", "GPU-2"]
+    assert bench.spec()["healthyCount"] == 4  # nothing is wrong with them
+    assert bench.condition("DevicesCordoned") == ("True", "Cordoned")
+    bench.agent.observe([cordoned("")])
+    await bench.kubelet.capacity(GPU, 4)
+
+
+@beside_a_kubelet(share=True)
+async def test_the_memory_of_a_cordoned_device_is_not_allocatable(bench: Bench) -> None:
+    await bench.kubelet.capacity(MEMORY, 4 * 15)
+    view = replace(cordoned('{"GPU-1": "ticket"}'), labels={"gpushare": "true"})
+    bench.agent.observe([view])
+    await bench.kubelet.capacity(MEMORY, 3 * 15)
+
+
+@beside_a_kubelet()
+async def test_an_invalid_cordon_changes_nothing(bench: Bench) -> None:
+    await bench.kubelet.capacity(GPU, 4)
+    bench.agent.observe([cordoned('{"GPU-1"')])
+    bench.agent.observe([cordoned('{"GPU-9": "elsewhere", "GPU-2": 3}')])
+    await bench.kubelet.capacity(GPU, 3)
+    assert "GPU-2" not in bench.kubelet.healthy(GPU)
 
 
 @beside_a_kubelet()

@@ -34,6 +34,10 @@ def test_port_and_log_level_are_those_of_gpushare() -> None:
     assert load(None, {"PORT": "", "LOG_LEVEL": ""}) == load(None, {})
 
 
+def test_a_list_of_numbers_is_separated_by_commas() -> None:
+    assert load(None, {"LINKWISE_AGENT_HEALTH_FATAL_XIDS": "94, 109,"}).agent.health.fatal_xids == (94, 109)
+
+
 def test_our_own_variables_go_before_them() -> None:
     assert load(None, {"LINKWISE_HTTP_PORT": "2", "PORT": "1"}).http.port == 2
 
@@ -45,6 +49,12 @@ def test_our_own_variables_go_before_them() -> None:
         ("LOG_LEVEL", "loud", "LOG_LEVEL: expected debug, info, warning or error, got 'loud'"),
         ("LINKWISE_HTTP_PORT", "", "LINKWISE_HTTP_PORT: expected a whole number from 0 to 65535, got ''"),
         ("LINKWISE_HTTP_PORT", "9" * 5000, "LINKWISE_HTTP_PORT: expected a whole number from 0 to 65535, got '999"),
+        (
+            "LINKWISE_AGENT_HEALTH_FATAL_XIDS",
+            "94, b",
+            "LINKWISE_AGENT_HEALTH_FATAL_XIDS: expected a list of whole numbers, got 'b'",
+        ),
+        ("LINKWISE_AGENT_HEALTH_IGNORED_XIDS", "31,-1", "expected numbers of Xid events, from 1 to 65535, got -1"),
         ("LINKWISE_HTTP_PROT", "1", "unknown setting; did you mean LINKWISE_HTTP_PORT?"),
         ("LINKWISE_XYZZY", "1", "unknown setting; `linkwise config check` lists all settings"),
         ("LINKWISE_PLACING_POLICIES", "a", "placing.policies can only be set in a file"),

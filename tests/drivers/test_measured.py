@@ -31,6 +31,19 @@ def bandwidth(found: Discovery) -> object:
     return found.topology.bandwidth if found.topology else None
 
 
+class Notified(SimulatedDriver):
+    """Driver that is notified of a fault."""
+
+    def wait(self, seconds: float) -> dict[str, str]:
+        return {"GPU-0": f"within {seconds:g} s"}
+
+
+def test_faults_of_the_measured_driver_are_passed_on(tmp_path: Path) -> None:
+    file = tmp_path / "none"
+    assert MeasuredDriver(Notified("dgx1-v100", "n"), file).wait(2) == {"GPU-0": "within 2 s"}
+    assert MeasuredDriver(SimulatedDriver("dgx1-v100", "n"), file).wait(2) is None
+
+
 @pytest.mark.parametrize(
     "text", [p2p_text({TITLE: MATRIX}), nvbandwidth_text({"device_to_device_memcpy_write_ce": ("->", MATRIX)})]
 )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from linkwise.drivers.nvml.driver import NvmlDriver
 from linkwise.model.topology import MAX_DEVICES
+from linkwise.vendors.nvidia.xid import harmless_xids
 from support.nvml_stub.machine import (
     GPU_IS_LOST,
     NVLINK_SWITCH,
@@ -22,13 +25,14 @@ from support.nvml_stub.machine import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-    from linkwise.drivers.nvml.driver import NvmlDriver
     from linkwise.model.discovery import Discovery
     from support.nvml_stub.stub import Stub
 
     Open = Callable[[], NvmlDriver]
 
+FALLEN = "the driver reported Xid 79 (the GPU has fallen off the bus; restart the node)"
 DEVICE_SYMBOLS = (
     "nvmlDeviceGetHandleByIndex_v2",
     "nvmlDeviceGetUUID",
@@ -241,13 +245,13 @@ def test_more_gpus_than_there_can_be_are_not_read(stub: Stub, nvml: Open) -> Non
     assert found.problems[0] == f"NVML reports 4000000 devices; the first {MAX_DEVICES} are read"
 
 
-def test_a_critical_xid_makes_a_device_unhealthy_until_a_discovery_without_one(stub: Stub, nvml: Open) -> None:
+def test_a_critical_xid_makes_a_device_unhealthy_in_the_next_discovery(stub: Stub, nvml: Open) -> None:
     stub.write(dgx1_v100())
     driver = nvml()
     driver.discover()
     stub.write(dgx1_v100().with_xid(4, 79))
     found = driver.discover()
-    assert found.faults == {found.devices[4].id: "device 4 is unhealthy: the driver reported Xid 79"}
+    assert found.faults == {found.devices[4].id: f"device 4 is unhealthy: {FALLEN}"}
     assert unhealthy(found) == [4]
     assert unhealthy(driver.discover()) == []
 
@@ -258,7 +262,64 @@ def test_an_xid_of_an_application_is_no_fault_of_the_device(stub: Stub, nvml: Op
     driver = nvml()
     driver.discover()
     stub.write(two_pcie().with_xid(1, xid))
+    assert driver.wait(0.05) == {}
     assert driver.discover().faults == {}
+
+
+def test_an_xid_event_ends_the_wait_for_it_at_once(stub: Stub, nvml: Open) -> None:
+    stub.write(dgx1_v100())
+    driver = nvml()
+    found = driver.discover()
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(driver.wait, 60.0)
+        stub.write(dgx1_v100().with_xid(4, 79))
+        assert waiting.result(timeout=10) == {found.devices[4].id: FALLEN}
+    assert unhealthy(driver.discover()) == [4]
+
+
+def test_a_gpu_reports_further_xids_after_the_first_one(stub: Stub, nvml: Open) -> None:
+    stub.write(two_pcie())
+    driver = nvml()
+    driver.discover()
+    for count, machine in enumerate((two_pcie().with_xid(1, 79), two_pcie().with_xid(1, 79).with_xid(1, 48)), 1):
+        stub.write(machine)
+        assert len(driver.wait(0.05) or {}) == 1, count
+        assert unhealthy(driver.discover()) == [1]
+
+
+def test_without_events_there_is_nothing_to_wait_for(stub: Stub, nvml: Open) -> None:
+    stub.write(two_pcie().failing("nvmlEventSetCreate", None, 3))
+    driver = nvml()
+    driver.discover()
+    assert driver.wait(60.0) is None
+
+
+def test_a_driver_that_is_unloaded_ends_the_wait(stub: Stub, nvml: Open) -> None:
+    stub.write(two_pcie())
+    driver = nvml()
+    driver.discover()
+    stub.write(two_pcie().failing("nvmlEventSetWait_v2", None, 1))
+    driver.wait(0.02)  # the stub notices that its machine changed
+    assert driver.wait(60.0) is None
+
+
+def test_the_driver_can_be_closed_while_a_thread_waits(stub: Stub, nvml: Open) -> None:
+    stub.write(two_pcie())
+    driver = nvml()
+    driver.discover()
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(driver.wait, 0.3)
+        driver.close()
+        assert waiting.result(timeout=10) in ({}, None)
+
+
+def test_settings_decide_which_xids_are_fatal(stub: Stub, tmp_path: Path) -> None:
+    stub.write(two_pcie())
+    driver = NvmlDriver(str(stub.library), host=tmp_path, harmless=harmless_xids(ignored=[79], fatal=[31]))
+    driver.discover()
+    stub.write(two_pcie().with_xid(0, 79).with_xid(1, 31))
+    assert unhealthy(driver.discover()) == [1]
+    driver.close()
 
 
 def test_an_xid_without_a_device_is_a_problem_of_the_machine(stub: Stub, nvml: Open) -> None:
@@ -267,7 +328,10 @@ def test_an_xid_without_a_device_is_a_problem_of_the_machine(stub: Stub, nvml: O
     driver.discover()
     stub.write(two_pcie().with_xid(-1, 119))
     found = driver.discover()
-    assert (unhealthy(found), found.problems) == ([], ("the driver reported Xid 119 without naming a device",))
+    assert (unhealthy(found), found.problems) == (
+        [],
+        ("the driver reported Xid 119 (no answer of the GSP firmware; reset the device) without naming a device",),
+    )
 
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\x00"), max_size=90)

@@ -67,7 +67,7 @@ def test_who_a_policy_did_not_let_wake_is_woken_when_the_policy_is_gone(placing:
     placing.nodes({**node, "status": amounts}, inventory)
     namespace = placing.namespace()
     placing.create(namespace, "train", {GPU: 2})
-    placing.refused(namespace, "train", "node(s) had too few healthy devices")
+    placing.refused(namespace, "train", "node(s) had too few usable devices")
     placing.place(namespace, "probe")
     forbid_wakes(api, f"/api/v1/namespaces/{namespace}/pods/probe")
     api.patch(f"{INVENTORIES}/a", {"spec": machine("a", "nvlink")[1]["spec"]})

@@ -21,7 +21,7 @@ def test_a_node_with_too_few_healthy_devices_says_which_are_unhealthy() -> None:
     said = told(FakeNode("a", count=8, unhealthy=frozenset(range(1, 8))), 2, NVIDIA)
     assert said[1:3] == [
         "0 of 1 nodes are feasible (not resolved by other pods finishing)",
-        "node a: 2 devices requested, but 7 of 8 are unhealthy: 1, 2, 3, 4, 5, 6, 7",
+        "node a: 2 devices requested, but 7 of 8 are unhealthy or cordoned: 1, 2, 3, 4, 5, 6, 7",
     ]
 
 
@@ -29,7 +29,7 @@ def test_the_event_says_so_too_and_preemption_is_not_tried() -> None:
     broker, view = broker_of(FakeNode("a", count=8, unhealthy=frozenset(range(1, 8)))), device_pod("p", 2)
     broker.observe([view], 1.0)
     answer = broker.filter(view, ["a"], 1.0)
-    assert dict(answer.unresolvable) == {"a": "node(s) had too few healthy devices"}
+    assert dict(answer.unresolvable) == {"a": "node(s) had too few usable devices"}
 
 
 def test_a_pod_that_waits_for_others_reads_of_unhealthy_devices_as_well() -> None:

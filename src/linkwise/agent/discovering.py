@@ -1,25 +1,31 @@
-"""Discovery loop: reads the devices at start and once per interval, in a thread, so that a slow driver blocks nothing."""
+"""Discovery loop: reads the devices at start, once per interval and after each fault that the driver reports.
+
+The driver is called in a thread, so that a slow one blocks nothing. It is never called by two at once.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from linkwise.errors import LinkwiseError
+from linkwise.node.health import with_faults
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from linkwise.model.discovery import Discovery
     from linkwise.net.timing import Timing
+    from linkwise.node.health import Recovery
 
-__all__ = ["Discoverer", "Driver"]
+__all__ = ["Discoverer", "Driver", "EventDriver"]
 
 log = logging.getLogger(__name__)
 
 SLOW: Final = 15.0  # seconds after which a discovery counts as stuck
+WAIT: Final = 0.5  # seconds that a thread waits for faults, and so the longest delay of a shutdown
 FAILURES: Final = 3
 """discoveries that fail in a row before all devices count as unhealthy"""
 
@@ -38,21 +44,43 @@ class Driver(Protocol):
         ...
 
 
+@runtime_checkable
+class EventDriver(Protocol):
+    """A driver that is notified of faults."""
+
+    def wait(self, seconds: float) -> Mapping[str, str] | None:
+        """Wait for faults: sentences by device id; None if there are no notifications. Blocks."""
+        ...
+
+
 class Discoverer:
     """Calls a driver, and a function with each discovery that differs from the one before."""
 
-    def __init__(self, driver: Driver, interval: float, timing: Timing, changed: Callable[[Discovery], None]) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        interval: float,
+        timing: Timing,
+        recovery: Recovery,
+        changed: Callable[[Discovery], None],
+    ) -> None:
         self.rounds = 0
         """discoveries so far"""
         self.problem = ""
         """why the last discovery failed or is late"""
         self.seconds = 0.0
         """that the last discovery took"""
+        self.reported = 0
+        """faults that the driver reported between two discoveries"""
         self._driver = driver
         self._interval = interval
         self._timing = timing
+        self._recovery = recovery
         self._changed = changed
+        self._found: Discovery | None = None
+        """as the driver found it last"""
         self._last: Discovery | None = None
+        """as it was passed on, without devices that are held back"""
         self._failures = 0
 
     async def run(self) -> None:
@@ -65,11 +93,62 @@ class Discoverer:
             self._failures = 0 if found is not None else self._failures + 1
             if found is None and self._failures >= FAILURES:
                 found = self._unreadable()
-            if found is not None and found != self._last:
-                self._report(found)
-                self._last = found
-                self._changed(found)
-            await self._timing.sleep(max(0.0, self._interval - self.seconds))
+            if found is not None:
+                self._pass_on(found)
+            await self._wait(max(0.0, self._interval - self.seconds))
+
+    def remember(self, faults: Mapping[str, str]) -> None:
+        """Hold devices back that failed before the process started, by id, until they are found without a fault."""
+        if self._recovery.remember(faults) and self._found is not None:
+            self._pass_on(self._found)
+
+    def _pass_on(self, found: Discovery) -> None:
+        self._found, usable = found, self._recovery.apply(found, self._timing.clock())
+        if usable != self._last:
+            self._report(usable)
+            self._last = usable
+            self._changed(usable)
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait for the next discovery: for the interval, for a device that recovers, or for a fault."""
+        end = self._timing.clock() + seconds
+        recovered = self._recovery.remaining(self._timing.clock())
+        if recovered is not None:
+            end = min(end, self._timing.clock() + recovered)
+        while (left := end - self._timing.clock()) > 0:
+            faults = await self._faults(min(left, WAIT))
+            if faults is None:
+                await self._timing.sleep(left)
+                return
+            if failing := self._failing(faults):
+                # A discovery may be slow or stuck when a device dies, so that the fault itself is passed on first.
+                self._pass_on(failing)
+                return
+            if faults:  # of devices that are unhealthy already: one that reports many is not read for each of them
+                await self._timing.sleep(min(left, WAIT))
+
+    def _failing(self, faults: Mapping[str, str]) -> Discovery | None:
+        """The devices with these faults, by id; None if none of them is new."""
+        found = self._found
+        if found is None:
+            return None
+        new = {
+            device.id: f"device {device.index} is unhealthy: {faults[device.id]}"
+            for device in found.devices
+            if device.healthy and device.id in faults
+        }
+        self.reported += len(new)
+        return with_faults(found, new) if new else None
+
+    async def _faults(self, seconds: float) -> Mapping[str, str] | None:
+        """Faults that the driver reports within the time; None if it is not notified of them."""
+        if not isinstance(self._driver, EventDriver):
+            return None
+        try:
+            return await asyncio.to_thread(self._driver.wait, seconds)
+        except Exception:
+            log.exception("driver=%s can't wait for events", self._driver.name)
+            return None
 
     async def _discover(self) -> Discovery | None:
         """One discovery; None if it failed. One that is stuck is waited for: a second call would be stuck as well."""
@@ -93,10 +172,10 @@ class Discoverer:
 
     def _unreadable(self) -> Discovery | None:
         """The last known devices, all unhealthy; None if there are none."""
-        if self._last is None or not self._last.devices:
+        if self._found is None or not self._found.devices:
             return None
-        devices = tuple(replace(device, healthy=False) for device in self._last.devices)
-        return replace(self._last, devices=devices, faults={device.id: self.problem for device in devices})
+        devices = tuple(replace(device, healthy=False) for device in self._found.devices)
+        return replace(self._found, devices=devices, faults={device.id: self.problem for device in devices})
 
     def _fail(self, sentence: str) -> None:
         if sentence != self.problem:

@@ -9,12 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from linkwise.agent.discovering import EventDriver
 from linkwise.agent.usage import reported_usage
 from linkwise.errors import InputError
 from linkwise.node.measured_bandwidth import with_measurements
 from linkwise.wire.measurement_json import decode_measurements
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from linkwise.agent.discovering import Driver
     from linkwise.model.discovery import Discovery
     from linkwise.model.measurement import Measurement
@@ -79,6 +82,10 @@ class MeasuredBandwidthDriver:
     def usage(self) -> UsageReading:
         """The usage as the other driver reads it."""
         return reported_usage(self._driver)
+
+    def wait(self, seconds: float) -> Mapping[str, str] | None:
+        """Wait for faults of the other driver."""
+        return self._driver.wait(seconds) if isinstance(self._driver, EventDriver) else None
 
     def close(self) -> None:
         """Close the other driver."""

@@ -42,11 +42,17 @@ class AgentMetrics:
         """Read the figures."""
         agent = self._agent
         healthy = sum(device.healthy for device in agent.found.devices)
+        usable = sum(device.healthy for device in agent.usable.devices)
         yield _gauge(
             "linkwise_agent_devices",
             "Devices of the node.",
             "health",
-            {"healthy": healthy, "unhealthy": len(agent.found.devices) - healthy},
+            {"healthy": usable, "unhealthy": len(agent.found.devices) - healthy, "cordoned": healthy - usable},
+        )
+        yield CounterMetricFamily(
+            "linkwise_agent_fault_events",
+            "Faults that the driver reported between two discoveries.",
+            agent.discoverer.reported,
         )
         in_use = agent.allocations.in_use() if agent.allocations else {}
         used = {device for devices in in_use.values() for device in devices}

@@ -19,12 +19,14 @@ from linkwise.agent.kubelet.pod_resources import PodResources
 from linkwise.agent.kubelet.registration import Registrar, Status
 from linkwise.agent.measured_driver import state_folder
 from linkwise.agent.modes import ResourceMode, checkpoint_mode, resource_mode, resources_of_vendor, wanted_mode
+from linkwise.agent.publisher import parsed_document
 from linkwise.agent.records import RecordKeeper
 from linkwise.agent.usage import NodePods, SerialDriver, UsageMonitor
 from linkwise.broker.broker import Broker
 from linkwise.broker.watch_events import NodeObject, PodDeleted, PodListComplete
 from linkwise.dialects.ascend.device_info import DeviceInfo, chip_lists
-from linkwise.dialects.linkwise.inventory import KIND
+from linkwise.dialects.linkwise.cordon import cordons_of
+from linkwise.dialects.linkwise.inventory import KIND, inventory_faults
 from linkwise.dialects.linkwise.usage import with_usage
 from linkwise.dialects.registry import whole_device_dialect
 from linkwise.errors import ClusterError
@@ -32,6 +34,7 @@ from linkwise.model.discovery import Discovery
 from linkwise.model.views import NodeView, PodView
 from linkwise.node.allocation import Allocations
 from linkwise.node.corrections import Addresses
+from linkwise.node.health import Recovery, with_cordons
 from linkwise.node.publishing import (
     Condition,
     NodeState,
@@ -41,6 +44,7 @@ from linkwise.node.publishing import (
     chip_annotations,
     chips_of,
     conditions_of,
+    cordon_condition,
     device_of,
     inventory_of,
     labels_of,
@@ -125,6 +129,9 @@ class NodeAgent:
     answered: Callable[[str, float], None] = lambda *_: None
     """called with the method and the seconds of each answer to the kubelet"""
     _view: NodeView | None = None
+    _cordons: Mapping[str, str] = field(default_factory=dict)
+    """reasons of cordoned devices, by id"""
+    _inventory_seen: bool = False
     _pods: dict[str, PodView] = field(default_factory=dict)
     _plugin: DevicePlugin | None = None
     _allocator: Allocator | None = None
@@ -144,8 +151,8 @@ class NodeAgent:
         self._pod_resources = PodResources(kubelet / "pod-resources/kubelet.sock")
         self.access = ContainerAccess(self.settings)
         self.registrar = Registrar(self._folder, self._pod_resources, self.timing, self._registration_changed)
-        driver = SerialDriver(self.driver)
-        self.discoverer = Discoverer(driver, self.settings.interval, self.timing, self._discovered)
+        driver, recovery = SerialDriver(self.driver), Recovery(self.settings.health.recovery)
+        self.discoverer = Discoverer(driver, self.settings.interval, self.timing, recovery, self._discovered)
         self.usage = UsageMonitor(
             self.node,
             driver,
@@ -184,13 +191,18 @@ class NodeAgent:
             elif isinstance(event, NodeView) and event.name == self.node:
                 self._observe_node(event)
             elif isinstance(event, NodeObject) and event.kind == KIND:
-                self.publishing.observe_inventory(event.document)
+                self._observe_inventory(event.document)
                 self.holds.observe(event.document)
             elif isinstance(event, NodeObject) and event.kind.startswith("ConfigMap/"):
                 self.publishing.observe_device_info(event.document)
             elif isinstance(event, NodeObject):
                 self.publishing.observe_device(event.document)
         self._publish()
+
+    @property
+    def usable(self) -> Discovery:
+        """The devices as they are allocated: cordoned ones are not."""
+        return with_cordons(self.found, self._cordons)
 
     def uids(self) -> frozenset[str]:
         """UIDs of all known pods."""
@@ -233,12 +245,20 @@ class NodeAgent:
         if self.allocations is not None:
             self.allocations.forget(uid)
 
+    def _observe_inventory(self, document: Document) -> None:
+        """Take over the inventory; the first one has the faults that the last agent of the node knew."""
+        if not self._inventory_seen:
+            self._inventory_seen = True
+            self.discoverer.remember(inventory_faults(parsed_document(document)))
+        self.publishing.observe_inventory(document)
+
     def _observe_node(self, view: NodeView) -> None:
         before, self._view = self._view, view
+        cordons, self._cordons = self._cordons, cordons_of(view)[0]
         self._view_seen.set()
         self.publishing.observe_node(view)
         self._update_addresses()
-        if before is None or (before.labels, before.runtime) != (view.labels, view.runtime):
+        if before is None or (before.labels, before.runtime, cordons) != (view.labels, view.runtime, self._cordons):
             self._update_access()
             self._update_devices()
             self._look_again.set()
@@ -347,11 +367,12 @@ class NodeAgent:
         """Pass the devices on to everything that answers for them."""
         if self.served is None or self.allocations is None or self._allocator is None:
             return
-        devices = self.served.devices(self.found)
+        usable = self.usable
+        devices = self.served.devices(usable)
         self.allocations.devices = {device.id: device for device in devices}
         for pod in self._pods.values():  # records may name devices by index
             self.allocations.observe(pod)
-        document = inventory_of(self.node, self.found, self._serving())
+        document = inventory_of(self.node, usable, self._serving())
         capacity = {self.served.resource: str(len(devices))}
         labels = self._view.labels if self._view else {}  # one of them names the hardware profile
         self._broker = Broker()
@@ -457,7 +478,7 @@ class NodeAgent:
                 annotations_of(self.found) | chip_annotations(self.found, chips, wanted=ascend.annotations),
                 capacity_of(self.found, serving),
                 self._tainted(in_use),
-                device_of(self.node, self.found) if self.settings.koordinator_device else None,
+                device_of(self.node, self.usable) if self.settings.koordinator_device else None,
                 DeviceInfo(self.node, chip_lists(chips)) if chips and ascend.device_info else None,
             )
         )
@@ -475,7 +496,7 @@ class NodeAgent:
         taken = {device for devices in in_use.values() for device in devices} | self.allocations.recorded()
         resource = self.served.resource
         listed = self._view is not None and self._view.capacity.get(resource, "0") != "0"
-        return chips_of(self.found, serving, resource, taken, listed=listed)
+        return chips_of(self.usable, serving, resource, taken, listed=listed)
 
     def _tainted(self, in_use: Mapping[str, tuple[str, ...]]) -> bool | None:
         """Whether the node should have the taint for idle devices; None until the node is known."""
@@ -485,7 +506,7 @@ class NodeAgent:
         if not stranded.taint:
             return False  # it may be left from a time when the setting was on
         used = {device for devices in in_use.values() for device in devices}
-        idle = sum(device.healthy and device.id not in used for device in self.found.devices)
+        idle = sum(device.healthy and device.id not in used for device in self.usable.devices)
         reserve = Reserve(int(1000 * stranded.cpu), int(stranded.memory * 2**30))
         return should_taint(self._view, self._pods.values(), idle, reserve)
 
@@ -500,7 +521,7 @@ class NodeAgent:
             reason, sentence = "ModeNotServed", self._mode_problem
         registered = Condition("PluginRegistered", "True" if status.enforced else "False", reason, sentence)
         cdi = Condition("CDIWritten", "False", "NotWritable", self.access.problem) if self.access.problem else None
-        return tuple(filter(None, (*conditions_of(self.found), registered, cdi)))
+        return tuple(filter(None, (*conditions_of(self.found), cordon_condition(self._cordons), registered, cdi)))
 
 
 async def _cancelled(task: asyncio.Task[None] | None) -> None:

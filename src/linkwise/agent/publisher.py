@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from linkwise.node.publishing import NodeState
     from linkwise.node.writes import NodeWriter, Written
 
-__all__ = ["PublishSettings", "Publisher"]
+__all__ = ["PublishSettings", "Publisher", "parsed_document"]
 
 log = logging.getLogger(__name__)
 
@@ -164,17 +164,17 @@ class Publisher:
 
     def observe_inventory(self, document: object) -> None:
         """Take the DeviceInventory from the watch, as JSON or parsed; None if there is none."""
-        if self._inventory.observe(_parsed(document), self._timing.clock(), self._settings.late_events):
+        if self._inventory.observe(parsed_document(document), self._timing.clock(), self._settings.late_events):
             self._wake("inventory")
 
     def observe_device(self, document: object) -> None:
         """Take Koordinator's Device object from the watch, as JSON or parsed; None if there is none."""
-        if self._device.observe(_parsed(document), self._timing.clock(), self._settings.late_events):
+        if self._device.observe(parsed_document(document), self._timing.clock(), self._settings.late_events):
             self._wake("device", "inventory")
 
     def observe_device_info(self, document: object) -> None:
         """Take the ConfigMap of Huawei's device plugin from the watch, as JSON or parsed; None if there is none."""
-        if self._device_info.observe(_parsed(document), self._timing.clock(), self._settings.late_events):
+        if self._device_info.observe(parsed_document(document), self._timing.clock(), self._settings.late_events):
             self._wake("device info")
 
     async def run(self) -> None:
@@ -335,7 +335,7 @@ def _timestamp(now: float) -> str:
     return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _parsed(document: object) -> Document | None:
+def parsed_document(document: object) -> Document | None:
     """The object of a watch event; one that can't be read counts as empty, so that it is written again."""
     if isinstance(document, bytes):
         try:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
+from linkwise.agent.discovering import EventDriver
 from linkwise.dialects.linkwise.usage import usage_fields
 from linkwise.errors import LinkwiseError
 from linkwise.model.usage import NodeUsage, UsageReading
@@ -77,6 +78,10 @@ class SerialDriver:
         """Read what the devices do; a problem if the driver does not report it."""
         with self._lock:
             return reported_usage(self._driver)
+
+    def wait(self, seconds: float) -> Mapping[str, str] | None:
+        """Wait for faults, beside other calls: sentences by device id; None if the driver is not notified of them."""
+        return self._driver.wait(seconds) if isinstance(self._driver, EventDriver) else None
 
     def close(self) -> None:
         """Release the hardware, also if a call hangs."""

@@ -32,6 +32,7 @@ from linkwise.kube.watch.kinds import node_sources
 from linkwise.kube.watch.watcher import Watching
 from linkwise.net.http.server import Server, listen
 from linkwise.net.timing import Timing
+from linkwise.vendors.nvidia.xid import harmless_xids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -59,7 +60,14 @@ def run_agent(settings: ServeSettings, kubeconfig: Path | None, context: str | N
     start_logging(settings.log)
     own = settings.agent
     node = own.node or socket.gethostname().lower()
-    driver = open_driver(own.driver, source=own.source, node=node, bandwidth=own.bandwidth, host_root=own.host_root)
+    driver = open_driver(
+        own.driver,
+        source=own.source,
+        node=node,
+        bandwidth=own.bandwidth,
+        host_root=own.host_root,
+        harmless_xids=harmless_xids(own.health.ignored_xids, own.health.fatal_xids),
+    )
     measured = MeasuredBandwidthDriver(driver, bandwidth_file(own.kubelet))
     connection = _connection(kubeconfig, context)
     with contextlib.closing(listen(own.host, own.port, "choose another with --port")) as listener:

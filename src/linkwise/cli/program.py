@@ -31,6 +31,8 @@ COMMANDS: Final = {
     "explain": ("linkwise.cli.commands.explain", "Explain why a pod is pending, or why it was placed on its node."),
     "top": ("linkwise.cli.commands.top", "Show memory and utilization of devices, by node or by pod."),
     "inspect": ("linkwise.cli.commands.inspect", "Show device memory usage in the format of kubectl inspect gpushare."),
+    "cordon": ("linkwise.cli.commands.cordon", "Keep new pods off single devices of a node."),
+    "uncordon": ("linkwise.cli.commands.uncordon", "Let pods use cordoned devices again."),
     "apply": ("linkwise.cli.commands.apply", "Create or update the objects of manifests in a cluster."),
     "serve": ("linkwise.cli.commands.serve", "Run the scheduler extender service for one cluster."),
     "agent": ("linkwise.cli.commands.agent", "Run the node agent: discover devices and serve them to the kubelet."),

@@ -101,5 +101,8 @@ def _value(setting: Setting, text: str) -> object:
             return _SWITCHES.get(text.lower(), text)
         case "list":
             return tuple(item.strip() for item in text.split(",") if item.strip())
+        case "whole numbers":
+            items = [item.strip() for item in text.split(",") if item.strip()]
+            return tuple(int(item) if _WHOLE.fullmatch(item) else item for item in items)
         case _:
             return text

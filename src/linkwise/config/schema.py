@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMA", "Kind", "Setting", "SettingValue", "Source", "build_settings", "refusal"]
 
-Kind = Literal["text", "whole number", "number", "switch", "choice", "list", "table"]
+Kind = Literal["text", "whole number", "number", "switch", "choice", "list", "whole numbers", "table"]
 
 _KINDS: Final[Mapping[object, Kind]] = {
     str: "text",
@@ -29,6 +29,7 @@ _WORDS: Final[Mapping[Kind, str]] = {
     "text": "text",
     "switch": "true or false",
     "list": "a list of texts",
+    "whole numbers": "a list of whole numbers",
     "table": "a table of texts",
 }
 _ALSO_CALLED: Final[Mapping[tuple[str, object], str]] = {("log.level", "warn"): "warning"}
@@ -65,11 +66,16 @@ class Setting:
         value = _ALSO_CALLED.get((self.name, value), value) if isinstance(value, str) else value
         value = _as_float(value) if self.kind == "number" else value
         if not self._fits(value):
-            got = "" if self.name in SECRET else f", got {describe(value)}"
+            got = "" if self.name in SECRET else f", got {describe(self._odd(value))}"
             raise ValueError(f"expected {self.expected()}{got}")
         if problem := check_value(self.name, value):
             raise ValueError(problem)
         return value
+
+    def _odd(self, value: object) -> object:
+        """What does not fit: of a list of numbers the first other item, else the value."""
+        items = value if self.kind == "whole numbers" and isinstance(value, tuple) else ()
+        return next((item for item in items if type(item) is not int), value)
 
     def _fits(self, value: object) -> bool:
         match self.kind:
@@ -79,8 +85,9 @@ class Setting:
                 return isinstance(value, bool)
             case "choice":
                 return value in self.choices
-            case "list":
-                return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
+            case "list" | "whole numbers":
+                item_type = str if self.kind == "list" else int
+                return isinstance(value, tuple) and all(type(item) is item_type for item in value)
             case "table":
                 return isinstance(value, dict) and all(isinstance(item, str) for pair in value.items() for item in pair)
             case "whole number" | "number":
@@ -119,6 +126,8 @@ def _settings(of: Any, prefix: str = "") -> Iterator[Setting]:  # noqa: ANN401 -
         default = each.default if each.default_factory is MISSING else each.default_factory()
         if get_origin(hinted) is Literal:
             yield Setting(name, "choice", default, get_args(hinted))
+        elif get_args(hinted) == (int, ...):
+            yield Setting(name, "whole numbers", default)
         else:
             yield Setting(name, _KINDS[get_origin(hinted) or hinted], default)
 

@@ -12,6 +12,7 @@ __all__ = [
     "AscendSettings",
     "DebugSettings",
     "ExplainSettings",
+    "HealthSettings",
     "HttpSettings",
     "KubeSettings",
     "LogSettings",
@@ -152,6 +153,18 @@ class UsageSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class HealthSettings:
+    """The health of devices."""
+
+    recovery: float = 60.0  # seconds
+    """for which a device that failed must be found without a fault before it is used again"""
+    ignored_xids: tuple[int, ...] = ()
+    """Xid events of NVIDIA's driver that leave a device in use, beside those of programs"""
+    fatal_xids: tuple[int, ...] = ()
+    """Xid events that take a device out of use even though programs may cause them"""
+
+
+@dataclass(frozen=True, slots=True)
 class AscendSettings:
     """Nodes with Ascend chips."""
 
@@ -180,7 +193,7 @@ class AgentSettings:
     source: str = ""
     """folder of recorded tool outputs, machine profile to simulate, or path of the library or the tool"""
     interval: float = 10.0  # seconds
-    """between discoveries: a device that fails or comes back is noticed within this time"""
+    """between discoveries: a device that fails is noticed within this time, or at once if its driver reports events"""
     bandwidth: str = ""
     """file with the output of p2pBandwidthLatencyTest or nvbandwidth on this node"""
     plugin: Literal["auto", "never"] = "auto"
@@ -207,6 +220,7 @@ class AgentSettings:
     """whether to write Koordinator's Device object too, on nodes where no koordlet does"""
     flags: bool = False
     """whether to serve the container flags of devices at /docker/cli, to callers on the same host"""
+    health: HealthSettings = field(default_factory=HealthSettings)
     stranded: StrandedSettings = field(default_factory=StrandedSettings)
     ascend: AscendSettings = field(default_factory=AscendSettings)
     usage: UsageSettings = field(default_factory=UsageSettings)

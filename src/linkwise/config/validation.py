@@ -37,6 +37,7 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "webhook.port": (0, 65535),
     "webhook.certificate_lifetime": (5, 1_000_000_000),
     "agent.interval": (1, 3600),
+    "agent.health.recovery": (0, 86_400),
     "agent.stranded.cpu": (0, 1024),
     "agent.stranded.memory": (0, 65536),
     "agent.usage.interval": (0, 3600),
@@ -79,6 +80,7 @@ _LABEL: Final = re.compile(
 _NAMESPACE: Final = re.compile(r"[a-z0-9*?](?:[a-z0-9*?-]{0,61}[a-z0-9*?])?")
 _MAX_QUOTED: Final = 60
 _MAX_NAME: Final = 253
+_MAX_XID: Final = 65535
 _NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
 _HOST: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9.]{0,251}[A-Za-z0-9])?|[0-9A-Fa-f:.]{2,45}")
 
@@ -138,6 +140,12 @@ def _hosts(value: object) -> str:
     return "" if wrong is None else f"{describe(wrong)} is neither a host name nor an address"
 
 
+def _xids(value: object) -> str:
+    numbers: tuple[int, ...] = value if isinstance(value, tuple) else ()
+    wrong = next((number for number in numbers if not 0 < number <= _MAX_XID), None)
+    return "" if wrong is None else f"expected numbers of Xid events, from 1 to {_MAX_XID}, got {describe(wrong)}"
+
+
 def _token(value: object) -> str:
     valid = isinstance(value, str) and re.fullmatch(r"[!-~]*", value)
     return "" if valid else "expected printable ASCII characters without spaces, because it is sent in a header"
@@ -183,6 +191,8 @@ _CHECKS: Final[Mapping[str, Callable[[object], str]]] = {
     "webhook.service": _object_name,
     "webhook.names": _hosts,
     "debug.token": _token,
+    "agent.health.ignored_xids": _xids,
+    "agent.health.fatal_xids": _xids,
     "placing.group.network": _labels,
     "placing.group.owners": _owners,
     "placing.policies": _policies,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.drivers.amd.commands import AmdSmiDriver, RocmSmiDriver
 from linkwise.drivers.amd.driver import AmdSmiLibraryDriver
 from linkwise.drivers.dcmi.driver import DcmiDriver
+from linkwise.drivers.driver import wait_for_faults
 from linkwise.drivers.host_files import HOST
 from linkwise.drivers.measured import MeasuredDriver
 from linkwise.drivers.npu_smi import NpuSmiDriver
@@ -21,9 +22,10 @@ from linkwise.drivers.usage import usage_of
 from linkwise.errors import DriverError, InputError
 from linkwise.model.discovery import Discovery
 from linkwise.model.usage import UsageReading
+from linkwise.vendors.nvidia.xid import HARMLESS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from linkwise.drivers.driver import Driver
 
@@ -42,10 +44,12 @@ class DriverOptions:
     """what the driver reads: a path or a name, see `DRIVERS`"""
     host: Path = HOST
     """where the file system of the host is mounted"""
+    harmless_xids: Collection[int] = HARMLESS
+    """Xid events that leave an NVIDIA GPU in use"""
 
 
 def _nvml(options: DriverOptions) -> Driver:
-    return NvmlDriver(options.source, host=options.host)
+    return NvmlDriver(options.source, host=options.host, harmless=options.harmless_xids)
 
 
 def _nvidia_smi(options: DriverOptions) -> Driver:
@@ -102,7 +106,15 @@ _DETECTED: Final = ("nvml", "nvidia-smi", "dcmi", "npu-smi", "amdsmi", "amd-smi"
 """drivers of real hardware, in the order in which they are tried"""
 
 
-def open_driver(name: str, *, node: str, source: str = "", bandwidth: str = "", host_root: str = "/") -> Driver:
+def open_driver(  # noqa: PLR0913 - one per setting
+    name: str,
+    *,
+    node: str,
+    source: str = "",
+    bandwidth: str = "",
+    host_root: str = "/",
+    harmless_xids: Collection[int] = HARMLESS,
+) -> Driver:
     """The driver of that name, or with `auto` one that detects the hardware.
 
     Args:
@@ -111,12 +123,13 @@ def open_driver(name: str, *, node: str, source: str = "", bandwidth: str = "", 
         source: what the driver reads; not for `auto`.
         bandwidth: file with the output of a bandwidth test, which every discovery adds.
         host_root: where the file system of the host is mounted.
+        harmless_xids: Xid events that leave an NVIDIA GPU in use.
 
     Raises:
         InputError: unknown driver, or invalid source.
         DriverError: the selected driver can't read this machine; `auto` raises none, because a node may have no devices.
     """
-    options = DriverOptions(node, source, Path(host_root))
+    options = DriverOptions(node, source, Path(host_root), harmless_xids)
     if name == AUTO:
         if source:
             raise InputError(f"source {source!r} needs a driver: one of {', '.join(DRIVERS)}")
@@ -166,6 +179,10 @@ class AutoDriver:
     def usage(self) -> UsageReading:
         """The usage as the driver in use reads it; nothing without one."""
         return UsageReading() if self._found is None else usage_of(self._found)
+
+    def wait(self, seconds: float) -> Mapping[str, str] | None:
+        """Wait for faults of the driver in use."""
+        return wait_for_faults(self._found, seconds)
 
     def close(self) -> None:
         """Close the driver in use."""

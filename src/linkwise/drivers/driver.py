@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from linkwise.model.discovery import Discovery
 
-__all__ = ["LONGEST_ID", "Driver", "common"]
+__all__ = ["LONGEST_ID", "Driver", "EventDriver", "common", "wait_for_faults"]
 
 LONGEST_ID: Final = 63
 """characters of a device id that kubelet accepts"""
@@ -39,6 +39,23 @@ class Driver(Protocol):
     def close(self) -> None:
         """Release the source; calling it again does nothing."""
         ...
+
+
+@runtime_checkable
+class EventDriver(Protocol):
+    """A driver that is notified of faults, so that a device that fails is noticed at once."""
+
+    def wait(self, seconds: float) -> Mapping[str, str] | None:
+        """Wait for faults, at most that long: sentences by device id; None if there are no notifications now.
+
+        The next discovery has them as well. A fault of an unknown device has an empty id.
+        """
+        ...
+
+
+def wait_for_faults(driver: object, seconds: float) -> Mapping[str, str] | None:
+    """Wait for faults of any driver; None at once if it is not notified of them."""
+    return driver.wait(seconds) if isinstance(driver, EventDriver) else None
 
 
 def common(values: Iterable[str]) -> str:

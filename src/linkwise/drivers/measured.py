@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from linkwise.drivers.driver import wait_for_faults
 from linkwise.drivers.row_binding import bound_rows
 from linkwise.drivers.usage import usage_of
 from linkwise.errors import InputError, LinkwiseError
@@ -12,7 +13,7 @@ from linkwise.model.topology import Topology
 from linkwise.vendors.readers import readings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from linkwise.drivers.driver import Driver
@@ -48,6 +49,10 @@ class MeasuredDriver:
     def usage(self) -> UsageReading:
         """The usage as the other driver reads it."""
         return usage_of(self._driver)
+
+    def wait(self, seconds: float) -> Mapping[str, str] | None:
+        """Wait for faults of the other driver."""
+        return wait_for_faults(self._driver, seconds)
 
     def close(self) -> None:
         """Close the other driver."""

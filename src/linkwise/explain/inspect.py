@@ -81,11 +81,16 @@ class InspectedDevice:
     """whether other nodes can reach it; otherwise it serves only jobs of one pod"""
     hold: Hold | None = None
     """the hold on it by the node's agent"""
+    fault: str = ""
+    """why it is unhealthy, if that is known"""
+    cordoned: bool = False
+    """whether an administrator keeps new pods off it"""
+    cordon_reason: str = ""
 
     @property
-    def fault(self) -> str:
-        """Why it does not serve every pod; empty if it does."""
-        return "unhealthy" if not self.healthy else "" if self.reachable else "unreachable from other nodes"
+    def usable(self) -> bool:
+        """Whether new pods may get it."""
+        return self.healthy and not self.cordoned
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +112,7 @@ class NodeInspection:
     taken: int
     """used memory, including pods whose devices are unknown"""
     idle: int
-    """healthy unused devices, less those that pods with unknown devices may use"""
+    """usable devices without a pod, less those that pods with unknown devices may use"""
     by_claims: bool = False
     """whether ResourceClaims allocate the devices"""
     by_index: int = 0
@@ -189,7 +194,7 @@ def _device(inventory: NodeInventory, node: Node, device: Device, room: int, pod
         device.index,
         device.model,
         device.memory,
-        device.healthy,
+        device.id not in inventory.faults,
         use.share,
         use.core,
         use.whole,
@@ -200,6 +205,9 @@ def _device(inventory: NodeInventory, node: Node, device: Device, room: int, pod
         tuple(sorted(use.domains)),
         device.reachable,
         next((hold for hold in inventory.holds if hold.device == device.id), None),
+        inventory.faults.get(device.id, ""),
+        device.id in inventory.cordoned,
+        inventory.cordoned.get(device.id, ""),
     )
 
 

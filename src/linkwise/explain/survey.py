@@ -114,16 +114,23 @@ def against_all(state: State, query: Query, surveyed: Survey) -> tuple[RefusalSu
 
 
 def _health_remark(state: State, name: str, reason: Reason) -> str:
-    """Return which devices of the node are unhealthy, where that may be why too few are free."""
+    """Return which devices of the node are unhealthy or cordoned, where that may be why too few are free."""
     inventory = state.cluster.inventories.get(name)
-    if inventory is None or reason.rule not in _ABOUT_ROOM or reason.kind == "unhealthy":
+    if inventory is None or reason.rule not in _ABOUT_ROOM:
         return ""
-    known, total = [device.index for device in inventory.devices if not device.healthy], len(inventory.devices)
+    cordons = [
+        (device.index, inventory.cordoned[device.id]) for device in inventory.devices if device.id in inventory.cordoned
+    ]
+    cordoned = "".join(f"; device {index} is cordoned{f': {why}' if why else ''}" for index, why in cordons)
+    known, total = (
+        [device.index for device in inventory.devices if device.id in inventory.faults],
+        len(inventory.devices),
+    )
     count = len(known) + inventory.sick
-    if not count:
-        return ""
+    if not count or reason.kind == "unhealthy":
+        return cordoned
     which = f": {', '.join(map(str, known))}" if len(known) == count else ""
-    return f"; {count} of {total} devices {is_or_are(count)} unhealthy{which}"
+    return f"; {count} of {total} devices {is_or_are(count)} unhealthy{which}{cordoned}"
 
 
 def _never(state: State, query: Query, rejected: Reject, name: str) -> bool:

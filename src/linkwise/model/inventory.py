@@ -93,6 +93,10 @@ class NodeInventory:
     problems: tuple[Problem, ...] = ()
     holds: tuple[Hold, ...] = ()
     """devices that count as used until a time"""
+    faults: Mapping[str, str] = field(default_factory=dict)
+    """why each device with a fault is unhealthy, by id; empty if its source does not say"""
+    cordoned: Mapping[str, str] = field(default_factory=dict)
+    """the reason of each device that an administrator cordoned, by id; they count as unhealthy"""
 
     @property
     def by_claims(self) -> bool:

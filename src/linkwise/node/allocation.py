@@ -330,7 +330,7 @@ class Allocations:
             return f"the kubelet asked for {', '.join(unknown) or 'no devices'}, which this node does not have"
         unhealthy = [device for device in devices if not self.devices[device].healthy]
         if unhealthy:
-            return f"device {', '.join(unhealthy)} is unhealthy"
+            return f"device {', '.join(unhealthy)} is unhealthy or cordoned"
         if self.shared and len(devices) > 1:
             # rule 004.one-card
             return f"{len(ids)} {self.resource} must be on one device, but the kubelet chose {', '.join(devices)}"

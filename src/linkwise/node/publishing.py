@@ -41,6 +41,7 @@ __all__ = [
     "chip_annotations",
     "chips_of",
     "conditions_of",
+    "cordon_condition",
     "device_of",
     "inventory_of",
     "label_value",
@@ -221,6 +222,14 @@ def device_of(node: str, found: Discovery) -> dict[str, object]:
 def conditions_of(found: Discovery) -> tuple[Condition, ...]:
     """Conditions about the hardware."""
     return (_discovered(found), _healthy(found), _complete(found))
+
+
+def cordon_condition(cordons: Mapping[str, str]) -> Condition | None:
+    """The condition about devices that an administrator cordoned, by id or index; None if there is none."""
+    if not cordons:
+        return None
+    devices = [f"{device}: {reason}" if reason else device for device, reason in cordons.items()]
+    return Condition("DevicesCordoned", "True", "Cordoned", _joined(devices))
 
 
 def with_condition(document: Mapping[str, object], condition: Condition) -> dict[str, object]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Gauges", "WatchStatus"]
 
-STATES: Final = ("free", "shared", "taken", "unhealthy", "unknown")
+STATES: Final = ("free", "shared", "taken", "unhealthy", "cordoned", "unknown")
 
 
 class WatchStatus(NamedTuple):
@@ -85,8 +85,9 @@ class Gauges(Collector):
         broker = self._service.broker
         devices = GaugeMetricFamily("linkwise_devices", "Devices by state.", labels=["state"])
         counts: Counter[str] = Counter()
-        for node in broker.usage.values():
-            counts.update(_states(node))
+        for name, node in broker.usage.items():
+            inventory = broker.inventories.get(name)
+            counts.update(_states(node, inventory.faults if inventory else {}))
         for name in STATES:
             devices.add_metric([name], counts[name])
         yield devices
@@ -168,12 +169,13 @@ class Gauges(Collector):
         yield from (lag, objects, events)
 
 
-def _states(node: Node) -> Iterator[str]:
+def _states(node: Node, faults: Mapping[str, str]) -> Iterator[str]:
+    """Yield the state of each device; `faults` has those that are unhealthy, and not only cordoned."""
     unattributed = node.unattributed
     for device in node.devices:
         use = node.used.get(device.id)
         if not device.healthy:
-            yield "unhealthy"
+            yield "unhealthy" if device.id in faults else "cordoned"
         elif use is None and unattributed > 0:
             unattributed -= 1
             yield "unknown"

@@ -27,7 +27,7 @@ def test_a_device_that_stops_working_is_reported_at_its_node_and_at_the_pod_that
     place(broker, device_pod("a", 4), "n")
     at_node, at_pod = told(broker, SICK)
     assert (at_node.reason, at_node.node) == ("DeviceFailed", "n")
-    assert at_node.sentence == "device 0 (n-d0) became unhealthy; 3 of 4 devices are healthy"
+    assert at_node.sentence == "device 0 (n-d0) became unhealthy; 3 of 4 devices are usable"
     assert (at_pod.reason, at_pod.name, at_pod.uid) == ("DeviceFailed", "a", "uid-a")
     assert at_pod.sentence == "device 0 (n-d0) on node n, which this pod uses, became unhealthy"
 
@@ -44,7 +44,7 @@ def test_the_failure_and_the_recovery_of_a_device_are_each_reported_once() -> No
     assert len(told(broker, SICK)) == 1
     assert told(broker, SICK) == []
     assert [event.sentence for event in told(broker, BOX)] == [
-        "device 0 (n-d0) is healthy again; 4 of 4 devices are healthy"
+        "device 0 (n-d0) is healthy again; 4 of 4 devices are usable"
     ]
 
 

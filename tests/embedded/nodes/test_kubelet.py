@@ -188,5 +188,5 @@ async def test_a_node_reports_since_when_it_is_ready(bed: Bed) -> None:
 async def test_a_device_that_dies_is_reported_at_its_node_and_at_its_pod(bed: Bed) -> None:
     await bed.place("train", {GPU: 8})
     bed.cluster.nodes.kill_device(NODE, 3)
-    assert "became unhealthy; 7 of 8 devices are healthy" in await bed.told(NODE, "DeviceFailed")
+    assert "became unhealthy; 7 of 8 devices are usable" in await bed.told(NODE, "DeviceFailed")
     assert "device 3" in await bed.told("train", "DeviceFailed", "which this pod uses")

@@ -152,7 +152,7 @@ async def test_a_device_that_works_again_wakes_who_waits_for_it_though_no_node_o
     _, ill = machine("a", "nvlink", sick=[3])
     await bed.nodes(made, ill)
     bed.create("all", {GPU: 8})
-    await bed.refused("all", "node(s) had too few healthy devices")
+    await bed.refused("all", "node(s) had too few usable devices")
     bed.store.patch("deviceinventories.linkwise.dev", "a", {"spec": well["spec"]})
     await bed.placed("all")
 
@@ -162,7 +162,7 @@ async def test_who_was_refused_by_a_service_that_died_is_woken_by_the_next(bed: 
     bed.cluster.nodes.kill_device("dgx1-v100-0", 3)
     bed.store.patch("nodes", "dgx1-v100-0", {"status": {"allocatable": {GPU: "8"}}}, subresource="status")
     bed.create("all", {GPU: 8})
-    await bed.refused("all", "node(s) had too few healthy devices")
+    await bed.refused("all", "node(s) had too few usable devices")
     await bed.service.kill()
     found = bed.store.get("deviceinventories.linkwise.dev", "dgx1-v100-0").read()["spec"]["devices"]
     well = {"spec": {"devices": [{**one, "healthy": True} for one in found], "healthyCount": 8}}

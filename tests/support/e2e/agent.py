@@ -42,6 +42,8 @@ AGREED: Final = 20.0  # seconds
 RUNNING: Final = 60.0  # seconds; a pod that was refused is created again later and later
 INTERVAL: Final = "1"  # seconds
 """between discoveries; shorter than the default, so that tests need not wait"""
+RECOVERY: Final = "2"  # seconds
+"""without a fault until a device is used again; likewise"""
 CONTROL: Final = {"/dev/nvidiactl": (195, 255), "/dev/nvidia-uvm": (511, 0)}
 """device nodes of the driver that every container with a GPU has"""
 _CARD: Final = re.compile(r"/dev/nvidia(\d+)")
@@ -84,7 +86,7 @@ class Agent:
     def start(self, machine: StubMachine, *, ready: bool = True, log_level: str = "info", **settings: str) -> None:
         """Start it on this machine, with settings of the section `agent`, and wait until it is ready."""
         self.has(machine)
-        settings = {"interval": INTERVAL, **settings}
+        settings = {"interval": INTERVAL, "health_recovery": RECOVERY, **settings}
         self.process.environment = {
             **self._own,
             "LINKWISE_LOG_LEVEL": log_level,

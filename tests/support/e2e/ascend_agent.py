@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from support.dcmi_stub.stub import DcmiStub
-from support.e2e.agent import INTERVAL, Agent, kubelet_devices
+from support.e2e.agent import INTERVAL, RECOVERY, Agent, kubelet_devices
 from support.e2e.processes import wait_for
 from support.e2e.real_node.node import ASCEND_CONTROL, ASCEND_MANAGER, DAVINCI
 
@@ -44,7 +44,7 @@ class AscendAgent(Agent):
         if nodes:
             self.node.add_ascend(len(machine.chips))
         self.has_npus(machine)
-        settings = {"interval": INTERVAL, **settings}
+        settings = {"interval": INTERVAL, "health_recovery": RECOVERY, **settings}
         names = {f"LINKWISE_AGENT_{name.upper()}": value for name, value in settings.items()}
         self.process.environment = {**self._own, **names}
         self.process.start()

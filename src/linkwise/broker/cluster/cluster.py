@@ -273,7 +273,8 @@ class Cluster:
         if (
             inventory.problems
             if before is None
-            else (before.problems, before.devices) != (inventory.problems, inventory.devices)
+            else (before.problems, before.devices, before.faults, before.cordoned)
+            != (inventory.problems, inventory.devices, inventory.faults, inventory.cordoned)
         ):
             self.changes.inventories.setdefault(name, before)
         if before and kind_of(before) != kind_of(inventory):

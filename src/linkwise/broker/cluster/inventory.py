@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.cluster.device_health import cordoned_by, faults_of, without_cordoned
 from linkwise.broker.cluster.inventory_devices import in_percent, joined, matched, measured
 from linkwise.broker.cluster.inventory_topology import topology_of
 from linkwise.dialects.dialect import where_node
@@ -68,24 +69,28 @@ def merge_inventory(
     # A matrix without devices may belong to any vendor.
     linked = [facts for name, facts in facts_by_source.items() if name in vendor or not facts.devices]
     topology = topology_of(linked, devices, view, problems)
+    cordoned = cordoned_by(view, devices, problems, by_claims=False)
     if KIND not in missing:
-        _compare(view, facts_by_source.get(SOURCE, NodeFacts(SOURCE)).devices, problems)
+        _compare(view, facts_by_source.get(SOURCE, NodeFacts(SOURCE)).devices, cordoned, problems)
     claimed = _claimed_besides(view, published, words, devices, problems)
+    enforced, usable = inventory_enforced(objects.get(KIND)), without_cordoned(devices, cordoned)
     return NodeInventory(
         name=view.name,
-        devices=devices,
+        devices=usable,
         topology=topology,
         profile=next((source.facts.profile for source in sources if source.facts.profile), ""),
         mode=mode,
         unit=unit,
         words=words,
-        sick=_sick(sources, devices, missing),
+        sick=_sick(sources, usable if enforced else devices, missing),  # our agent reports cordoned ones as unhealthy
         allocations=_allocations(sources),
         claimed=claimed,
-        enforced=inventory_enforced(objects.get(KIND)),
+        enforced=enforced,
         labels={word: text for source in reversed(sources) for word, text in source.facts.labels.items()},
         holds=facts_by_source[SOURCE].holds if SOURCE in facts_by_source else (),
         problems=tuple(dict.fromkeys(problems)),
+        faults=faults_of(devices, objects.get(KIND)),
+        cordoned=cordoned,
     )
 
 
@@ -119,6 +124,7 @@ def _by_claims(
     Links are left out: kube-scheduler takes the first devices that fit, so that only their number can be relied on.
     """
     served, *others = published
+    cordoned_by(view, served.devices, problems, by_claims=True)
     for other in others:
         sentence = f"the node has {served.resource} as well, and only that is served; use one vendor per node"
         problems.append(Problem(where_node(view), other.resource, sentence))
@@ -131,6 +137,7 @@ def _by_claims(
         claims=served.claims,
         labels={word: text for facts in facts_by_source.values() for word, text in facts.labels.items()},
         problems=tuple(dict.fromkeys(problems)),
+        faults=faults_of(served.devices, None),
     )
 
 
@@ -245,14 +252,15 @@ def _allocations(sources: Sequence[Source]) -> Mapping[str, tuple[str, ...]]:
     return {}
 
 
-def _compare(view: NodeView, listed: Sequence[Device], problems: list[Problem]) -> None:
-    """Compare the inventory with kubelet's count, which may include unhealthy devices."""
+def _compare(view: NodeView, listed: Sequence[Device], cordoned: Collection[str], problems: list[Problem]) -> None:
+    """Compare the inventory with kubelet's count, which may include unhealthy and cordoned devices."""
     healthy = sum(device.healthy for device in listed)
+    least = sum(device.healthy and device.id not in cordoned for device in listed)
     for resource in (view.allocatable or view.capacity) if listed else ():
         if not counts_whole_devices(resource):
             continue
         count = _amount(view, resource, problems)
-        if count > 0 and not healthy <= count <= len(listed):
+        if count > 0 and not least <= count <= len(listed):
             counts = f"{count:g} are allocatable, but the {KIND} lists {len(listed)}, {healthy} of them healthy"
             sentence = f"{counts}; the {KIND} is used, check the agent and the device plugin"
             problems.append(Problem(where_node(view), resource, sentence))

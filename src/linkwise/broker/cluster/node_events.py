@@ -1,7 +1,8 @@
-"""Events about nodes: devices that become unhealthy or recover, and problems of the inventory, each reported once."""
+"""Events about nodes: devices that fail, recover or are cordoned, and problems of the inventory, each reported once."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkwise.broker.cluster.recorded_grants import usage_of_entry
@@ -21,7 +22,9 @@ def inventory_events(cluster: Cluster) -> list[Event]:
     """Return events of all nodes that changed since the last call."""
     changed, cluster.changes.inventories = cluster.changes.inventories, {}
     pairs = [(before, cluster.inventories[name]) for name, before in changed.items() if name in cluster.inventories]
-    return [event for before, after in pairs for event in (*_problems(before, after), *_health(cluster, before, after))]
+    return [
+        event for before, after in pairs for event in (*_problems(before, after), *_devices(cluster, before, after))
+    ]
 
 
 def _problems(before: NodeInventory | None, after: NodeInventory) -> Iterator[Event]:
@@ -32,29 +35,54 @@ def _problems(before: NodeInventory | None, after: NodeInventory) -> Iterator[Ev
             yield Event("Warning", "InventoryProblem", problem.text, node=after.name)
 
 
-def _health(cluster: Cluster, before: NodeInventory | None, after: NodeInventory) -> Iterator[Event]:
-    """Yield health changes: on the node, and on the pods that use a device that became unhealthy."""
-    was = {device.id: device.healthy for device in before.devices} if before else {}
-    changed = [device for device in after.devices if was.get(device.id, device.healthy) != device.healthy]
-    working = sum(device.healthy for device in after.devices)
-    for device in changed:
-        count = f"{working} of {len(after.devices)} devices are healthy"
-        if device.healthy:
-            yield Event(
-                "Normal", "DeviceRecovered", f"device {_name(device)} is healthy again; {count}", node=after.name
-            )
-            continue
-        yield Event("Warning", "DeviceFailed", f"device {_name(device)} became unhealthy; {count}", node=after.name)
-        for uid in _holders(cluster, after, device):
-            pod = cluster.pods[uid]
-            sentence = f"device {_name(device)} on node {after.name}, which this pod uses, became unhealthy"
-            yield Event("Warning", "DeviceFailed", sentence, pod.namespace, pod.name, uid)
+def _devices(cluster: Cluster, before: NodeInventory | None, after: NodeInventory) -> Iterator[Event]:
+    """Yield changes of devices that are known from before: on the node, and on the pods that use them."""
+    if before is None:
+        return
+    known, usable = {device.id for device in before.devices}, sum(device.healthy for device in after.devices)
+    left = f"{usable} of {len(after.devices)} devices are usable"
+    for device in after.devices:
+        if device.id in known:
+            yield from _health(cluster, before, after, device, left)
+            yield from _cordon(cluster, before, after, device, left)
 
 
-def _holders(cluster: Cluster, inventory: NodeInventory, device: Device) -> list[str]:
-    """Return the pods that use the device, as the agent reports or else by their records."""
-    entries = [entry for entry in cluster.ledger.on(inventory.name) if entry.pod in cluster.pods]
-    return [entry.pod for entry in entries if device.id in usage_of_entry(inventory, entry).used]
+def _health(
+    cluster: Cluster, before: NodeInventory, after: NodeInventory, device: Device, left: str
+) -> Iterator[Event]:
+    failed, name = device.id in after.faults, _name(device)
+    if failed is (device.id in before.faults):
+        return
+    if not failed:
+        yield Event("Normal", "DeviceRecovered", f"device {name} is healthy again; {left}", node=after.name)
+        return
+    why = f": {after.faults[device.id]}" if after.faults[device.id] else ""
+    yield Event("Warning", "DeviceFailed", f"device {name} became unhealthy{why}; {left}", node=after.name)
+    sentence = f"device {name} on node {after.name}, which this pod uses, became unhealthy{why}"
+    yield from _to_users(cluster, after, device, Event("Warning", "DeviceFailed", sentence))
+
+
+def _cordon(
+    cluster: Cluster, before: NodeInventory, after: NodeInventory, device: Device, left: str
+) -> Iterator[Event]:
+    cordoned, name = device.id in after.cordoned, _name(device)
+    if cordoned is (device.id in before.cordoned):
+        return
+    if not cordoned:
+        yield Event("Normal", "DeviceUncordoned", f"device {name} is no longer cordoned; {left}", node=after.name)
+        return
+    why = f": {after.cordoned[device.id]}" if after.cordoned[device.id] else ""
+    yield Event("Normal", "DeviceCordoned", f"device {name} was cordoned{why}; {left}", node=after.name)
+    sentence = f"device {name} on node {after.name}, which this pod keeps using, was cordoned{why}"
+    yield from _to_users(cluster, after, device, Event("Normal", "DeviceCordoned", sentence))
+
+
+def _to_users(cluster: Cluster, inventory: NodeInventory, device: Device, event: Event) -> Iterator[Event]:
+    """Yield the event for each pod that uses the device, as the agent reports or else by their records."""
+    for entry in cluster.ledger.on(inventory.name):
+        pod = cluster.pods.get(entry.pod)
+        if pod is not None and device.id in usage_of_entry(inventory, entry).used:
+            yield replace(event, namespace=pod.namespace, name=pod.name, uid=pod.uid)
 
 
 def _name(device: Device) -> str:

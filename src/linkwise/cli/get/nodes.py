@@ -10,7 +10,7 @@ from linkwise.cli.render.tables import Cell, Row
 from linkwise.engine.drift import drift_text
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.explain.published.lists import named
-from linkwise.explain.text.node import by_index_text
+from linkwise.explain.text.node import by_index_text, cordon_text, health_text
 from linkwise.explain.text.phrases import share_text
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def _node(reader: ClusterReader, node: NodeInspection) -> Row:
         *([] if view.ready else ["NotReady"]),
         *(["cordoned"] if view.unschedulable else []),
         *([f"{unhealthy} unhealthy"] if unhealthy else []),
+        *(f"device {device.index} {cordon_text(device)}" for device in node.devices if device.cordoned),
         *([by_index_text(node.by_index)] if node.by_index else []),
         *(drift_text(drift, broker.pod_name) for drift in broker.drift.get(node.name, ())),
         *(problem.text for problem in stock.problems),
@@ -108,11 +109,16 @@ def _device(node: NodeInspection, device: InspectedDevice) -> Row:
         "device": Cell(str(device.index), short=True),
         "id": Cell(device.id, wide=True),
         "model": Cell(device.model),
-        "health": Cell(device.fault.capitalize() or "Healthy", "red" if device.fault else "", short=True),
+        "health": Cell(_health(device), "" if device.usable and device.reachable else "red", short=True),
         "state": Cell(state, style, short=True),
         "pods": Cell(", ".join(sorted(holder_text(pod, node.unit) for pod in device.pods)) or _claim(device)),
+        "problem": Cell(", ".join(filter(None, (device.fault, cordon_text(device)))), "yellow"),
     }
     return Row(cells, lambda: {"node": node.name, "unit": node.unit, **plain(device)})
+
+
+def _health(device: InspectedDevice) -> str:
+    return health_text(device, short=True).capitalize() or "Healthy"
 
 
 def _claim(device: InspectedDevice) -> str:
@@ -126,7 +132,7 @@ def device_state(node: NodeInspection, device: InspectedDevice) -> tuple[str, st
     if device.share or device.core:
         core = f", {device.core}% compute" if device.core else ""
         return f"{device.share}/{share_text(device.memory, node.unit)}{core}", "cyan"
-    return ("idle", "green") if device.healthy else ("-", "red")
+    return ("idle", "green") if device.usable else ("-", "red")
 
 
 def holder_text(pod: Holder, unit: str) -> str:

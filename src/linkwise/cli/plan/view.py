@@ -142,7 +142,7 @@ def _cell(device: InspectedDevice, marks: Mapping[str, Text]) -> Text:
     own = next((marks[pod.uid] for pod in device.pods if pod.uid in marks), None)
     if own is not None:
         return own
-    if not device.healthy:
+    if not device.usable:
         return Text(UNHEALTHY, "red")
     return Text(IN_USE, "dim") if device.pods or device.whole or device.share else Text(FREE)
 

@@ -19,6 +19,7 @@ from linkwise.engine.reasons.catalog import devices_text
 from linkwise.explain.inspect import Holder, inspect_nodes
 from linkwise.explain.reports.group import GroupExplanation
 from linkwise.explain.reports.node import NodeExplanation
+from linkwise.explain.text.node import health_text
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.link_data import NO_LINK_DATA, link_data_help
 from linkwise.topology.fabric import fabric_of
@@ -26,7 +27,7 @@ from linkwise.topology.link_score import score_matrix
 from linkwise.topology.rings import idle_by_ring
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from rich.table import Table
 
@@ -77,7 +78,7 @@ def _node(console: Console, reader: ClusterReader, explanation: NodeExplanation)
         return
     console.print()
     print_table(console, _devices(node))
-    idle = {device.index for device in node.devices if device.healthy and not device.pods}
+    idle = {device.index for device in node.devices if device.usable and not device.pods}
     if explanation.linked:
         _links(console, reader, explanation.name, (), idle)
     rings = rings_of(reader.broker.inventories[explanation.name])
@@ -87,7 +88,14 @@ def _node(console: Console, reader: ClusterReader, explanation: NodeExplanation)
         for ring, free in zip(rings, counts, strict=True):
             console.print(f"ring {devices_text(ring)}: {free} of {len(ring)} devices idle")
     console.print()
-    _sentences(console, [line for line in lines if not line.startswith("device")])
+    _sentences(console, [*_unusable(node), *(line for line in lines if not line.startswith("device"))])
+
+
+def _unusable(node: NodeInspection) -> Iterator[str]:
+    """Yield why devices can't be allocated, which the table has no room for."""
+    for device in node.devices:
+        if device.fault or device.cordon_reason:
+            yield f"device {device.index}: {health_text(device)}"
 
 
 def _pod(console: Console, reader: ClusterReader, explanation: Explanation) -> None:
@@ -98,7 +106,7 @@ def _pod(console: Console, reader: ClusterReader, explanation: Explanation) -> N
         return
     own = {index for part in explanation.devices for index in part.indices}
     (node,) = inspect_nodes(reader.broker, explanation.node, reader.now)
-    idle = {device.index for device in node.devices if device.healthy and not device.pods}
+    idle = {device.index for device in node.devices if device.usable and not device.pods}
     if not any(NO_LINK_DATA in line for line in lines):
         _links(console, reader, explanation.node, own, own | idle)
     if node.mode in {"share", "percent"}:
@@ -120,11 +128,11 @@ def _devices(node: NodeInspection, only: Collection[int] | None = None) -> Table
         if only is not None and device.index not in only:
             continue
         state, style = device_state(node, device)
-        fault = device.fault
+        health = health_text(device, short=True)
         cells = [
             Text(str(device.index)),
             Text(device.model or "-"),
-            Text(f"{fault} {'' if fault and state == '-' else state}".strip(), "red" if fault else style),
+            Text(f"{health} {'' if health and state == '-' else state}".strip(), "red" if health else style),
             *([_bar(device)] if shared else []),
             Text(", ".join(holder_text(pod, node.unit) for pod in device.pods) or "-"),
         ]

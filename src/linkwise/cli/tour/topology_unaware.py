@@ -38,7 +38,7 @@ class TopologyUnawareScheduler:
         self.free: dict[str, list[int]] = {}
         self._total: dict[str, int] = {}
         for node in nodes:
-            healthy = [device for device in node.devices if device.healthy]
+            healthy = [device for device in node.devices if device.usable]
             self.free[node.name] = [
                 device.index for device in healthy if all(pod.name in ignoring for pod in device.pods)
             ]

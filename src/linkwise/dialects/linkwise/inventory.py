@@ -20,7 +20,16 @@ from linkwise.speed.fast_dataclass import fast_constructor
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["API_VERSION", "KIND", "SOURCE", "held_devices", "inventory_enforced", "inventory_facts", "inventory_object"]
+__all__ = [
+    "API_VERSION",
+    "KIND",
+    "SOURCE",
+    "held_devices",
+    "inventory_enforced",
+    "inventory_facts",
+    "inventory_faults",
+    "inventory_object",
+]
 
 API_VERSION: Final = "linkwise.dev/v1alpha1"
 KIND: Final = "DeviceInventory"
@@ -82,6 +91,19 @@ def held_devices(raw: object) -> frozenset[str]:
     holds = spec.get("holds") if isinstance(spec, Mapping) else None
     listed = [hold.get("uuid") for hold in holds if isinstance(hold, Mapping)] if isinstance(holds, list) else []
     return frozenset(uuid for uuid in listed if isinstance(uuid, str))
+
+
+def inventory_faults(raw: object) -> dict[str, str]:
+    """Why devices are unhealthy, by id, as the agent reports it; nothing of what is invalid, which `inventory_facts` reports."""
+    spec = raw.get("spec") if isinstance(raw, Mapping) else None
+    devices = spec.get("devices") if isinstance(spec, Mapping) else None
+    found: dict[str, str] = {}
+    for device in devices if isinstance(devices, list) else ():
+        facts = device.get("facts") if isinstance(device, Mapping) and device.get("healthy") is False else None
+        fault = facts.get("fault") if isinstance(facts, Mapping) else None
+        if isinstance(fault, str) and fault.isprintable() and isinstance(device.get("uuid"), str):
+            found[device["uuid"]] = fault
+    return found
 
 
 def inventory_object(  # noqa: PLR0913 - a builder: what is only for people has defaults

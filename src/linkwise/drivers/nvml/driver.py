@@ -6,6 +6,7 @@ GPU go stale. A dead GPU degrades itself only; see `known_devices` for GPUs that
 
 from __future__ import annotations
 
+import threading
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -24,14 +25,17 @@ from linkwise.model.link import Link
 from linkwise.model.topology import MAX_DEVICES, Topology
 from linkwise.model.usage import UsageReading
 from linkwise.vendors.link_table.matrix import fabric_warnings
+from linkwise.vendors.nvidia.xid import HARMLESS, xid_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
 __all__ = ["NvmlDriver"]
 
 _VENDOR: Final = "nvidia"
+_CLOSE_SECONDS: Final = 2.0
+"""to wait for a call that is about to return"""
 _STOPPED: Final = "the NVIDIA driver does not answer; check that `nvidia-smi` works on the node"
 
 
@@ -40,14 +44,19 @@ class NvmlDriver:
 
     name = "nvml"
 
-    def __init__(self, library: str = "", *, host: Path = HOST) -> None:
+    def __init__(self, library: str = "", *, host: Path = HOST, harmless: Collection[int] = HARMLESS) -> None:
         """Initialise the library; `library` is its path if the dynamic linker does not find it.
+
+        `harmless` are the Xid events that leave a GPU in use.
 
         Raises:
             DriverError: it can't be initialised.
         """
         self._path: Final = library
         self._host: Final = host
+        self._harmless: Final = harmless
+        self._waiting: Final = threading.Lock()
+        """held while a thread waits for events: the library must not be shut down under it"""
         self._known: Final = KnownDevices()
         self._paths: Final = PciePaths()
         self._usage: Final = UsageReader()
@@ -75,8 +84,24 @@ class NvmlDriver:
         except StaleError as error:
             raise DriverError(f"nvml: {_STOPPED} ({error})") from error
 
+    def wait(self, seconds: float) -> dict[str, str] | None:
+        """Wait for an Xid event; the faults that it causes, by device id, or None if events can't be awaited."""
+        with self._waiting:
+            try:
+                found = self._events.wait(int(seconds * 1000)) if self._events is not None else None
+            except StaleError:  # the next discovery initialises the library again
+                return None
+        return None if found is None else {id_: _xid_fault(xid) for id_, xid in found.items()}
+
     def close(self) -> None:
-        """Shut the library down."""
+        """Shut the library down; a call that does not return keeps it open."""
+        if self._waiting.acquire(timeout=_CLOSE_SECONDS):
+            try:
+                self._close()
+            finally:
+                self._waiting.release()
+
+    def _close(self) -> None:
         library, events = self._library, self._events
         self._library = self._events = None
         if library is not None:
@@ -89,7 +114,7 @@ class NvmlDriver:
         if self._library is None or self._events is None:
             self._library = Library(self._path, self._host)
             try:
-                self._events = XidEvents(self._library)
+                self._events = XidEvents(self._library, self._harmless)
             except StaleError as error:
                 self.close()
                 raise DriverError(f"nvml: {_STOPPED} ({error})") from error
@@ -99,10 +124,10 @@ class NvmlDriver:
         problems: list[str] = []
         xids = events.collect()
         gpus, unreadable = self._gpus(library, problems)
+        events.watch(gpus)
         gpus = [_with_xid(gpu, xids.get(gpu.device.id)) for gpu in gpus]
         if "" in xids:
-            problems.append(f"the driver reported Xid {xids['']} without naming a device")
-        events.watch(gpus)
+            problems.append(f"the driver reported {xid_text(xids[''])} without naming a device")
         lost = [self._known.at_bus(each) for each in unreadable]
         rows, uneven = link_rows(library, gpus, self._paths, lost, complete="" not in lost)
         ids = tuple(gpu.device.id for gpu in gpus)
@@ -144,11 +169,15 @@ class NvmlDriver:
 
 
 def _with_xid(gpu: Gpu, xid: int | None) -> Gpu:
-    """The GPU, unhealthy after an Xid event until a discovery without a new one."""
+    """The GPU, unhealthy in the discovery after an Xid event."""
     if xid is None:
         return gpu
-    fault = f"device {gpu.device.index} is unhealthy: the driver reported Xid {xid}"
+    fault = f"device {gpu.device.index} is unhealthy: {_xid_fault(xid)}"
     return replace(gpu, device=replace(gpu.device, healthy=False), faults=(fault, *gpu.faults))
+
+
+def _xid_fault(xid: int) -> str:
+    return f"the driver reported {xid_text(xid)}"
 
 
 def _system_facts(library: Library) -> dict[str, str]:

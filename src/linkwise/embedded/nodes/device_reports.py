@@ -6,11 +6,12 @@ its inventory is deleted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.broker.watch_events import NodeObject
 from linkwise.dialects.aliyun import COUNT
+from linkwise.dialects.linkwise.cordon import cordoned_devices, cordons_of
 from linkwise.dialects.linkwise.inventory import KIND, inventory_enforced
 from linkwise.dialects.registry import by_priority
 from linkwise.errors import InputError
@@ -46,6 +47,13 @@ class NodeReport:
         """The devices, by the source that has precedence."""
         facts = (dialect.node(self.node, self.objects) for dialect in by_priority())
         return next((found.devices for found in facts if found is not None and found.devices), ())
+
+    @property
+    def usable(self) -> tuple[Device, ...]:
+        """The devices as they are allocated: cordoned ones are not."""
+        devices = self.devices
+        cordoned = cordoned_devices(devices, cordons_of(self.node)[0])
+        return tuple(replace(device, healthy=False) if device.id in cordoned else device for device in devices)
 
     @property
     def has_agent(self) -> bool:
@@ -113,12 +121,16 @@ class DeviceReports:
         healthy_count = sum(device[health_key] for device in devices)
         count_field = {"healthyCount": healthy_count} if kind == INVENTORIES else {}
         self._store.patch(kind, node, {"spec": {"devices": devices, **count_field}})
-        if spec.get("mode") != "share":
-            self._update_allocatable(node, healthy_count, len(devices))
+        self.update_allocatable(node)
         return True
 
-    def _update_allocatable(self, node: str, healthy: int, total: int) -> None:
-        """Kubelet reports only healthy devices as allocatable."""
+    def update_allocatable(self, node: str) -> None:
+        """Kubelet reports only healthy devices that are not cordoned as allocatable."""
+        report = self.read(node)
+        document: Any = report.objects.get(KIND, {}) if report else {}
+        if report is None or not report.devices or document.get("spec", {}).get("mode") == "share":
+            return
+        total, healthy = len(report.devices), sum(device.healthy for device in report.usable)
         status = self._store.get("nodes", node).read()["status"]
         allocatable = {
             name: str(int(amount) // total * healthy)

@@ -42,7 +42,9 @@ class _Node:
     """The devices of one node, while pods use them or wait for them."""
 
     devices: dict[str, Device] = field(default_factory=dict)
-    """by id"""
+    """by id; cordoned ones are unhealthy"""
+    broken: frozenset[str] = frozenset()
+    """ids of the devices that do not work"""
     allocators: dict[str, NodeAllocator] = field(default_factory=dict)
     """by resource"""
     recorded: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -60,12 +62,13 @@ class _Node:
         return {uid: found.get(uid, ()) for uid in self.admitted}
 
     def unhealthy(self, devices: Iterable[str]) -> list[str]:
-        """Those of the devices that are unhealthy."""
+        """Those of the devices that can't be allocated."""
         return [device for device in devices if device in self.devices and not self.devices[device].healthy]
 
     def update(self, report: NodeReport) -> None:
         """Take over the devices of a report."""
-        self.devices = {device.id: device for device in report.devices}
+        self.devices = {device.id: device for device in report.usable}
+        self.broken = frozenset(device.id for device in report.devices if not device.healthy)
         for resource, allocator in self.allocators.items():
             allocator.allocations.devices = self.devices
             allocator.host = _host(report, resource)
@@ -141,10 +144,10 @@ class DeviceManager:
         return [uid for uid, devices in node.in_use().items() if not ids.isdisjoint(devices)]
 
     def unhealthy_of(self, pod: PodView) -> list[str]:
-        """The devices of an admitted pod that are unhealthy."""
+        """The devices of an admitted pod that do not work; it keeps those that are only cordoned."""
         self._refresh(pod)
         node = self._nodes.get(pod.node, _Node())
-        return node.unhealthy(node.in_use().get(pod.uid, ()))
+        return [device for device in node.in_use().get(pod.uid, ()) if device in node.broken]
 
     def environment(self, uid: str, container: str) -> dict[str, str]:
         """The variables that a container was given with its devices."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.event_recorder import EventRecorder
+from linkwise.embedded.nodes.cordons import CordonedDevices
 from linkwise.embedded.nodes.device_reports import INVENTORIES, DeviceReports
 from linkwise.embedded.nodes.devices import DeviceManager
 from linkwise.embedded.nodes.health import NodeHealth
@@ -78,6 +79,7 @@ class SimulatedNodes:
         self.settings: Final = settings or SimulationSettings()
         self.reports: Final = DeviceReports(store)
         self.devices: Final = DeviceManager(store, self.reports)
+        self._cordons = CordonedDevices(self.reports)
         self.health: Final = NodeHealth(store)
         self._store = store
         self.timers: Final = Timers(clock or Clock())
@@ -149,6 +151,7 @@ class SimulatedNodes:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(follow(self._store, "pods", self._on_pod), name="kubelets")
             tasks.create_task(self.timers.run(), name="kubelets later")
+            tasks.create_task(follow(self._store, "nodes", self._cordons.on_node), name="cordoned devices")
 
     def _with_timestamps(self, node: Raw) -> Raw:
         """The node with heartbeat and transition times in its conditions."""

@@ -35,7 +35,7 @@ def _too_few(reason: Reason) -> str:
 def _unhealthy(reason: Reason) -> str:
     total, *devices = as_tuple(reason.found)
     named = ", ".join(map(str, devices))
-    return f"{device_count(reason.asked)} requested, but {len(devices)} of {total} {is_or_are(len(devices))} unhealthy: {named}"
+    return f"{device_count(reason.asked)} requested, but {len(devices)} of {total} {is_or_are(len(devices))} unhealthy or cordoned: {named}"
 
 
 def _unreachable(reason: Reason) -> str:
@@ -153,7 +153,7 @@ DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
         "node(s) had free memory only on devices of other namespaces", _other_namespaces
     ),
     ("002.whole", ""): RefusalText(_TOO_FEW, _too_few, code="NoRoom"),
-    ("002.whole", "unhealthy"): RefusalText("node(s) had too few healthy devices", _unhealthy, code="NoTopology"),
+    ("002.whole", "unhealthy"): RefusalText("node(s) had too few usable devices", _unhealthy, code="NoTopology"),
     ("002.whole", "promised"): RefusalText(
         "node(s): the pod is being bound to another node",
         "the pod is being bound to another node, and that bind has not finished",

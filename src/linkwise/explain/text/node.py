@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from linkwise.explain.inspect import Holder, InspectedDevice
     from linkwise.explain.reports.node import NodeExplanation
 
-__all__ = ["by_index_text", "node_lines"]
+__all__ = ["by_index_text", "cordon_text", "health_text", "node_lines"]
 
 _MODES: Final = {"whole": "whole devices", "share": "device memory", "percent": "percentages of devices"}
 _MARKS: Final = {
@@ -83,26 +83,37 @@ def _by_device(report: NodeExplanation) -> Iterator[str]:
 def _device(device: InspectedDevice, report: NodeExplanation) -> str:
     if not device.pods and device.claim:
         return f"ResourceClaim {device.claim}"
-    state = state_text(device)
+    health = health_text(device)
     if not device.pods:
-        return state if not device.healthy or device.hold else f"idle; {state}" if state else "idle"
+        return health if health and (not device.usable or device.hold) else "; ".join(filter(None, ("idle", health)))
     pods = "; ".join(_holder(pod, report.devices.unit) for pod in device.pods)
     taken = (
         ""
         if device.whole
         else f"{share_text(device.share, '')} of {share_text(device.memory, report.devices.unit)} used: "
     )
-    return f"{f'{state}; ' if state else ''}{taken}{pods}"
+    return f"{f'{health}; ' if health else ''}{taken}{pods}"
 
 
-def state_text(device: InspectedDevice) -> str:
-    """Return why not every new pod can get a device; empty if it can."""
-    words = ["unhealthy"] * (not device.healthy)
-    words += ["unreachable from other nodes"] * (device.healthy and not device.reachable)
+def health_text(device: InspectedDevice, *, short: bool = False) -> str:
+    """Return why not every new pod can get a device, `short` without details; empty if it can."""
+    words = []
+    if not device.healthy:
+        words.append("unhealthy" if short or not device.fault else f"unhealthy ({device.fault})")
+    elif not device.reachable:
+        words.append("unreachable from other nodes")
+    if device.cordoned:
+        words.append("cordoned" if short else cordon_text(device))
     if device.hold:
         until = f"{datetime.fromtimestamp(device.hold.until, UTC):%Y-%m-%dT%H:%M:%SZ}"
-        words.append(f"held by the agent until {until}: {device.hold.reason}")
-    return "; ".join(words)
+        words.append("held" if short else f"held by the agent until {until}: {device.hold.reason}")
+    return ", ".join(words)
+
+
+def cordon_text(device: InspectedDevice) -> str:
+    """Return that a device is cordoned, and why; empty if it is not."""
+    reason = f": {device.cordon_reason}" if device.cordon_reason else ""
+    return f"cordoned{reason}" if device.cordoned else ""
 
 
 def _holder(pod: Holder, unit: str) -> str:
@@ -168,7 +179,7 @@ def _sizes(report: NodeExplanation) -> Iterator[str]:
 
 
 def _free_share(report: NodeExplanation) -> str:
-    usable = [device for device in report.devices.devices if device.healthy and device.room]
+    usable = [device for device in report.devices.devices if device.usable and device.room]
     if not usable:
         return "no device has free memory left"
     best = max(usable, key=lambda device: (device.room, -device.index))
