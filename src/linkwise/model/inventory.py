@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.device import Device
     from linkwise.model.node import Mode
+    from linkwise.model.numa import NumaAlignment
     from linkwise.model.topology import Topology
     from linkwise.model.verdict import Problem
 
@@ -35,6 +36,8 @@ class NodeFacts:
     allocations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """devices by pod UID, if the source reports actual usage"""
     problems: tuple[Problem, ...] = ()
+    alignment: NumaAlignment | None = None
+    """the kubelet's Topology Manager"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,8 @@ class NodeInventory:
     labels: Mapping[str, str] = field(default_factory=dict)
     """facts by a plain name: model, driver, cuda"""
     problems: tuple[Problem, ...] = ()
+    alignment: NumaAlignment | None = None
+    """the kubelet's Topology Manager; None if it is not known"""
 
     @property
     def by_claims(self) -> bool:

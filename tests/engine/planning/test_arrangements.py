@@ -10,7 +10,6 @@ from hypothesis import given, settings, strategies as st
 
 from linkwise.engine.index.node_index import Query
 from linkwise.engine.planning.hosts import PickedHost, arranged
-from linkwise.engine.usage import node_with_only
 from linkwise.model.verdict import Offer
 from linkwise.policies.ring_affinity import RingAffinity
 from linkwise.policies.ring_profiles import RING_PROFILES
@@ -70,7 +69,7 @@ def layouts(machine: Node, size: int, profile: str) -> list[frozenset[str]]:
     free = [device.id for device in machine.free()]
     sets = map(frozenset, combinations(free, size))
     return [
-        own for own in sets if isinstance(POLICY.pick(ask(size, profile=profile), node_with_only(machine, own)), Offer)
+        own for own in sets if isinstance(POLICY.pick(ask(size, profile=profile), machine.with_only(own)), Offer)
     ]
 
 
