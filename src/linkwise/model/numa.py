@@ -26,6 +26,9 @@ class NumaAlignment:
     total_cpus: tuple[tuple[int, int], ...] = ()
     """likewise, all CPUs that pods may use"""
 
+    static_cpus: bool = True
+    """whether the CPU Manager is static, so that CPUs are aligned too; true while it is not known"""
+
     @property
     def rejects(self) -> bool:
         """Whether the kubelet rejects pods that it can't align."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from linkwise.model.device import Device
     from linkwise.model.discovery import Discovery
     from linkwise.model.node import Mode
+    from linkwise.model.numa import NumaAlignment
     from linkwise.model.topology import Topology
 
 __all__ = [
@@ -74,6 +75,8 @@ class Serving:
     """of memory: MiB, or GiB for shares of that unit"""
     enforced: bool
     """whether this agent's device plugin allocates them"""
+    alignment: NumaAlignment | None = None
+    """how the kubelet aligns them with NUMA nodes; None if that is not known"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,7 @@ def inventory_of(  # noqa: PLR0913, PLR0917 - everything that an inventory shows
         unit=serving.unit,
         labels={name: _one_line(value) for name, value in found.facts.items()},
         allocations=dict(sorted((allocations or {}).items())),  # in a fixed order: a new one would be a change
+        alignment=serving.alignment,
     )
     return inventory_object(
         node,

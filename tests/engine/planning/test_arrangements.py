@@ -68,9 +68,7 @@ def layouts(machine: Node, size: int, profile: str) -> list[frozenset[str]]:
     """Every set of devices that the policy accepts if only they are free."""
     free = [device.id for device in machine.free()]
     sets = map(frozenset, combinations(free, size))
-    return [
-        own for own in sets if isinstance(POLICY.pick(ask(size, profile=profile), machine.with_only(own)), Offer)
-    ]
+    return [own for own in sets if isinstance(POLICY.pick(ask(size, profile=profile), machine.with_only(own)), Offer)]
 
 
 def possible(allowed: dict[int, list[frozenset[str]]], sizes: tuple[int, ...], used: frozenset[str]) -> bool:

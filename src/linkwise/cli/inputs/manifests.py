@@ -30,7 +30,7 @@ __all__ = [
     "load_manifests",
 ]
 
-NODE_KINDS: Final = ("Device", "DeviceInventory")
+NODE_KINDS: Final = ("Device", "DeviceInventory", "NodeResourceTopology")
 WITHOUT_PODS: Final = frozenset(
     (
         *("Service", "ServiceAccount", "ConfigMap", "Secret", "Namespace", "Role", "RoleBinding", "ClusterRole"),
