@@ -15,13 +15,13 @@ __all__ = ["alignment_in"]
 FILE: Final = "config.yaml"
 """in the kubelet's folder, where kubeadm and most installers write it"""
 _LINE: Final = re.compile(
-    r"""^[ \t]*["']?(topologyManagerPolicy|topologyManagerScope|cpuManagerPolicy)["']?[ \t]*:[ \t]*["']?([a-z-]{1,40})""",
+    r"""(?:^|[{,])[ \t]*["']?(topologyManagerPolicy|topologyManagerScope|cpuManagerPolicy)["']?[ \t]*:[ \t]*["']?([a-z-]{1,40})""",
     re.MULTILINE,
 )
 
 
 def alignment_in(folder: Path) -> NumaAlignment | None:
-    """The policies by the configuration file, in YAML or JSON with a line per field; None if it can't be read.
+    """The policies by the configuration file, in YAML or JSON; None if it can't be read.
 
     A kubelet that is configured by flags, or by a file elsewhere, needs the setting agent.topology_policy.
     """
