@@ -18,7 +18,7 @@ class ContainerAsk:
     devices: int = 0
     share: int = 0  # memory of one device, in the resource's own unit, never converted
     core: int = 0  # percent of one device's compute
-    cpus: int = 0  # that a static CPU Manager allocates exclusively
+    cpus: int = 0  # exclusive ones, of a static CPU Manager
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ __all__ = [
     "load_manifests",
 ]
 
-NODE_KINDS: Final = ("Device", "DeviceInventory", "NodeResourceTopology")
+NODE_KINDS: Final = ("Device", "DeviceInventory")
 WITHOUT_PODS: Final = frozenset(
     (
         *("Service", "ServiceAccount", "ConfigMap", "Secret", "Namespace", "Role", "RoleBinding", "ClusterRole"),
