@@ -49,7 +49,8 @@ class Allocator:
         if not self.allocations.shared:
             return [PluginDevice(device.id, device.healthy, device.numa) for device in devices]
         return [
-            PluginDevice(identifier, device.healthy, device.numa)
+            # Without NUMA nodes: the kubelet would align units, of several devices if need be, and reject the pod.
+            PluginDevice(identifier, device.healthy)
             for device in devices
             for identifier in share_ids(device)
         ]

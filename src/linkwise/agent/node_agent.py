@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -14,6 +14,7 @@ from linkwise.agent.allocator import Allocator
 from linkwise.agent.container_access import ContainerAccess
 from linkwise.agent.discovering import Discoverer
 from linkwise.agent.holds import Holds, Survey
+from linkwise.agent.kubelet.configuration import alignment_in
 from linkwise.agent.kubelet.plugin import DevicePlugin
 from linkwise.agent.kubelet.pod_resources import PodResources
 from linkwise.agent.kubelet.registration import Registrar, Status
@@ -31,6 +32,7 @@ from linkwise.dialects.linkwise.usage import with_usage
 from linkwise.dialects.registry import whole_device_dialect
 from linkwise.errors import ClusterError
 from linkwise.model.discovery import Discovery
+from linkwise.model.numa import NumaAlignment
 from linkwise.model.views import NodeView, PodView
 from linkwise.node.allocation import Allocations
 from linkwise.node.corrections import Addresses
@@ -372,7 +374,8 @@ class NodeAgent:
         self.allocations.devices = {device.id: device for device in devices}
         for pod in self._pods.values():  # records may name devices by index
             self.allocations.observe(pod)
-        document = inventory_of(self.node, usable, self._serving())
+        # The kubelet asks only for devices of the NUMA nodes that it has chosen.
+        document = inventory_of(self.node, usable, replace(self._serving(), alignment=None))
         capacity = {self.served.resource: str(len(devices))}
         labels = self._view.labels if self._view else {}  # one of them names the hardware profile
         self._broker = Broker()
@@ -456,7 +459,15 @@ class NodeAgent:
         status = self.registrar.status
         known = self.served is not None and (status.enforced or status.state == "foreign")
         unit = self.served.unit if self.served else "MiB"
-        return Serving(self.served.mode if self.served and known else "any", unit, status.enforced)
+        mode = self.served.mode if self.served and known else "any"
+        return Serving(mode, unit, status.enforced, self._alignment())
+
+    def _alignment(self) -> NumaAlignment | None:
+        """How the kubelet aligns devices with NUMA nodes: by the settings, else by its configuration file."""
+        found, policy = alignment_in(Path(self.settings.kubelet)), self.settings.topology_policy
+        if policy == "auto":
+            return found
+        return NumaAlignment(policy, self.settings.topology_scope, static_cpus=found is None or found.static_cpus)
 
     def _publish(self) -> None:
         """Set what the API server should show; the publisher writes only what differs."""

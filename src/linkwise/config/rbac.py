@@ -118,6 +118,10 @@ FEATURES: Final[Mapping[str, Feature]] = {
     "koordinator": Feature(
         "Read devices from Koordinator's Device objects.", (Rule(("scheduling.koordinator.sh",), ("devices",)),)
     ),
+    "numa": Feature(
+        "Read the policy of the Topology Manager and free CPUs by NUMA node from NodeResourceTopology objects.",
+        (Rule(("topology.node.k8s.io",), ("noderesourcetopologies",)),),
+    ),
     "configmaps": Feature(
         "Read Ascend chips from the ConfigMaps of Huawei's device plugin, and gpushare's lists of unhealthy devices.",
         (Rule(_CORE, ("configmaps",)),),

@@ -130,6 +130,7 @@ class KnownDevices:
             memory=device.memory or last.memory,
             bytes=device.bytes or last.bytes,
             nodes=device.nodes or last.nodes,
+            nics=device.nics or last.nics,
         )
 
     def _topology(self, found: Topology | None, devices: list[Device]) -> Topology | None:

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.drivers.host_files import HOST, minor_number, numa_node
+from linkwise.drivers.host_files import HOST, minor_number, near_nics, numa_node
 from linkwise.drivers.known_devices import KnownDevices
 from linkwise.drivers.tool_command import run_tool
 from linkwise.drivers.tool_outputs import read_outputs
@@ -110,6 +110,7 @@ class NvidiaSmiDriver:
             device,
             minor=minor_number(device.bus_id, self._host),
             numa=device.numa if numa is None else numa,
+            nics=device.nics or near_nics(device.bus_id, self._host),
         )
 
     def _cuda_fact(self, driver: str) -> dict[str, str]:

@@ -165,6 +165,7 @@ def _device(id_: str, number: int, facts: DeviceFacts | None, *, healthy: bool) 
         memory=memory,
         healthy=healthy,
         bytes=memory * _MIB,
+        nics=facts.nics,
     )
 
 

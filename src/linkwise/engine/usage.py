@@ -32,7 +32,6 @@ __all__ = [
     "gained_capacity",
     "node_after",
     "node_of",
-    "node_with_only",
     "recorded_parts",
     "resolved",
     "usage_of",
@@ -91,6 +90,7 @@ def node_of(inventory: NodeInventory, usage: Usage) -> Node:
         usage.unattributed_share,
         usage.unattributed_core,
         inventory.unit,
+        inventory.alignment,
     )
 
 
@@ -108,13 +108,6 @@ def node_after(node: Node, offer: Offer, domain: str, mode: Mode) -> Node:
         for device in part.devices:
             used[device] = _add_use(used.get(device, FREE), part, domain)
     return replace(node, used=used, mode=mode if node.mode == "any" else node.mode)
-
-
-def node_with_only(node: Node, devices: Collection[str]) -> Node:
-    """The node with all other devices marked as used."""
-    used = {name: use for name, use in node.used.items() if name in devices}
-    others = {device.id: Use(whole=True) for device in node.devices if device.id not in devices}
-    return replace(node, used={**used, **others})
 
 
 def _add_use(use: Use, part: Part, domain: str | None) -> Use:

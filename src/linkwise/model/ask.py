@@ -18,6 +18,7 @@ class ContainerAsk:
     devices: int = 0
     share: int = 0  # memory of one device, in the resource's own unit, never converted
     core: int = 0  # percent of one device's compute
+    cpus: int = 0  # exclusive ones, of a static CPU Manager
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class Ask:
     """shares are bytes: a device counts them in its own unit, rounded up"""
     sharing: str = ""
     """the sharing domain, if it is not the namespace"""
+    cpus: int = 0
+    """CPUs that a static CPU Manager allocates exclusively to all containers of the pod together"""
 
     @property
     def domain(self) -> str:

@@ -29,6 +29,8 @@ class Device:
     """whether devices of other nodes can reach it by the network; otherwise it serves only jobs of one pod"""
     nodes: tuple[str, ...] = ()
     """device nodes of its own beside the one that its minor names: `/dev/dri/card1`"""
+    nics: tuple[str, ...] = ()
+    """RDMA devices under the same PCIe switch"""
 
 
 Span = Literal["count", "one group", "whole groups", "even split", "whole groups first"]

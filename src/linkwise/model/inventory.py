@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.device import Device
     from linkwise.model.node import Mode
+    from linkwise.model.numa import NumaAlignment
     from linkwise.model.topology import Topology
     from linkwise.model.verdict import Problem
 
@@ -45,6 +46,8 @@ class NodeFacts:
     """devices by pod UID, if the source reports actual usage"""
     problems: tuple[Problem, ...] = ()
     holds: tuple[Hold, ...] = ()
+    alignment: NumaAlignment | None = None
+    """the kubelet's Topology Manager"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,8 @@ class NodeInventory:
     """why each device with a fault is unhealthy, by id; empty if its source does not say"""
     cordoned: Mapping[str, str] = field(default_factory=dict)
     """the reason of each device that an administrator cordoned, by id; they count as unhealthy"""
+    alignment: NumaAlignment | None = None
+    """the kubelet's Topology Manager; None if it is not known"""
 
     @property
     def by_claims(self) -> bool:

@@ -7,9 +7,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from linkwise.model.device import Device
+    from linkwise.model.numa import NumaAlignment
     from linkwise.model.topology import Topology
 
 __all__ = ["FREE", "AskMode", "Mode", "Node", "Use"]
@@ -53,6 +54,8 @@ class Node:
     unattributed_core: int = 0  # percent
     unit: str = ""
     """the unit of memory, if known: MiB, GiB, %"""
+    alignment: NumaAlignment | None = None
+    """how the kubelet aligns devices with NUMA nodes; None if it does not, or if that is not known"""
 
     def __post_init__(self) -> None:
         """Sort the devices by index; a sorted tuple stays the same object, because caches are keyed by identity."""
@@ -70,6 +73,12 @@ class Node:
         return tuple(
             device for device in self.devices if device.healthy and (device.id not in used or used[device.id] == FREE)
         )
+
+    def with_only(self, devices: Collection[str]) -> Node:
+        """The node with all other devices marked as used."""
+        used = {name: use for name, use in self.used.items() if name in devices}
+        others = {device.id: _WHOLE for device in self.devices if device.id not in devices}
+        return replace(self, used={**used, **others})
 
     def healthy(self) -> tuple[Device, ...]:
         """Healthy devices, used or not."""

@@ -157,6 +157,8 @@ class PlacingSettings:
     """how long the last known devices of a node are used after the object that lists them was deleted"""
     rank_tables: bool = False
     """whether the rank tables of Ascend jobs are written into their ConfigMaps, rings-config-JOB"""
+    nic: bool = False
+    """whether devices with an RDMA device under their own PCIe switch are preferred"""
     policies: dict[str, str] = field(default_factory=dict)
     """the policy by resource name, if it is not the default"""
     share: ShareSettings = field(default_factory=ShareSettings)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from linkwise.model.discovery import Discovery
     from linkwise.model.inventory import Hold
     from linkwise.model.node import Mode
+    from linkwise.model.numa import NumaAlignment
     from linkwise.model.topology import Topology
 
 __all__ = [
@@ -76,6 +77,8 @@ class Serving:
     """of memory: MiB, or GiB for shares of that unit"""
     enforced: bool
     """whether this agent's device plugin allocates them"""
+    alignment: NumaAlignment | None = None
+    """how the kubelet aligns them with NUMA nodes; None if that is not known"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,7 @@ def inventory_of(  # noqa: PLR0913, PLR0917 - everything that an inventory shows
         labels={name: _one_line(value) for name, value in found.facts.items()},
         allocations=dict(sorted((allocations or {}).items())),  # in a fixed order: a new one would be a change
         holds=holds,
+        alignment=serving.alignment,
     )
     return inventory_object(
         node,

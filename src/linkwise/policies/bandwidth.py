@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.model.settings import BandwidthSettings
 from linkwise.model.verdict import Offer, Reason, Reject
+from linkwise.policies.alignment import is_aligned
+from linkwise.policies.locality import locality, locality_terms
 from linkwise.policies.policy import ByDevice, first_of, offer_by_container
 from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
 from linkwise.topology.canonical import canonical_of
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.ask import Ask
     from linkwise.model.node import Node
+    from linkwise.topology.numa import Locality
 
 __all__ = ["Bandwidth"]
 
@@ -31,38 +34,43 @@ class Bandwidth(ByDevice):
     """Picks by the node's own samples, but scores by class values, so that noise does not order nodes."""
 
     name = "bandwidth"
-    terms = ("known", "bottleneck", *(f"sets of {size}" for size in SIZES), "packing")
+    terms = ("known", "bottleneck", *(f"sets of {size}" for size in SIZES), "numa", "nic", "packing")
     leading = 2
 
-    def __init__(self, settings: BandwidthSettings = _DEFAULT) -> None:
+    def __init__(self, settings: BandwidthSettings = _DEFAULT, *, nic: bool = False) -> None:
         self._settings = settings
+        self._nic = nic
 
     def choose(self, ask: Ask, node: Node) -> Offer | Reject:
         """The free set that leaves the most good sets, among those within 5% of the largest bottleneck."""
         free = [device.id for device in node.free()]
-        best = _best(node, ask.devices, free, ask.required)
+        near = locality(node, nics=self._nic)
+        best = _best(node, ask.devices, free, near, ask.required)
         # rule 001.best-effort: a slow set is better than none, unless the administrator set a floor.
         value = best[1] if best else 0.0
         if value < self._settings.floor and ask.devices > 1:
             kind = "" if best else "unknown"
             return Reject(node.name, Reason("001.best-effort", asked=self._settings.floor, found=value, kind=kind))
         devices = best[0] if best else first_of(free, ask)
-        offer = offer_by_container(ask, node, devices, lambda count, left: _choose(node, count, left))
+        offer = offer_by_container(ask, node, devices, lambda count, left: _choose(node, count, left, near))
         return Offer(offer.node, offer.parts, notes=() if best else ("link data is incomplete",))
 
     def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
-        """Whether links are known, the bottleneck's class in tenths of GB/s, what others lose, and packing."""
-        left = len(node.free()) - ask.devices
+        """Whether links are known, the bottleneck's class in tenths of GB/s, what others lose, locality, and packing."""
+        left, near = len(node.free()) - ask.devices, locality_terms(node, offer.devices, nics=self._nic)
         values = canonical_of(node.topology) if node.topology else ()
         places = node.positions()
         if not values or not all(device in places for device in offer.devices):
-            return (int(ask.devices == 1), 0, *_negative(loss(node, offer.devices)), -left)
+            return (int(ask.devices == 1), 0, *_negative(loss(node, offer.devices)), *near, -left)
         free = [places[device.id] for device in node.free() if device.id in places]
+        if is_aligned(node):  # only the devices that the kubelet can give to the pod
+            free = [places[device] for device in offer.devices]
         best = best_bottleneck(values, ask.devices, free)
         if not isinstance(best, Bottleneck):
-            return (0, 0, *_negative(loss(node, offer.devices)), -left)
+            return (0, 0, *_negative(loss(node, offer.devices)), *near, -left)
+        free = [places[device.id] for device in node.free() if device.id in places]
         lost = fabric_of(values).lost(mask_of(free), mask_of(best.devices))
-        return (1, round(10 * best.value) if isfinite(best.value) else 0, *_negative(lost), -left)
+        return (1, round(10 * best.value) if isfinite(best.value) else 0, *_negative(lost), *near, -left)
 
 
 def _negative(lost: tuple[int, ...]) -> list[int]:
@@ -70,7 +78,7 @@ def _negative(lost: tuple[int, ...]) -> list[int]:
 
 
 def _best(
-    node: Node, count: int, available: Sequence[str], required: Sequence[str] = ()
+    node: Node, count: int, available: Sequence[str], near: Locality, required: Sequence[str] = ()
 ) -> tuple[list[str], float] | None:
     """`count` of the available devices with their bottleneck; None without enough link data."""
     places = node.positions()
@@ -81,13 +89,13 @@ def _best(
     if not all(device in places for device in required):
         return None
     best = best_bottleneck(
-        topology.bandwidth, count, known, [places[device] for device in required], links=topology.links
+        topology.bandwidth, count, known, [places[device] for device in required], links=topology.links, near=near
     )
     if not isinstance(best, Bottleneck):
         return None
     return [known[position] for position in best.devices], best.value
 
 
-def _choose(node: Node, count: int, left: Sequence[str]) -> Sequence[str]:
-    best = _best(node, count, left)
+def _choose(node: Node, count: int, left: Sequence[str], near: Locality) -> Sequence[str]:
+    best = _best(node, count, left, near)
     return best[0] if best else left[:count]

@@ -11,12 +11,14 @@ from math import log
 from typing import TYPE_CHECKING, Final
 
 from linkwise.model.verdict import Offer, Reject
+from linkwise.policies.locality import locality, locality_terms
 from linkwise.policies.policy import ByDevice, first_of, offer_by_container
 from linkwise.speed.caches import cached_by_identity
 from linkwise.topology.canonical import MACHINES, canonical_of, class_links
 from linkwise.topology.fabric import SIZES, least_lost, loss
 from linkwise.topology.link_score import NVLINK_SCORE, link_scores
 from linkwise.topology.machine import machine_with
+from linkwise.topology.numa import with_locality
 from linkwise.topology.partition import Partition, partition_on
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from linkwise.model.ask import Ask
     from linkwise.model.node import Node
     from linkwise.model.topology import Matrix
+    from linkwise.topology.numa import Locality
 
 __all__ = ["LinkAffinity", "link_class"]
 
@@ -36,31 +39,38 @@ class LinkAffinity(ByDevice):
     """Scores by link kinds; a node without link data stays feasible and comes last."""
 
     name = "link-affinity"
-    terms = ("known", "links", *(f"sets of {size}" for size in SIZES), "packing", "score")
+    terms = ("known", "links", *(f"sets of {size}" for size in SIZES), "numa", "nic", "packing", "score")
     leading = 2
+
+    def __init__(self, *, nic: bool = False) -> None:
+        self._nic = nic
 
     def choose(self, ask: Ask, node: Node) -> Offer | Reject:
         """The best set of the best partition of the free devices, divided among the containers by the same rule."""
         free = [device.id for device in node.free()]
-        devices = _chosen(node, ask.devices, free, ask.required)
+        near = locality(node, nics=self._nic)
+        devices = _chosen(node, ask.devices, free, near, ask.required)
         if devices is None:
             notes: tuple[str, ...] = ("link data is incomplete",)
             devices = first_of(free, ask)
         else:
             notes = _notes(node)
-        offer = offer_by_container(ask, node, devices, lambda count, left: _chosen(node, count, left) or left[:count])
+        offer = offer_by_container(
+            ask, node, devices, lambda count, left: _chosen(node, count, left, near) or left[:count]
+        )
         return Offer(offer.node, offer.parts, notes=notes)
 
     def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
-        """Whether links are known, the class of the set's score, what others lose, packing, and the exact score."""
+        """Whether links are known, the class of the set's score, what others lose, locality, packing, and the exact score."""
         left, lost = len(node.free()) - ask.devices, [-amount for amount in loss(node, offer.devices)]
         scores, places = _scores(node), node.positions()
+        near = locality_terms(node, offer.devices, nics=self._nic)
         if scores is None or not all(device in places for device in offer.devices):
             # rule 000.unknown: without a matrix a node comes last; a single device needs no links.
-            return (int(ask.devices == 1), 0, *lost, -left, 0)
+            return (int(ask.devices == 1), 0, *lost, *near, -left, 0)
         # rule 000.score, 000.story: the score of the set that the node would allocate.
         pairs = [int(scores[i][j]) for i, j in combinations([places[device] for device in offer.devices], 2)]
-        return (1, link_class(pairs), *lost, -left, sum(pairs))
+        return (1, link_class(pairs), *lost, *near, -left, sum(pairs))
 
 
 def link_class(pairs: Iterable[int]) -> int:
@@ -74,14 +84,18 @@ def link_class(pairs: Iterable[int]) -> int:
     return round(STEP ** round(log(points, STEP))) if points else 0
 
 
-def _chosen(node: Node, count: int, available: Sequence[str], required: Sequence[str] = ()) -> list[str] | None:
-    """`count` of the available devices by links; None without enough link data."""
+def _chosen(
+    node: Node, count: int, available: Sequence[str], near: Locality, required: Sequence[str] = ()
+) -> list[str] | None:
+    """`count` of the available devices by links, then by locality; None without enough link data."""
     scores, places = _scores(node), node.positions()
     known = {places[device]: device for device in available if device in places}
     if scores is None or not all(device in places for device in required):
         return None
     if count == 1 and known and not required and node.topology is not None:
-        return [known[least_lost(node.topology, scores, known)]]
+        return [known[least_lost(node.topology, scores, known, near.nics)]]
+    if near:
+        scores = _local_scores(scores, near)
     best = partition_on(machine_with(scores), count, known, [places[device] for device in required])
     return [known[position] for position in best.devices] if isinstance(best, Partition) else None
 
@@ -99,6 +113,9 @@ _by_links: Final = cached_by_identity(link_scores, MACHINES)
 @lru_cache(maxsize=MACHINES)
 def _by_classes(values: Matrix) -> Matrix:
     return link_scores(class_links(values))
+
+
+_local_scores: Final = lru_cache(maxsize=MACHINES)(with_locality)
 
 
 def _notes(node: Node) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from linkwise.model.verdict import Offer, Part, Reason, Reject
+from linkwise.policies.alignment import pick_aligned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -64,7 +65,7 @@ class ByDevice(Policy):
 
     def pick(self, ask: Ask, node: Node) -> Offer | Reject:
         """The chosen devices, if enough are free."""
-        return misfit(ask, node, ask.devices) or self.choose(ask, node)
+        return misfit(ask, node, ask.devices) or pick_aligned(ask, node, self.choose)
 
     @abstractmethod
     def choose(self, ask: Ask, node: Node) -> Offer | Reject:

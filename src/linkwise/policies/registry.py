@@ -130,8 +130,8 @@ def policies_with(settings: PlacingSettings) -> dict[str, Policy]:
     """All policies by name, with the administrator's settings."""
     # One line per policy.
     built_in = (
-        LinkAffinity(),
-        Bandwidth(settings.bandwidth),
+        LinkAffinity(nic=settings.nic),
+        Bandwidth(settings.bandwidth, nic=settings.nic),
         WholeDevice(),
         RingAffinity(),
         MemoryShare(settings.share),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.model.verdict import Offer, Reason, Reject
+from linkwise.policies.alignment import is_aligned, within
 from linkwise.policies.policy import Policy, misfit, offer_by_container
 from linkwise.policies.ring_profiles import RING_PROFILES, known_profile, ring_profile
 from linkwise.policies.ring_spans import LAYOUTS, SPANS, RingPlacement
@@ -55,9 +56,10 @@ class RingAffinity(Policy):
         refused = _count_refused(profile, ask)
         if refused:
             return Reject(node.name, refused, final=True)
-        unfit = misfit(ask, node, ask.devices)
-        if unfit:
-            return unfit
+        there = misfit(ask, node, ask.devices) or within(ask, node)
+        if isinstance(there, Reject):
+            return there
+        node = there
         ids = {device.index: device.id for device in node.devices}
         required = {index for index, device in ids.items() if device in ask.required}
         placement = place_in_rings(profile, node, ask.devices, required)
@@ -79,7 +81,7 @@ class RingAffinity(Policy):
         yield offer
         profile = ring_profile(node.profile)
         span = profile.span(ask.devices)
-        if span is None or ask.required:
+        if span is None or ask.required or is_aligned(node):
             return
         ids = {device.index: device.id for device in node.devices}
         for chosen in LAYOUTS[span](_idle(profile, node), ask.devices, profile):
@@ -90,7 +92,8 @@ class RingAffinity(Policy):
         """The number of healthy devices, the rank of the placement, and packing."""
         del offer
         profile = ring_profile(node.profile)
-        placement = place_in_rings(profile, node, ask.devices)
+        there = within(ask, node)
+        placement = None if isinstance(there, Reject) else place_in_rings(profile, there, ask.devices)
         rank = placement.rank if placement else profile.group
         healthy, idle = len(node.healthy()), len(node.free())
         # rule 003.order: one tuple orders all nodes that fit.

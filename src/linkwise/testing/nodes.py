@@ -10,9 +10,10 @@ from linkwise.model.node import Node, Use
 from linkwise.model.verdict import Offer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from linkwise.model.node import Mode
+    from linkwise.model.numa import NumaAlignment
     from linkwise.model.topology import Topology
     from linkwise.policies.policy import Policy
 
@@ -41,13 +42,29 @@ def node(  # noqa: PLR0913 - a builder: every field has a default
     faulty: Iterable[int] = (),
     topology: Topology | None = None,
     profile: str = "",
+    numa: Sequence[int | None] = (),
+    nics: Iterable[int] = (),
+    alignment: NumaAlignment | None = None,
 ) -> Node:
-    """A node of whole devices `d0`, `d1`, ...; all are free unless `free` lists those that are."""
-    bad = set(faulty)
-    devices = tuple(Device(f"d{index}", index, healthy=index not in bad) for index in range(count))
+    """A node of whole devices `d0`, `d1`, ...; all are free unless `free` lists those that are.
+
+    `numa` has the NUMA nodes of the devices, `nics` the devices with a NIC under their PCIe switch.
+    """
+    bad, near = set(faulty), set(nics)
+    places = (*numa, *(None for _ in range(count - len(numa))))
+    devices = tuple(
+        Device(
+            f"d{index}",
+            index,
+            numa=places[index],
+            healthy=index not in bad,
+            nics=("mlx5_0",) if index in near else (),
+        )
+        for index in range(count)
+    )
     idle = set(range(count)) if free is None else set(free)
     used = {f"d{index}": Use(whole=True) for index in range(count) if index not in idle}
-    return Node(name, devices, used, _renamed(topology), profile)
+    return Node(name, devices, used, _renamed(topology), profile, alignment=alignment)
 
 
 def share_node(  # noqa: PLR0913 - a builder

@@ -15,11 +15,13 @@ from linkwise.model.verdict import Reason
 from linkwise.topology.device_sets import Question, mask_of, positions, question, sets_with
 from linkwise.topology.fabric import NEAR, SIZES, Fabric, fabric_of
 from linkwise.topology.machine import LARGEST_EXACT
+from linkwise.topology.numa import NO_LOCALITY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from linkwise.model.link import Link
+    from linkwise.topology.numa import Locality
 
 __all__ = ["Bottleneck", "best_bottleneck", "most_left", "near_ties"]
 
@@ -36,13 +38,14 @@ class Bottleneck:
     """whether the search was exact; false on machines with too many devices"""
 
 
-def best_bottleneck(
+def best_bottleneck(  # noqa: PLR0913 - the question that a machine is asked
     bandwidth: Sequence[Sequence[object]],
     size: int,
     available: Iterable[int] | None = None,
     required: Iterable[int] = (),
     *,
     links: Sequence[Sequence[Link]] = (),
+    near: Locality = NO_LOCALITY,
 ) -> Bottleneck | Reason:
     """Choose `size` devices by bandwidth, or return the reason why that is impossible.
 
@@ -52,6 +55,7 @@ def best_bottleneck(
         available: positions to choose from; all by default.
         required: positions that must be among the chosen.
         links: link kinds of the same machine; they replace implausible samples.
+        near: decides between sets that leave the same to other pods.
 
     Raises:
         InputError: the matrix is not square or has an invalid value, or a position is not a device.
@@ -60,10 +64,11 @@ def best_bottleneck(
     asked = question(len(fabric.values), size, available, required)
     if isinstance(asked, Reason):
         return asked
-    answer = cast("Bottleneck | None", fabric.remembered(asked))
+    key = (asked, near) if near else asked
+    answer = cast("Bottleneck | None", fabric.remembered(key))
     if answer is None:
-        answer = _choose(fabric, asked)
-        fabric.remember(asked, answer)
+        answer = _choose(fabric, asked, near)
+        fabric.remember(key, answer)
     return answer
 
 
@@ -76,22 +81,26 @@ def near_ties(fabric: Fabric, asked: Question) -> list[int]:
     return [chosen for chosen, value in zip(sets, values, strict=True) if value >= enough]
 
 
-def most_left(fabric: Fabric, asked: Question, sets: list[int]) -> int:
-    """The first of the sets that leave the most good sets to other pods, compared by the largest sets first."""
+def most_left(fabric: Fabric, asked: Question, sets: list[int], near: Locality = NO_LOCALITY) -> int:
+    """The set that leaves the most good sets to other pods, compared by the largest sets first.
+
+    Of several the one on the fewest NUMA nodes, then the one with the most NICs, then the first.
+    """
     for size in SIZES:
         if len(sets) == 1:
             break
         left = [fabric.good_sets(asked.free ^ chosen, size) for chosen in sets]
         most = max(left)
         sets = [chosen for chosen, count in zip(sets, left, strict=True) if count == most]
-    return sets[0]
+    # rule 002.affinity: NUMA nodes and NICs decide only between sets that are equal by their links.
+    return min(sets, key=near.cost) if near else sets[0]
 
 
-def _choose(fabric: Fabric, asked: Question) -> Bottleneck:
+def _choose(fabric: Fabric, asked: Question, near: Locality = NO_LOCALITY) -> Bottleneck:
     if len(fabric.values) > LARGEST_EXACT:
         return _answer(fabric, _choose_among_many(fabric, asked), proven=False)
     # rule 001.single: the largest bottleneck of the free devices; of near ties the set that leaves most to others.
-    return _answer(fabric, most_left(fabric, asked, near_ties(fabric, asked)))
+    return _answer(fabric, most_left(fabric, asked, near_ties(fabric, asked), near))
 
 
 def _answer(fabric: Fabric, chosen: int, *, proven: bool = True) -> Bottleneck:

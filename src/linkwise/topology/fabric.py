@@ -290,12 +290,14 @@ def losses(node: Node) -> dict[str, tuple[int, ...]]:
     return {free[place]: lost for place, lost in _fabric_of(values).losses(mask_of(free)).items()}
 
 
-def least_lost(topology: Topology, scores: Matrix, free: Collection[int]) -> int:
-    """The free device that a request for one takes."""
+def least_lost(topology: Topology, scores: Matrix, free: Collection[int], nics: int = 0) -> int:
+    """The free device that a request for one takes; of equal losses one of `nics`, the mask of those with a NIC."""
     # rule 000.one, 002.pack: the least loss of good sets, then the smallest sum of link scores to the other free devices.
     lost = position_losses(topology, free)
     least = min(lost.values())
     equals = [one for one in sorted(free) if lost[one] == least]
+    if nics:
+        equals = [one for one in equals if nics >> one & 1] or equals
     if len(equals) == 1:
         return equals[0]
     return min(equals, key=lambda one: sum([scores[one][other] for other in free if other != one]))

@@ -41,6 +41,8 @@ class DeviceFacts:
     driver: str = ""
     parts: tuple[str, ...] = ()
     """ids of the parts it is divided into (MIG devices)"""
+    nics: tuple[str, ...] = ()
+    """NICs under the same PCIe switch"""
 
 
 @dataclass(frozen=True, slots=True)

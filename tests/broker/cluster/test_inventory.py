@@ -8,6 +8,7 @@ import pytest
 
 from linkwise.broker.cluster.inventory import merge_inventory
 from linkwise.dialects.registry import by_priority, vendor_group
+from linkwise.model.numa import NumaAlignment
 from support.builders.inventory_facts import (
     AMD,
     ASCEND,
@@ -254,3 +255,23 @@ def test_problems_of_all_dialects_are_reported_once() -> None:
 def test_a_chip_of_another_name_is_another_resource() -> None:
     found = merge_inventory(node({"huawei.com/Ascend910B3": "8"}), {})
     assert {word for word in found.words if "/" in word} == {"huawei.com/Ascend910B3"}
+
+
+@pytest.mark.rule("002.affinity")
+def test_the_agent_knows_the_topology_manager_and_a_node_resource_topology_its_cpus() -> None:
+    exported = {
+        "attributes": [{"name": "topologyManagerPolicy", "value": "restricted"}],
+        "zones": [
+            {"name": "node-0", "type": "Node", "resources": [{"name": "cpu", "allocatable": "8", "available": "6"}]}
+        ],
+    }
+    own = inventory(listed(0, numa=0))
+    assert stock(node({NVIDIA: "1"}), DeviceInventory=own).alignment is None
+    other = stock(node({NVIDIA: "1"}), DeviceInventory=own, NodeResourceTopology=exported).alignment
+    assert other == NumaAlignment("restricted", "container", ((0, 6),), ((0, 8),))
+    own["spec"]["kubelet"] = {"topologyManagerPolicy": "single-numa-node", "topologyManagerScope": "pod"}
+    both = stock(node({NVIDIA: "1"}), DeviceInventory=own, NodeResourceTopology=exported).alignment
+    assert both == NumaAlignment("single-numa-node", "pod", ((0, 6),), ((0, 8),))
+    own["spec"]["kubelet"]["cpuManagerPolicy"] = "none"
+    shared = stock(node({NVIDIA: "1"}), DeviceInventory=own, NodeResourceTopology=exported).alignment
+    assert shared == NumaAlignment("single-numa-node", "pod", static_cpus=False)

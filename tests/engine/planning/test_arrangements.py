@@ -10,7 +10,6 @@ from hypothesis import given, settings, strategies as st
 
 from linkwise.engine.index.node_index import Query
 from linkwise.engine.planning.hosts import PickedHost, arranged
-from linkwise.engine.usage import node_with_only
 from linkwise.model.verdict import Offer
 from linkwise.policies.ring_affinity import RingAffinity
 from linkwise.policies.ring_profiles import RING_PROFILES
@@ -69,9 +68,7 @@ def layouts(machine: Node, size: int, profile: str) -> list[frozenset[str]]:
     """Every set of devices that the policy accepts if only they are free."""
     free = [device.id for device in machine.free()]
     sets = map(frozenset, combinations(free, size))
-    return [
-        own for own in sets if isinstance(POLICY.pick(ask(size, profile=profile), node_with_only(machine, own)), Offer)
-    ]
+    return [own for own in sets if isinstance(POLICY.pick(ask(size, profile=profile), machine.with_only(own)), Offer)]
 
 
 def possible(allowed: dict[int, list[frozenset[str]]], sizes: tuple[int, ...], used: frozenset[str]) -> bool:

@@ -177,6 +177,7 @@ def test_nics_are_apart_from_the_devices_whatever_their_order_and_end() -> None:
     assert reading.status == "ok"
     assert reading.links == (("X", "SYS"), ("SYS", "X"))
     assert reading.nics == ("mlx5_0", "mlx5_2", "mlx5_1")
+    assert [facts.nics for facts in reading.facts] == [("mlx5_0",), ("mlx5_2",)]
     assert cpus(reading) == ["0-3", "4-7"]
 
 

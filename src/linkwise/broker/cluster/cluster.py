@@ -5,6 +5,7 @@ Observing only notes what changed, in `changes`; `settle` computes the consequen
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -31,13 +32,14 @@ from linkwise.model.inventory import NodeInventory
 from linkwise.model.verdict import Grant, Offer, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from linkwise.broker.cluster.cluster_objects import Parse
     from linkwise.broker.cluster.node_objects import MissingInventory
     from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.model.demand import Load
     from linkwise.model.node import Node
+    from linkwise.model.numa import NumaAlignment
     from linkwise.model.settings import PlacingSettings
     from linkwise.model.snapshot import Snapshot
     from linkwise.model.views import NodeView, PodView
@@ -299,11 +301,31 @@ class Cluster:
         odd = self._changed or self._moved
         known = [drift for entry in entries if (drift := self._drift_of(entry, inventory))] if odd else ()
         self._note_drift(name, (*usage.drift, *known))
+        if inventory.alignment and inventory.alignment.cpus:
+            inventory = replace(inventory, alignment=self._with_used_cpus(inventory, inventory.alignment, entries))
         before, after = self.index.nodes.get(name), node_of(inventory, usage)
         if before == after and not merged:
             return False  # what is held is held in another way, which does not matter for free devices
         self.index.put(after, inventory.words)
         return gained_capacity(before, after)
+
+    def _with_used_cpus(
+        self, inventory: NodeInventory, alignment: NumaAlignment, entries: Sequence[Entry]
+    ) -> NumaAlignment:
+        """Return the alignment without the exclusive CPUs of pods that the reported numbers may not include yet.
+
+        The kubelet takes them from the NUMA nodes of the pod's devices.
+        """
+        places = {device.id: device.numa for device in inventory.devices}
+        used: Counter[int | None] = Counter()
+        for entry in entries:
+            pod = self.pods.get(entry.pod)
+            ask = self.requests.of(pod).ask if pod else None
+            for place in {places.get(device) for device in entry.grant.offer.devices} if ask and ask.cpus else ():
+                used[place] += ask.cpus if ask else 0
+        total = dict(alignment.total_cpus)
+        free = tuple((place, max(0, min(count, total[place] - used[place]))) for place, count in alignment.cpus)
+        return replace(alignment, cpus=free)
 
     def _note_drift(self, name: str, found: tuple[Drift, ...]) -> None:
         before = self.drift.pop(name, ())

@@ -5,6 +5,7 @@ Quantities are cached: most pods are copies of few templates, so few different t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import ROUND_CEILING
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -16,9 +17,10 @@ from linkwise.model.demand import Capacity, Demand
 from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
+    from linkwise.model.ask import Ask
     from linkwise.model.views import ContainerView, NodeView, PodView
 
-__all__ = ["capacity_of", "demand_of"]
+__all__ = ["capacity_of", "demand_of", "with_exclusive_cpus"]
 
 _CPU: Final = "cpu"
 _MEMORY: Final = "memory"
@@ -58,6 +60,35 @@ def capacity_of(view: NodeView) -> Capacity:
         there(_EPHEMERAL, whole(_EPHEMERAL)),
         there(_PODS, whole(_PODS)),
     )
+
+
+def with_exclusive_cpus(ask: Ask, pod: PodView) -> Ask:
+    """Return the ask with the CPUs that a static CPU Manager would allocate to the containers exclusively."""
+    if not ask.devices or not is_guaranteed(pod):
+        return ask
+    cpus = {container.name: _exclusive_cpus(container) for container in pod.containers}
+    total = combined(pod, _exclusive_cpus)
+    if not total:
+        return ask
+    containers = tuple(replace(each, cpus=cpus.get(each.container, 0)) for each in ask.containers)
+    return replace(ask, containers=containers, cpus=total)
+
+
+def is_guaranteed(pod: PodView) -> bool:
+    """Return whether all containers have limits of CPU and memory, and request no less."""
+    return all(
+        (limit := container.limits.get(resource)) is not None
+        and _billionths(limit) > 0
+        and _billionths(container.requests.get(resource, limit)) == _billionths(limit)
+        for container in pod.containers
+        for resource in (_CPU, _MEMORY)
+    )
+
+
+def _exclusive_cpus(container: ContainerView) -> int:
+    """Return the CPUs of a container of a Guaranteed pod; none if it requests a fraction of one."""
+    cpus, fraction = divmod(_billionths(container.limits.get(_CPU, "0")), _ONE)
+    return 0 if fraction else cpus
 
 
 def _total(pod: PodView, resource: str, broken: list[Problem]) -> int:

@@ -6,6 +6,7 @@ Disagreements are reported as problems, never guessed away.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
@@ -16,6 +17,7 @@ from linkwise.broker.cluster.inventory_topology import topology_of
 from linkwise.dialects.dialect import where_node
 from linkwise.dialects.dra.objects import by_claim
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_enforced
+from linkwise.dialects.node_resource_topology import KIND as TOPOLOGY_KIND, topology_alignment
 from linkwise.dialects.pod_resources import quantity
 from linkwise.dialects.registry import by_priority, counts_whole_devices, dialects_of_node, owner_name, vendor_group
 from linkwise.errors import InputError
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from linkwise.model.device import Device
     from linkwise.model.inventory import ClaimableDevices
     from linkwise.model.node import Mode
+    from linkwise.model.numa import NumaAlignment
     from linkwise.model.views import NodeView
 
 __all__ = ["kind_of", "merge_inventory", "merge_or_report"]
@@ -72,6 +75,7 @@ def merge_inventory(
     cordoned = cordoned_by(view, devices, problems, by_claims=False)
     if KIND not in missing:
         _compare(view, facts_by_source.get(SOURCE, NodeFacts(SOURCE)).devices, cordoned, problems)
+    alignment = _alignment(view, facts_by_source, objects.get(TOPOLOGY_KIND), problems)
     claimed = _claimed_besides(view, published, words, devices, problems)
     enforced, usable = inventory_enforced(objects.get(KIND)), without_cordoned(devices, cordoned)
     return NodeInventory(
@@ -91,6 +95,7 @@ def merge_inventory(
         problems=tuple(dict.fromkeys(problems)),
         faults=faults_of(devices, objects.get(KIND)),
         cordoned=cordoned,
+        alignment=alignment,
     )
 
 
@@ -108,9 +113,23 @@ def merge_or_report(
         return NodeInventory(view.name, problems=(Problem(where_node(view), "devices", wrong),))
 
 
+def _alignment(
+    view: NodeView, facts_by_source: Mapping[str, NodeFacts], raw: object, problems: list[Problem]
+) -> NumaAlignment | None:
+    """Return the Topology Manager as our agent read it, else as a NodeResourceTopology has it, with the latter's CPUs."""
+    listed = facts_by_source[SOURCE].alignment if SOURCE in facts_by_source else None
+    if raw is None:
+        return listed
+    found, wrong = topology_alignment(raw, view.name)
+    problems += wrong
+    if listed is None or found is None:
+        return listed or found
+    return replace(listed, cpus=found.cpus, total_cpus=found.total_cpus) if listed.static_cpus else listed
+
+
 def kind_of(inventory: NodeInventory) -> tuple[object, ...]:
     """Return what decides whether a node serves a request, apart from free devices."""
-    return inventory.words, inventory.profile, inventory.topology, inventory.by_claims
+    return inventory.words, inventory.profile, inventory.topology, inventory.by_claims, inventory.alignment
 
 
 def _by_claims(

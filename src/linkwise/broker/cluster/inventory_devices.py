@@ -130,6 +130,8 @@ def _filled(device: Device, node_facts: Sequence[Device]) -> Device:
             device.healthy and twin.healthy,
             device.bytes or twin.bytes,
             device.reachable and twin.reachable,
+            device.nodes or twin.nodes,
+            device.nics or twin.nics,
         )
     return device
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.cluster.demand import with_exclusive_cpus
 from linkwise.dialects.dialect import DefaultPolicies, where_pod
 from linkwise.dialects.groups.membership import group_by_owner, group_of, may_have_group
 from linkwise.dialects.groups.owners import OwnerRules, counts_every_pod
@@ -69,13 +70,14 @@ def read_request(pod: PodView, by_resource: Mapping[str, str], *, by_owner: Owne
     if declared.ask and (oversized := _oversized(pod, declared.ask)):
         return PodRequest(declared.dialect, None, "", declared.group, (*declared.problems, oversized))
     group = group_said(pod, by_owner=by_owner)[0] if by_owner else declared.group
-    if declared.ask is None:
+    ask = declared.ask and with_exclusive_cpus(declared.ask, pod)
+    if ask is None:
         return PodRequest(declared.dialect, None, "", group, declared.problems)
-    policy, wrong = policy_of(pod, declared.dialect, declared.ask, in_group=group is not None, by_resource=by_resource)
+    policy, wrong = policy_of(pod, declared.dialect, ask, in_group=group is not None, by_resource=by_resource)
     problems = (*declared.problems, wrong) if wrong else declared.problems
     # kube-scheduler never removes that status, even if the bind failed and the claim is deleted.
-    claimed = declared.ask.resource in pod.hosted_by_claims
-    return PodRequest(declared.dialect, declared.ask, policy, group, problems, claimed)
+    claimed = ask.resource in pod.hosted_by_claims
+    return PodRequest(declared.dialect, ask, policy, group, problems, claimed)
 
 
 def group_said(pod: PodView, *, by_owner: OwnerRules) -> tuple[Group | None, tuple[Problem, ...]]:

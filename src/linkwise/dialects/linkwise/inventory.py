@@ -15,6 +15,7 @@ from linkwise.dialects.linkwise.matrices import FIELDS, topology_fields, topolog
 from linkwise.model.device import Device
 from linkwise.model.inventory import Hold, NodeFacts
 from linkwise.model.node import Mode
+from linkwise.model.numa import SCOPES, TOPOLOGY_POLICIES, NumaAlignment
 from linkwise.speed.fast_dataclass import fast_constructor
 
 if TYPE_CHECKING:
@@ -37,9 +38,22 @@ SOURCE: Final = "linkwise"
 
 _MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 _SPEC: Final = frozenset(
-    {"mode", "unit", "enforced", "profile", "deviceCount", "healthyCount", "devices", "facts", "holds", *FIELDS}
+    {
+        "mode",
+        "unit",
+        "enforced",
+        "profile",
+        "deviceCount",
+        "healthyCount",
+        "devices",
+        "facts",
+        "holds",
+        "kubelet",
+        *FIELDS,
+    }
 )
-_DEVICE: Final = frozenset({"uuid", "index", "minor", "numa", "busID", "model", "memory", "healthy", "facts"})
+_DEVICE: Final = frozenset({"uuid", "index", "minor", "numa", "busID", "model", "memory", "healthy", "facts", "nics"})
+_KUBELET: Final = frozenset({"topologyManagerPolicy", "topologyManagerScope", "cpuManagerPolicy"})
 _quick_device: Final = fast_constructor(Device)
 _quick_facts: Final = fast_constructor(NodeFacts)
 _ALLOCATION: Final = frozenset({"podUID", "namespace", "name", "devices"})
@@ -74,9 +88,9 @@ def inventory_facts(raw: object, node: str = "") -> NodeFacts:
     topology = topology_of(spec, devices)
     profile, mode, unit = spec.text("profile", "") or "", _mode(spec), spec.text("unit", "") or ""
     labels, allocations = _labels(spec), _allocations(root)
-    holds = _holds(spec) if "holds" in spec.raw else ()
+    holds, alignment = _holds(spec) if "holds" in spec.raw else (), _alignment(spec)
     problems = tuple(report.problems)  # the last: reading makes them
-    return _quick_facts(SOURCE, devices, topology, profile, mode, unit, labels, allocations, problems, holds)
+    return _quick_facts(SOURCE, devices, topology, profile, mode, unit, labels, allocations, problems, holds, alignment)
 
 
 def inventory_enforced(raw: object) -> bool:
@@ -131,6 +145,8 @@ def inventory_object(  # noqa: PLR0913 - a builder: what is only for people has 
     }
     if facts.holds:
         spec["holds"] = [_hold_object(hold) for hold in facts.holds]
+    if facts.alignment is not None:
+        spec["kubelet"] = _kubelet_object(facts.alignment)
     status: dict[str, object] = {
         "allocations": [
             _allocation_object(uid, devices, (pods or {}).get(uid)) for uid, devices in facts.allocations.items()
@@ -235,6 +251,7 @@ def _device(entry: Fields) -> Device | None:
         model=entry.text("model", "") or "",
         memory=entry.number("memory", 0) or 0,
         healthy=entry.flag("healthy") or False,
+        nics=entry.texts("nics") or () if "nics" in entry.raw else (),
     )
 
 
@@ -244,6 +261,33 @@ def _mode(spec: Fields) -> Mode:
     if known is None and text is not None:
         spec.report.refuse(f"spec.mode is {shown(text)}; one of {', '.join(_MODES)} is expected")
     return known or "any"
+
+
+def _alignment(spec: Fields) -> NumaAlignment | None:
+    """The Topology Manager of the kubelet; None if the agent does not know it."""
+    fields = Fields.of(spec.raw["kubelet"], "spec.kubelet", spec.report) if "kubelet" in spec.raw else None
+    if fields is None:
+        return None
+    fields.unknown(_KUBELET)
+    policy, scope = fields.text("topologyManagerPolicy", ""), fields.text("topologyManagerScope", "container")
+    known = next((each for each in TOPOLOGY_POLICIES if each == policy), None)
+    known_scope = next((each for each in SCOPES if each == scope), None)
+    if policy and known is None:
+        spec.report.note(
+            f"spec.kubelet.topologyManagerPolicy is {shown(policy)}; one of {', '.join(TOPOLOGY_POLICIES)} is expected"
+        )
+    if scope and known_scope is None:
+        spec.report.note(f"spec.kubelet.topologyManagerScope is {shown(scope)}; one of {', '.join(SCOPES)} is expected")
+    static = fields.text("cpuManagerPolicy", "static") == "static"
+    return NumaAlignment(known, known_scope or "container", static_cpus=static) if known else None
+
+
+def _kubelet_object(alignment: NumaAlignment) -> dict[str, object]:
+    return {
+        "topologyManagerPolicy": alignment.policy,
+        "topologyManagerScope": alignment.scope,
+        "cpuManagerPolicy": "static" if alignment.static_cpus else "none",
+    }
 
 
 def _labels(spec: Fields) -> dict[str, str]:
@@ -300,6 +344,7 @@ def _device_object(device: Device, fault: str) -> dict[str, object]:
         "memory": device.memory,
         "healthy": device.healthy,
         "facts": {"fault": fault} if fault else None,
+        "nics": list(device.nics) or None,
     }
     return {name: value for name, value in fields.items() if value is not None}
 

@@ -17,7 +17,7 @@ from linkwise.drivers.dcmi.library import (
     PcieInfo,
     printable,
 )
-from linkwise.drivers.host_files import numa_node
+from linkwise.drivers.host_files import near_nics, numa_node
 from linkwise.drivers.known_devices import Unreadable
 from linkwise.model.device import Device
 from linkwise.vendors.ascend.chips import HEALTH_STATES, NETWORK_STATES, chip_name, is_usable
@@ -77,6 +77,7 @@ def read_chip(library: Library, place: Place, host: Path, last_model: str = "") 
             number,
             minor=number,  # the N of /dev/davinciN
             numa=numa_node(bus, host),
+            nics=near_nics(bus, host),
             bus_id=bus,
             model=model,
             memory=memory,

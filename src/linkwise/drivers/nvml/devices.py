@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.drivers.driver import LONGEST_ID
-from linkwise.drivers.host_files import numa_node
+from linkwise.drivers.host_files import near_nics, numa_node
 from linkwise.drivers.known_devices import Unreadable
 from linkwise.drivers.nvml.library import Failure, Library
 from linkwise.model.device import Device
@@ -68,6 +68,7 @@ def read_gpu(library: Library, index: int, host: Path) -> Gpu | Unreadable:
             memory=memory // _MIB,
             healthy=facts.healthy,
             bytes=memory,
+            nics=near_nics(bus, host),
         ),
         tuple(facts.faults),
         ".".join(map(str, compute)) if compute else "",

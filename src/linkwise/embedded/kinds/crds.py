@@ -129,6 +129,7 @@ _CRDS: Final = (
     ("linkwise.dev", "v1alpha1", "DeviceInventory", "deviceinventories", False, ("dinv",)),
     ("linkwise.dev", "v1alpha1", "AcceleratorPolicy", "acceleratorpolicies", False, ("accpol",)),
     ("scheduling.koordinator.sh", "v1alpha1", "Device", "devices", False, ()),
+    ("topology.node.k8s.io", "v1alpha2", "NodeResourceTopology", "noderesourcetopologies", False, ("node-res-topo",)),
     ("scheduling.koordinator.sh", "v1alpha1", "ClusterNetworkTopology", "clusternetworktopologies", False, ()),
     ("scheduling.k8s.io", "v1alpha2", "PodGroup", "podgroups", True, ()),
     ("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", True, ("pg", "podgroup-v1beta1")),

@@ -14,7 +14,6 @@ from linkwise.engine.index.score_table import ClassTable, best_names
 from linkwise.engine.index.shapes import Shapes
 from linkwise.engine.index.share_index import ShareIndex
 from linkwise.engine.reasons.catalog import short_refusal
-from linkwise.engine.usage import node_with_only
 from linkwise.model.verdict import Offer, Reason, Reject
 
 if TYPE_CHECKING:
@@ -57,7 +56,10 @@ class Query(NamedTuple):
         policy = self.policy
         key = (policy.name, policy.across_nodes, self.word, ask.devices, ask.mode, ask.profile, ask.required)
         if ask.devices:
-            return key
+            # Containers are aligned with NUMA nodes one by one: equal sums may fit differently.
+            split = len(ask.containers) > 1
+            by_container = tuple((each.devices, each.cpus) for each in ask.containers) if split else ()
+            return (*key, ask.cpus, by_container) if ask.cpus or split else key
         # Bytes are rounded up per container: equal sums may need different shares.
         share = tuple(container.share for container in ask.containers) if ask.in_bytes else ask.share
         return (*key, share, ask.core, "" if any_domain else ask.domain, ask.in_bytes)
@@ -70,7 +72,7 @@ class Query(NamedTuple):
             node = node.reachable()
         if self.ask.devices:
             return {device.id for device in node.free()} >= set(offer.devices)
-        return isinstance(self.policy.pick(self.ask, node_with_only(node, offer.devices)), Offer)
+        return isinstance(self.policy.pick(self.ask, node.with_only(offer.devices)), Offer)
 
 
 class Index:
@@ -78,7 +80,7 @@ class Index:
 
     def __init__(self, settings: PlacingSettings) -> None:
         self._settings = settings
-        self._shapes = Shapes(exact=settings.bandwidth.floor > 0)
+        self._shapes = Shapes(exact=settings.bandwidth.floor > 0, nic=settings.nic)
         self.nodes: dict[str, Node] = {}
         self._words: dict[str, frozenset[str]] = {}
         self._shape_of: dict[str, Shape] = {}

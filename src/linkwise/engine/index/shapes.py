@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from linkwise.policies.alignment import is_aligned
 from linkwise.topology.canonical import canonical_pairs
 
 if TYPE_CHECKING:
@@ -43,10 +44,12 @@ class Shapes:
 
     Args:
         exact: distinguish builds by the noise of samples too; needed if a bandwidth floor in GB/s is set.
+        nic: distinguish builds by NICs too.
     """
 
-    def __init__(self, *, exact: bool = False) -> None:
+    def __init__(self, *, exact: bool = False, nic: bool = False) -> None:
         self._exact = exact
+        self._nic = nic
         self._numbers: dict[Hashable, int] = {}
         self._users: dict[Hashable, int] = {}
         self._builds: dict[str, Build] = {}
@@ -68,12 +71,13 @@ class Shapes:
         return len(self._numbers)
 
     def _build(self, node: Node, words: frozenset[str]) -> Build:
-        source = (node.devices, node.topology, node.profile, words)
+        source = (node.devices, node.topology, node.profile, words, node.alignment)
         known = self._builds.get(node.name)
         if known is not None and all(map(_same, known.node, source)):
             return known
         self.drop(node.name)
-        key = (self._links(node.topology), _devices(node), node.profile, words)
+        aligned = node.alignment if is_aligned(node) else None
+        key = (self._links(node.topology), self._devices(node), node.profile, words, aligned)
         if key not in self._numbers:
             self._last += 1
             self._numbers[key] = self._last
@@ -81,6 +85,16 @@ class Shapes:
         build = Build(self._numbers[key], key, source)
         self._builds[node.name] = build
         return build
+
+    def _devices(self, node: Node) -> Hashable:
+        """Index, health, reachability and topology position of every device; NUMA nodes and NICs where they make a difference."""
+        positions = node.positions()
+        devices = tuple(
+            (device.index, device.healthy, device.reachable, positions.get(device.id)) for device in node.devices
+        )
+        numa = tuple(device.numa for device in node.devices)
+        nics = tuple(bool(device.nics) for device in node.devices) if self._nic else ()
+        return (devices, numa, nics) if len(set(numa)) > 1 or any(nics) else devices
 
     def _links(self, topology: Topology | None) -> Hashable:
         if topology is None:
@@ -102,9 +116,3 @@ def shape_of(build: int, node: Node) -> Shape:
 
 def _same(one: object, other: object) -> bool:
     return one is other or (isinstance(one, frozenset | str) and one == other)
-
-
-def _devices(node: Node) -> Hashable:
-    """Index, health, reachability and topology position of every device."""
-    positions = node.positions()
-    return tuple((device.index, device.healthy, device.reachable, positions.get(device.id)) for device in node.devices)

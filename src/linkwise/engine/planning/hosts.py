@@ -10,7 +10,7 @@ from itertools import combinations
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from linkwise.engine.usage import node_after, node_with_only
+from linkwise.engine.usage import node_after
 from linkwise.model.verdict import Offer
 from linkwise.topology.canonical import canonical
 from linkwise.topology.device_sets import mask_of, positions, sets_with
@@ -243,7 +243,7 @@ def open_devices(node: Node, asked: Iterable[Query], held: Collection[str]) -> l
 
 def picked(query: Query, node: Node, devices: Collection[str]) -> tuple[str, ...]:
     """What the policy picks of these devices; empty if it refuses."""
-    offer = query.policy.pick(query.ask, node_with_only(node, devices))
+    offer = query.policy.pick(query.ask, node.with_only(devices))
     return offer.devices if isinstance(offer, Offer) else ()
 
 

@@ -15,6 +15,7 @@ from linkwise.engine.planning.planner import fits, most_members, outline
 from linkwise.engine.planning.problem import BoundSpot, GroupProblem, MemberKind, Spot
 from linkwise.engine.planning.seating import seated
 from linkwise.model.verdict import Offer
+from linkwise.policies.alignment import may_reject
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Hashable, Sequence
@@ -222,7 +223,7 @@ class Making:
         if way.in_parts:
             return self._hosts.in_parts(site.node, site.shape, site.held, way.asked)
         asks = {query.ask.devices or 1: query for query in reversed(way.asked)}
-        if not way.by_links:
+        if not way.by_links or may_reject(site.node):
             return PickedHost(site.node, asks, self._arranged.setdefault((site.shape, id(way)), {}))
         host = self._hosts.linked(site.node, site.shape, site.held)
         if self._task.floor and isinstance(host, CountedHost):

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from linkwise.engine.planning.hosts import arranged, by_links, in_parts, open_devices, picked
-from linkwise.engine.usage import node_with_only
 from linkwise.model.verdict import Offer, Part
+from linkwise.policies.alignment import may_reject
 from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
 from linkwise.topology.device_sets import mask_of, positions, sets_with
 from linkwise.topology.fabric import NEAR, SIZES, fabric_of
@@ -38,7 +38,7 @@ def seated(node: Node, held: Collection[str], members: Sequence[Member], floor: 
     """
     asked = [member.wanted for member in members if member.wanted]
     whole = [query for query in asked if not in_parts(query)]
-    if asked and (not whole or by_links(whole[0])):
+    if asked and (not whole or (by_links(whole[0]) and not may_reject(node))):
         free = [device.id for device in node.free()] if whole else _preferred(node, asked, held)
         sizes = [member.size for member in members]
         if sum(sizes) > len(free):
@@ -86,7 +86,7 @@ def _offer(node: Node, member: Member, devices: Collection[str]) -> Offer | None
     asking = [container for container in member.wanted.ask.containers if container.devices]
     if len(asking) == 1:
         return Offer(node.name, (Part(asking[0].container, tuple(devices)),))
-    alone = node_with_only(node, devices)
+    alone = node.with_only(devices)
     if member.wanted.ask.devices:  # unattributed usage was subtracted when the node was chosen
         alone = replace(alone, unattributed=0, unattributed_share=0, unattributed_core=0)
     offer = member.wanted.policy.pick(member.wanted.ask, alone)

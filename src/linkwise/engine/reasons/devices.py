@@ -85,6 +85,23 @@ def _instead(names: Fact) -> str:
     return f"; use one of {comma_list(names)}" if names else ""
 
 
+def _by_numa(reason: Reason) -> str:
+    free = ", ".join(f"NUMA node {node} has {count}" for node, count in as_pairs(reason.found)) or "none is free"
+    return (
+        f"{device_count(reason.asked)} requested, but {free}; the node's Topology Manager has the policy {reason.kind} "
+        "and would reject the pod"
+    )
+
+
+def _cpus_by_numa(reason: Reason) -> str:
+    free = ", ".join(f"NUMA node {node} has {count}" for node, count in as_pairs(reason.found))
+    policy = reason.kind.removesuffix(" cpus")
+    return (
+        f"{reason.asked} exclusive CPUs requested beside devices, but {free}; the node's Topology Manager has the policy "
+        f"{policy} and would reject the pod"
+    )
+
+
 def _no_devices(asked: Fact) -> str:
     return f"{device_count(asked)} requested; request at least 1"
 
@@ -148,6 +165,20 @@ DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
         "node(s) were not observed yet",
         "the node has not been observed yet; the pod is retried once it is",
         code="Planned",
+    ),
+    ("002.affinity", "single-numa-node"): RefusalText(
+        "node(s) had no NUMA node with enough free devices", _by_numa, code="Fragmented"
+    ),
+    ("002.affinity", "restricted"): RefusalText(
+        "node(s) had enough free devices only on more NUMA nodes than the Topology Manager allows",
+        _by_numa,
+        code="Fragmented",
+    ),
+    ("002.affinity", "single-numa-node cpus"): RefusalText(
+        "node(s) had no NUMA node with enough free devices and CPUs", _cpus_by_numa, code="Fragmented"
+    ),
+    ("002.affinity", "restricted cpus"): RefusalText(
+        "node(s) had no NUMA nodes with enough free devices and CPUs", _cpus_by_numa, code="Fragmented"
     ),
     ("002.segregate", ""): RefusalText(
         "node(s) had free memory only on devices of other namespaces", _other_namespaces

@@ -65,9 +65,11 @@ _TERMS: Final = {
     "group": ("group ", ""),
     "tightness": ("", " left free on the device"),
     "packing": ("", " free device"),
+    "numa": ("", " NUMA node"),
+    "nic": ("", " device"),
 }
-_COUNTS: Final = {"health", "packing"}
-_SAYS_NOTHING: Final = {("known", 1), ("score", 0), ("bottleneck", 0)}
+_COUNTS: Final = {"health", "packing", "numa", "nic"}
+_SAYS_NOTHING: Final = {("known", 1), ("score", 0), ("bottleneck", 0), ("numa", 0), ("nic", 0)}
 
 
 def terms_text(terms: Sequence[Term]) -> str:
@@ -96,8 +98,9 @@ def _term(name: str, value: int) -> str:
         # Without link data a set counts, but is worth next to nothing.
         return f"other pods lose {name}" + (f" worth {_number(name, value)}" if value < -1 else "")
     before, after = _TERMS.get(name, (f"{name} ", ""))
-    plural = "s" if name in _COUNTS and abs(value) != 1 else ""
-    return f"{before}{_number(name, value)}{after}{plural}"
+    plural = "s" if name in _COUNTS and _number(name, value) != "1" else ""
+    behind = " near a NIC" if name == "nic" else ""
+    return f"{before}{_number(name, value)}{after}{plural}{behind}"
 
 
 def _number(name: str, value: int) -> str:
@@ -106,6 +109,8 @@ def _number(name: str, value: int) -> str:
         return LETTERS[min(-value, len(LETTERS) - 1)]
     if _of_sets(name):
         return f"{abs(value)} GB/s"
+    if name == "numa":
+        return str(1 - value)  # the term counts those beyond the first
     return f"{value / 10:g}" if name == "bottleneck" else str(abs(value))
 
 

@@ -178,6 +178,10 @@ NODES: Final = WatchedKind("nodes", _node, lambda head: NodeGone(head.name), req
 INVENTORIES: Final = WatchedKind("deviceinventories", *_of_a_node("DeviceInventory"), "linkwise.dev")
 KOORDINATOR_DEVICE: Final = WatchedKind("devices", *_of_a_node("Device"), "scheduling.koordinator.sh")
 
+NODE_TOPOLOGIES: Final = WatchedKind(
+    "noderesourcetopologies", *_of_a_node("NodeResourceTopology"), "topology.node.k8s.io"
+)
+
 # The ConfigMaps of both plugins have no label to select, so their namespace is watched and filtered by name.
 DEVICE_INFOS: Final = WatchedKind(
     "configmaps", _config_map, _config_map_deleted, namespace="kube-system", prefixes=CONFIG_MAPS
@@ -187,6 +191,7 @@ SOURCES: Final = (
     NODES,
     INVENTORIES,
     KOORDINATOR_DEVICE,
+    NODE_TOPOLOGIES,
     DEVICE_INFOS,
     *(_shared(kind) for kind in (*READ, *DRA_KINDS)),
     PODS,

@@ -28,6 +28,9 @@ __all__ = ["fabric_warnings", "no_table", "read_first", "read_table"]
 Cell = tuple[str, str]
 """the names of its row and its column"""
 
+_ONE_SWITCH: Final = frozenset({"PIX", "PXB"})
+"""codes of a path that stays below one host bridge's port, through PCIe switches only"""
+
 
 def no_table(kind: str, error: str, nothing: str) -> Reading:
     """Reading of a text without a table: the tool's own error, or a sentence that there is none."""
@@ -230,10 +233,16 @@ def _facts(draft: _Draft) -> tuple[tuple[DeviceFacts, ...], list[str]]:
     table = draft.table
     titles = table.header.titles if table.header and draft.fits else ()
     affinities: dict[str, dict[str, str | None]] = {}
+    near: dict[str, tuple[str, ...]] = {}
     unsure = []
     for row in table.rows.values():
         cells = split_row(row.text, draft.width)
         whole = draft.width is not None and len(cells.codes) == draft.width
+        if whole and table.header and draft.fits:
+            behind = cells.codes[len(table.header.devices) :]
+            near[row.name] = tuple(
+                nic for nic, code in zip(table.header.nics, behind, strict=True) if code in _ONE_SWITCH
+            )
         values = affinity_of(cells, titles, cut=row.last) if whole else (None,) * len(titles)
         affinities[row.name] = dict(zip(titles, values, strict=True))
         if whole and any(cells.after) and titles and not any(value is not None for value in values):
@@ -242,7 +251,10 @@ def _facts(draft: _Draft) -> tuple[tuple[DeviceFacts, ...], list[str]]:
         if row.last:
             _forget_cut(affinities, row.name)
     by_device = {name: affinities.get(name, {}) for name in draft.devices}
-    facts = (DeviceFacts(name, numa=own.get("numa"), cpus=own.get("cpus")) for name, own in by_device.items())
+    facts = (
+        DeviceFacts(name, numa=own.get("numa"), cpus=own.get("cpus"), nics=near.get(name, ()))
+        for name, own in by_device.items()
+    )
     warnings = [f"the affinity of {', '.join(unsure)} is not certain: a cell is empty or odd"] if unsure else []
     return tuple(facts), warnings
 

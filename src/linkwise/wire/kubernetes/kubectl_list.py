@@ -23,7 +23,7 @@ __all__ = ["LIST", "READ", "decode_list", "identified"]
 
 LIST: Final = "List"
 """suffix of list kinds"""
-OF_A_NODE: Final = ("DeviceInventory", "Device")
+OF_A_NODE: Final = ("DeviceInventory", "Device", "NodeResourceTopology")
 """kinds named after their node"""
 CONFIG: Final = "ConfigMap"
 """the kind whose names end with the node's"""
