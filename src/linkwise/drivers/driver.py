@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from linkwise.model.device import Device
     from linkwise.model.discovery import Discovery
 
-__all__ = ["LONGEST_ID", "Driver", "common"]
+__all__ = ["LONGEST_ID", "Driver", "common", "with_differing"]
 
 LONGEST_ID: Final = 63
 """characters of a device id that kubelet accepts"""
@@ -38,6 +40,17 @@ class Driver(Protocol):
     def close(self) -> None:
         """Release the source; calling it again does nothing."""
         ...
+
+
+def with_differing(devices: Sequence[Device], facts: Mapping[str, Sequence[str]]) -> tuple[Device, ...]:
+    """The devices with those facts, by name, in which they differ; `facts` are in the order of the devices."""
+    differing = {name: values for name, values in facts.items() if len({*values} - {""}) > 1}
+    if not differing:
+        return tuple(devices)
+    return tuple(
+        replace(device, facts=tuple((name, values[place]) for name, values in differing.items() if values[place]))
+        for place, device in enumerate(devices)
+    )
 
 
 def common(values: Iterable[str]) -> str:

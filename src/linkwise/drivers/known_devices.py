@@ -129,6 +129,7 @@ class KnownDevices:
             model=device.model or last.model,
             memory=device.memory or last.memory,
             bytes=device.bytes or last.bytes,
+            facts=device.facts or last.facts,
         )
 
     def _topology(self, found: Topology | None, devices: list[Device]) -> Topology | None:

@@ -25,6 +25,8 @@ class Device:
     memory: int = 0  # in the unit of the node's share resource
     healthy: bool = True
     bytes: int = 0  # of memory, if the source reports it beside the unit; otherwise 0
+    facts: tuple[tuple[str, str], ...] = ()
+    """facts in which it differs from other devices of its node, by name: compute, firmware, brand"""
 
 
 Span = Literal["count", "one group", "whole groups", "even split", "whole groups first"]

@@ -81,6 +81,10 @@ class NodeInventory:
     labels: Mapping[str, str] = field(default_factory=dict)
     """facts by a plain name: model, driver, cuda"""
     problems: tuple[Problem, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """those of them, and the vendor, that requirements of pods are compared with"""
+    steered: bool = True
+    """whether containers get the devices that are picked; otherwise a device plugin chooses among all of them"""
 
     @property
     def by_claims(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.inventory_devices import in_percent, joined, matched, measured
@@ -16,9 +17,17 @@ from linkwise.dialects.dialect import where_node
 from linkwise.dialects.dra.objects import by_claim
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_enforced
 from linkwise.dialects.pod_resources import quantity
-from linkwise.dialects.registry import by_priority, counts_whole_devices, dialects_of_node, owner_name, vendor_group
+from linkwise.dialects.registry import (
+    BY_NAME,
+    by_priority,
+    counts_whole_devices,
+    dialects_of_node,
+    owner_name,
+    vendor_group,
+)
 from linkwise.errors import InputError
 from linkwise.model.inventory import NodeFacts, NodeInventory
+from linkwise.model.requirement import FACTS
 from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
@@ -41,6 +50,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST: Final = 9e9  # seconds since the epoch
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 _NONE: Final[Mapping[str, MissingInventory]] = {}
+_REQUIRED: Final = attrgetter("model", "memory", "bytes", "facts")
+"""the fields of a device that requirements are compared with"""
 
 
 def merge_inventory(
@@ -71,6 +82,8 @@ def merge_inventory(
     if KIND not in missing:
         _compare(view, facts_by_source.get(SOURCE, NodeFacts(SOURCE)).devices, problems)
     claimed = _claimed_besides(view, published, words, devices, problems)
+    labels = {word: text for source in reversed(sources) for word, text in source.facts.labels.items()}
+    enforced = inventory_enforced(objects.get(KIND))
     return NodeInventory(
         name=view.name,
         devices=devices,
@@ -82,9 +95,11 @@ def merge_inventory(
         sick=_sick(sources, devices, missing),
         allocations=_allocations(sources),
         claimed=claimed,
-        enforced=inventory_enforced(objects.get(KIND)),
-        labels={word: text for source in reversed(sources) for word, text in source.facts.labels.items()},
+        enforced=enforced,
+        labels=labels,
         problems=tuple(dict.fromkeys(problems)),
+        facts=_facts(labels, facts_by_source, vendor),
+        steered=enforced or not devices or any(BY_NAME[word].records for word in words if word in BY_NAME),
     )
 
 
@@ -104,7 +119,9 @@ def merge_or_report(
 
 def kind_of(inventory: NodeInventory) -> tuple[object, ...]:
     """Return what decides whether a node serves a request, apart from free devices."""
-    return inventory.words, inventory.profile, inventory.topology, inventory.by_claims
+    devices = tuple(map(_REQUIRED, inventory.devices))
+    facts = inventory.facts, inventory.steered, devices
+    return inventory.words, inventory.profile, inventory.topology, inventory.by_claims, facts
 
 
 def _by_claims(
@@ -118,6 +135,7 @@ def _by_claims(
     Links are left out: kube-scheduler takes the first devices that fit, so that only their number can be relied on.
     """
     served, *others = published
+    labels = {word: text for facts in facts_by_source.values() for word, text in facts.labels.items()}
     for other in others:
         sentence = f"the node has {served.resource} as well, and only that is served; use one vendor per node"
         problems.append(Problem(where_node(view), other.resource, sentence))
@@ -128,9 +146,24 @@ def _by_claims(
         words=frozenset({owner_name(served.resource), served.resource, by_claim(served.resource)}),
         allocations=served.allocations,
         claims=served.claims,
-        labels={word: text for facts in facts_by_source.values() for word, text in facts.labels.items()},
+        labels=labels,
         problems=tuple(dict.fromkeys(problems)),
+        facts=_facts(labels, facts_by_source, vendor_group(owner_name(served.resource))),
+        steered=False,
     )
+
+
+def _facts(
+    labels: Mapping[str, str], facts_by_source: Mapping[str, NodeFacts], vendor: frozenset[str]
+) -> dict[str, str]:
+    """Return the facts that requirements are compared with; the vendor is that of the resources."""
+    facts: dict[str, str] = {name: labels[name] for name in FACTS if labels.get(name)}
+    # Other systems' labels have memory in units of their own; their devices have it as well.
+    facts.pop("memory", None)
+    if SOURCE in facts_by_source and (memory := facts_by_source[SOURCE].labels.get("memory", "")):
+        facts["memory"] = memory
+    vendors = {BY_NAME[name].vendor for name in vendor if name in BY_NAME and BY_NAME[name].vendor}
+    return facts | ({"vendor": vendors.pop()} if len(vendors) == 1 else {})
 
 
 def _claimed_besides(

@@ -129,6 +129,7 @@ def _filled(device: Device, node_facts: Sequence[Device]) -> Device:
             device.memory,
             device.healthy and twin.healthy,
             device.bytes or twin.bytes,
+            device.facts or twin.facts,
         )
     return device
 

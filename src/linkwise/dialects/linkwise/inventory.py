@@ -14,6 +14,7 @@ from linkwise.dialects.linkwise.matrices import FIELDS, topology_fields, topolog
 from linkwise.model.device import Device
 from linkwise.model.inventory import NodeFacts
 from linkwise.model.node import Mode
+from linkwise.model.requirement import FACTS
 from linkwise.speed.fast_dataclass import fast_constructor
 
 if TYPE_CHECKING:
@@ -199,7 +200,15 @@ def _device(entry: Fields) -> Device | None:
         model=entry.text("model", "") or "",
         memory=entry.number("memory", 0) or 0,
         healthy=entry.flag("healthy") or False,
+        facts=_device_facts(entry) if "facts" in entry.raw else (),
     )
+
+
+def _device_facts(entry: Fields) -> tuple[tuple[str, str], ...]:
+    holder = Fields.of(entry.raw["facts"], f"{entry.path}facts", entry.report)
+    if holder is None:
+        return ()
+    return tuple((name, text) for name in FACTS if name in holder.raw and (text := holder.text(name)))
 
 
 def _mode(spec: Fields) -> Mode:
@@ -243,7 +252,7 @@ def _device_object(device: Device, fault: str) -> dict[str, object]:
         "model": device.model,
         "memory": device.memory,
         "healthy": device.healthy,
-        "facts": {"fault": fault} if fault else None,
+        "facts": {**dict(device.facts), **({"fault": fault} if fault else {})} or None,
     }
     return {name: value for name, value in fields.items() if value is not None}
 
