@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from linkwise.model.node import AskMode  # noqa: TC001 - snapshots are decoded by these annotations
+from linkwise.model.requirement import Requirement  # noqa: TC001 - same
 
 __all__ = ["Ask", "ContainerAsk", "Group", "MatchPolicy", "NetworkWish"]
 
@@ -38,6 +39,8 @@ class Ask:
     """shares are bytes: a device counts them in its own unit, rounded up"""
     sharing: str = ""
     """the sharing domain, if it is not the namespace"""
+    requirement: Requirement | None = None
+    """what every device must meet: model, memory, versions"""
 
     @property
     def domain(self) -> str:
