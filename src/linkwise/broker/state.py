@@ -23,6 +23,7 @@ from linkwise.engine.index.node_index import Query
 from linkwise.engine.planning.hosts import Hosts
 from linkwise.engine.queue.reservation import Reservations
 from linkwise.engine.queue.scheduling_queue import QueuedPod, SchedulingQueue
+from linkwise.model.requirement import Requirement
 from linkwise.policies.registry import policies_with
 
 if TYPE_CHECKING:
@@ -149,6 +150,10 @@ class State:
             word = by_claim(ask.resource)
         if not ask.devices and (sharing := self.cluster.sharing_of(pod)):
             ask = replace(ask, sharing=sharing)
+        permitted = rule.requirement if self.access and (rule := self.access.rule_of(pod)) else None
+        if permitted:
+            own = ask.requirement.clauses if ask.requirement else ()
+            ask = replace(ask, requirement=Requirement((*permitted.clauses, *own)))
         return Query(ask, word, self.policies[request.policy])
 
     def asked(self, pod: PodView, query: Query | None, now: float) -> QueuedPod:
