@@ -40,6 +40,7 @@ from linkwise.node.publishing import (
     device_of,
     inventory_of,
     labels_of,
+    node_with_facts,
 )
 from linkwise.node.stranded import Reserve, should_taint
 
@@ -325,6 +326,7 @@ class NodeAgent:
         document = inventory_of(self.node, self.found, self._serving())
         capacity = {self.served.resource: str(len(devices))}
         labels = self._view.labels if self._view else {}  # one of them names the hardware profile
+        self.allocations.facts = node_with_facts(self.node, self.found)
         self._broker = Broker()
         self._broker.see(
             [

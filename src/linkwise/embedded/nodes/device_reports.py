@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.cluster.inventory import merge_or_report
 from linkwise.broker.watch_events import NodeObject
 from linkwise.dialects.aliyun import COUNT
 from linkwise.dialects.linkwise.inventory import KIND, inventory_enforced
 from linkwise.dialects.registry import by_priority
+from linkwise.engine.usage import Usage, node_of
 from linkwise.errors import InputError
 from linkwise.wire.kubernetes.objects import decode_node
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.store import Store
     from linkwise.model.device import Device
+    from linkwise.model.node import Node
     from linkwise.model.views import NodeView
 
 __all__ = ["INVENTORIES", "DeviceReports", "NodeReport"]
@@ -46,6 +49,11 @@ class NodeReport:
         """The devices, by the source that has precedence."""
         facts = (dialect.node(self.node, self.objects) for dialect in by_priority())
         return next((found.devices for found in facts if found is not None and found.devices), ())
+
+    @property
+    def facts(self) -> Node:
+        """The node with the facts that requirements of pods are compared with, as the scheduler sees them."""
+        return node_of(merge_or_report(self.node, self.objects), Usage())
 
     @property
     def has_agent(self) -> bool:

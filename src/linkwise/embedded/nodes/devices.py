@@ -65,6 +65,7 @@ class _Node:
         self.devices = {device.id: device for device in report.devices}
         for resource, allocator in self.allocators.items():
             allocator.allocations.devices = self.devices
+            allocator.allocations.facts = report.facts if report.has_agent else None
             allocator.host = _host(report, resource)
 
 
