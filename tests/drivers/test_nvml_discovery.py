@@ -130,3 +130,20 @@ def test_gpus_in_mig_mode_are_left_to_their_own_device_plugin(stub: Stub, nvml: 
     assert [device.index for device in found.devices if not device.healthy] == [2]
     assert "MIG mode" in found.faults[found.devices[2].id]
     assert found.facts["mig"] == "mixed"
+
+
+@pytest.mark.rule("002.versions")
+def test_facts_that_differ_between_devices_are_facts_of_the_devices(stub: Stub, nvml: Open) -> None:
+    machine = two_pcie().changing(0, brand=2, vbios="88.00.4F.00.09")
+    stub.write(machine.changing(1, compute=(9, 0), brand=2, vbios="96.00.61.00.01"))
+    found = nvml().discover()
+    assert [dict(device.facts) for device in found.devices] == [
+        {"compute": "7.0", "firmware": "88.00.4F.00.09"},
+        {"compute": "9.0", "firmware": "96.00.61.00.01"},
+    ]
+    assert found.facts["brand"] == "tesla"
+
+
+def test_a_brand_that_nvml_does_not_name_is_unknown(stub: Stub, nvml: Open) -> None:
+    stub.write(two_pcie().changing(0, brand=99).changing(1, brand=99))
+    assert "brand" not in nvml().discover().facts

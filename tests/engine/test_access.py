@@ -25,7 +25,7 @@ from linkwise.model.access_policy import (
 )
 from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.device import Device
-from linkwise.model.node import Use
+from linkwise.model.node import Node, Use
 from linkwise.model.views import Requirement
 from linkwise.policies.memory_share import may_share
 from linkwise.testing.nodes import share_ask
@@ -144,21 +144,23 @@ def test_a_share_in_percent_of_a_device_is_judged_on_the_node() -> None:
     rule = rules(AcceleratorPolicy("p", TEAM, max_share=ShareLimit(50, percent=True))).rule(Subject("team"))
     assert rule is not None
     small, large = Device("a", 0, memory=16), Device("b", 1, memory=80)
-    assert rule.node_refusal(share_ask(10), (small,))
-    assert rule.node_refusal(share_ask(10), (large,)) is None
-    assert rule.node_refusal(share_ask(10), (small, large))  # it might get the small one
-    assert rule.node_refusal(share_ask(30), (small, large)) is None  # it can't
+    assert rule.node_refusal(share_ask(10), Node("n", (small,)))
+    assert rule.node_refusal(share_ask(10), Node("n", (large,))) is None
+    assert rule.node_refusal(share_ask(10), Node("n", (small, large)))  # it might get the small one
+    assert rule.node_refusal(share_ask(30), Node("n", (small, large))) is None  # it can't
     percent = replace(share_ask(60), mode="percent")
     assert rule.refusal(percent)
 
 
-def test_a_node_with_a_device_of_another_model_is_left_out() -> None:
+def test_a_node_without_devices_of_a_permitted_model_is_left_out() -> None:
     rule = rules(AcceleratorPolicy("p", TEAM, models=("*a100*", "NVIDIA T4"))).rule(Subject("team"))
     assert rule is not None
     devices = {model: Device(model, 0, model=model) for model in ("NVIDIA A100-SXM4", "nvidia t4", "H100", "")}
-    verdicts = {model: rule.node_refusal(gpus(), (device,)) for model, device in devices.items()}
+    verdicts = {model: rule.node_refusal(gpus(), Node("n", (device,))) for model, device in devices.items()}
     assert [model for model, reason in verdicts.items() if reason] == ["H100", ""]
-    assert rule.node_refusal(gpus(), (devices["nvidia t4"], devices["H100"]))
+    mixed = Node("n", (devices["nvidia t4"], replace(devices["H100"], index=1)))
+    assert rule.node_refusal(gpus(), mixed) is None  # only permitted devices are given
+    assert rule.node_refusal(gpus(), replace(mixed, steered=False))
     assert verdicts["H100"] is not None
     assert refusal(verdicts["H100"]) == (
         "the node has a device of model H100, but AcceleratorPolicy p permits namespace team only *a100*, NVIDIA T4"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from linkwise.model.device import Device
+from linkwise.model.node import Node
 from linkwise.model.views import ContainerView, PodView
 from linkwise.node.allocation import Allocated, Allocations, Listed, Refused
 
@@ -260,3 +262,54 @@ def test_ids_of_other_plugins_are_understood() -> None:
     allocations = whole(pod("index", 1), pod("slice", 1))
     allocations.settle([listed("index", "2"), listed("slice", "GPU-3::1")], 1.0)
     assert allocations.in_use() == {"uid-index": ("GPU-2",), "uid-slice": ("GPU-3",)}
+
+
+def requiring(pod: PodView, text: str) -> PodView:
+    return replace(pod, annotations={**pod.annotations, "linkwise.dev/require": text})
+
+
+def with_facts(allocations: Allocations) -> Allocations:
+    """Of four devices with CUDA 12.2 the last two are H100."""
+    models = {name: "NVIDIA H100" if device.index > 1 else "NVIDIA A100" for name, device in DEVICES.items()}
+    devices = tuple(replace(device, model=models[name]) for name, device in DEVICES.items())
+    allocations.facts = Node("n", devices, facts={"cuda": "12.2"})
+    return allocations
+
+
+@pytest.mark.rule("002.versions")
+def test_devices_that_do_not_meet_what_the_pod_requires_are_refused_and_the_next_pod_is_served() -> None:
+    allocations = with_facts(whole(requiring(pod("new", 1), "cuda>=12.4"), pod("any", 1)))
+    refused = allocations.allocate(["GPU-0"], 0.0)
+    assert refused == Refused(
+        "pod default/new: cuda>=12.4 is required by linkwise.dev/require, but the node has CUDA version 12.2"
+    )
+    served = allocations.allocate(["GPU-0"], 1.0)
+    assert isinstance(served, Allocated)
+    assert served.claim
+    assert served.claim.pod.name == "any"
+
+
+@pytest.mark.rule("002.versions")
+def test_devices_that_meet_it_are_preferred_where_no_record_has_chosen() -> None:
+    allocations = with_facts(whole(requiring(pod("h", 2), "model=H100")))
+    assert allocations.preferred(sorted(DEVICES), (), 2) == ("GPU-2", "GPU-3")
+    assert isinstance(allocations.allocate(["GPU-2", "GPU-3"], 0.0), Allocated)
+
+
+@pytest.mark.rule("002.versions")
+def test_a_preferred_allocation_never_fails_for_a_requirement() -> None:
+    allocations = with_facts(whole(requiring(pod("h", 2), "model=V100")))
+    assert len(allocations.preferred(sorted(DEVICES), (), 2)) == 2
+    assert isinstance(allocations.allocate(["GPU-0", "GPU-1"], 0.0), Refused)
+
+
+@pytest.mark.rule("002.versions")
+def test_shares_meet_requirements_too() -> None:
+    allocations = with_facts(shared(requiring(pod("p", 2, resource=MEMORY, main=(0,)), "model=H100")))
+    assert isinstance(allocations.allocate(UNITS[:2], 0.0), Refused)
+
+
+@pytest.mark.rule("002.versions")
+def test_a_requirement_that_cant_be_read_is_refused_with_its_column() -> None:
+    refused = with_facts(whole(requiring(pod("p", 1), "cuda>=?"))).allocate(["GPU-0"], 0.0)
+    assert refused == Refused("pod default/p: linkwise.dev/require: column 7: unexpected character '?'")

@@ -50,6 +50,7 @@ from linkwise.node.publishing import (
     device_of,
     inventory_of,
     labels_of,
+    node_with_facts,
 )
 from linkwise.node.stranded import Reserve, should_taint
 from linkwise.node.usage import holdings_of
@@ -378,6 +379,7 @@ class NodeAgent:
         document = inventory_of(self.node, usable, replace(self._serving(), alignment=None))
         capacity = {self.served.resource: str(len(devices))}
         labels = self._view.labels if self._view else {}  # one of them names the hardware profile
+        self.allocations.facts = node_with_facts(self.node, self.found)
         self._broker = Broker()
         self._broker.see(
             [

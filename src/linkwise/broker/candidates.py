@@ -87,7 +87,7 @@ class Candidates:
 
     def pick(self, name: str) -> Offer | Reject:
         """The devices that the node would allocate now, or a refusal."""
-        return self._index.unserved(self.query, name) or self.query.policy.pick(self.query.ask, self.node(name))
+        return self._index.unserved(self.query, name) or self.query.pick(self.node(name))
 
     def node(self, name: str) -> Node:
         """A node as it is for this pod."""

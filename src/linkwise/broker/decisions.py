@@ -61,7 +61,7 @@ def decided_by_bind(state: State, pod: PodView, query: Query, offer: Offer, tent
     if tentative and tentative.node == offer.node:
         node = state.cluster.node_without(offer.node, {pod.uid}) or node
     free, rooms = available_devices(state.settings.share, query, node)
-    score = query.policy.score(query.ask, node, offer)
+    score = query.score(node, offer)
     return Decision(0, query.policy.terms, score, (), free, rooms, pod.nominated == offer.node)
 
 

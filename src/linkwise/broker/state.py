@@ -23,6 +23,7 @@ from linkwise.engine.index.node_index import Query
 from linkwise.engine.planning.hosts import Hosts
 from linkwise.engine.queue.reservation import Reservations
 from linkwise.engine.queue.scheduling_queue import QueuedPod, SchedulingQueue
+from linkwise.model.requirement import Requirement
 from linkwise.policies.across_nodes import AcrossNodes
 from linkwise.policies.registry import policies_with
 
@@ -151,6 +152,10 @@ class State:
             word = by_claim(ask.resource)
         if not ask.devices and (sharing := self.cluster.sharing_of(pod)):
             ask = replace(ask, sharing=sharing)
+        permitted = rule.requirement if self.access and (rule := self.access.rule_of(pod)) else None
+        if permitted:
+            own = ask.requirement.clauses if ask.requirement else ()
+            ask = replace(ask, requirement=Requirement((*permitted.clauses, *own)))
         policy = self.policies[request.policy]
         if self.cluster.unreachable and ask.devices and self._has_other_members(pod, request.group):
             policy = self._across_nodes[request.policy]

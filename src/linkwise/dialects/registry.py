@@ -8,7 +8,7 @@ are dropped when the dialects change.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -19,11 +19,14 @@ from linkwise.dialects.dialect import DefaultPolicies, Dialect, Held, SourcePrio
 from linkwise.dialects.groups.membership import group_of, may_have_group
 from linkwise.dialects.koordinator.dialect import Koordinator
 from linkwise.dialects.linkwise.dialect import Linkwise
+from linkwise.dialects.linkwise.require import REQUIRE, read_require
 from linkwise.dialects.nvidia.dialect import Nvidia
+from linkwise.dialects.nvidia.require import PREFIX as REQUIRED_VARIABLES, read_required, required_variables
 from linkwise.dialects.pod_resources import amount, resources_of
 from linkwise.errors import InputError, PluginError
 from linkwise.model.ask import Ask
 from linkwise.model.inventory import NodeFacts
+from linkwise.model.requirement import Requirement
 from linkwise.model.verdict import Problem
 from linkwise.model.views import ContainerView, NodeView, PodView
 
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.access_policy import ShareLimit
     from linkwise.model.ask import Group
+    from linkwise.model.requirement import Clause
 
 __all__ = [
     "BY_NAME",
@@ -43,6 +47,7 @@ __all__ = [
     "describes_devices",
     "dialects_of_node",
     "held_by",
+    "invalidates",
     "is_native",
     "is_record",
     "managed_resources",
@@ -53,6 +58,7 @@ __all__ = [
     "record_patterns",
     "register",
     "renamed_resources",
+    "required_by",
     "resource_patterns",
     "set_dialects",
     "share_defaults",
@@ -194,9 +200,50 @@ def understand(pod: PodView) -> Understood:
         return Understood("", None, group, (*problems, mixed))
     dialect = next(dialect for dialect in DIALECTS if dialect in used)
     ask = dialect.ask(pod)
-    if isinstance(ask, Problem):
-        return Understood(dialect.name, None, group, (*problems, ask))
-    return Understood(dialect.name, ask, group, problems)
+    requirement = requirement_of(pod, dialect) if isinstance(ask, Ask) and _may_require(pod) else None
+    for wrong in (ask, requirement):
+        if isinstance(wrong, Problem):
+            return Understood(dialect.name, None, group, (*problems, wrong))
+    if isinstance(ask, Ask) and isinstance(requirement, Requirement):
+        ask = replace(ask, requirement=requirement)
+    return Understood(dialect.name, ask if isinstance(ask, Ask) else None, group, problems)
+
+
+def requirement_of(pod: PodView, dialect: Dialect) -> Requirement | Problem | None:
+    """What a pod demands of its devices by its annotation and by variables of its containers; None if nothing."""
+    clauses: list[Clause] = []
+    texts = [(REQUIRE, pod.annotations.get(REQUIRE, ""), "")]
+    if dialect.vendor == Nvidia.vendor:
+        # rule 002.versions: an image's own requirement counts where the pod has it.
+        texts += [
+            (name, text, f"container {container.name}: ")
+            for container in pod.containers
+            for name, text in required_variables(container.variables).items()
+            if any(dialect.owns(resource) for resource in (*container.limits, *container.requests))
+        ]
+    for key, text, where in texts:
+        try:
+            clauses += read_require(text) if key == REQUIRE else read_required(key, text)
+        except InputError as error:
+            return Problem(where_pod(pod), key, f"{where}{error}")
+    return Requirement(tuple(dict.fromkeys(clauses))) if clauses else None
+
+
+def required_by(pod: PodView) -> Requirement | Problem | None:
+    """What a pod demands of its devices, whoever placed it; None if nothing, or if it requests no devices."""
+    if not _may_require(pod):
+        return None
+    dialect = next((owned[0] for name in resources_of(pod) if (owned := owners(name))), None)
+    return requirement_of(pod, dialect) if dialect else None
+
+
+def _may_require(pod: PodView) -> bool:
+    return REQUIRE in pod.annotations or any(container.variables for container in pod.containers)
+
+
+def invalidates(problem: Problem) -> bool:
+    """Whether a problem makes the request for devices invalid: that of a resource, or of a requirement."""
+    return bool(owners(problem.key)) or problem.key == REQUIRE or problem.key.startswith(REQUIRED_VARIABLES)
 
 
 def _requests(container: ContainerView, resource: str) -> bool:

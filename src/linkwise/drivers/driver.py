@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from linkwise.model.device import Device
     from linkwise.model.discovery import Discovery
 
-__all__ = ["LONGEST_ID", "Driver", "EventDriver", "common", "wait_for_faults"]
+__all__ = ["LONGEST_ID", "Driver", "EventDriver", "common", "wait_for_faults", "with_differing"]
 
 LONGEST_ID: Final = 63
 """characters of a device id that kubelet accepts"""
@@ -56,6 +58,17 @@ class EventDriver(Protocol):
 def wait_for_faults(driver: object, seconds: float) -> Mapping[str, str] | None:
     """Wait for faults of any driver; None at once if it is not notified of them."""
     return driver.wait(seconds) if isinstance(driver, EventDriver) else None
+
+
+def with_differing(devices: Sequence[Device], facts: Mapping[str, Sequence[str]]) -> tuple[Device, ...]:
+    """The devices with those facts, by name, in which they differ; `facts` are in the order of the devices."""
+    differing = {name: values for name, values in facts.items() if len({*values} - {""}) > 1}
+    if not differing:
+        return tuple(devices)
+    return tuple(
+        replace(device, facts=tuple((name, values[place]) for name, values in differing.items() if values[place]))
+        for place, device in enumerate(devices)
+    )
 
 
 def common(values: Iterable[str]) -> str:

@@ -131,6 +131,7 @@ class KnownDevices:
             bytes=device.bytes or last.bytes,
             nodes=device.nodes or last.nodes,
             nics=device.nics or last.nics,
+            facts=device.facts or last.facts,
         )
 
     def _topology(self, found: Topology | None, devices: list[Device]) -> Topology | None:

@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from linkwise.engine.requirements import suitable
 from linkwise.engine.selectors import all_met
 from linkwise.model.access_policy import ALONE, COMMON
+from linkwise.model.requirement import Clause, Comparison, Requirement
 from linkwise.model.verdict import Reason
 from linkwise.policies.memory_share import shares_on
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from linkwise.model.access_policy import AcceleratorPolicy, ShareLimit, Subject, Subjects
     from linkwise.model.ask import Ask
     from linkwise.model.device import Device
+    from linkwise.model.node import Node
 
 __all__ = ["NO_RULES", "RULE", "AccessRule", "AccessRules", "Term", "devices_of", "matches", "selected"]
 
@@ -80,22 +83,28 @@ class AccessRule:
                 return refused
         return None
 
+    @property
+    def requirement(self) -> Requirement | None:
+        """The models that all policies permit, as a requirement on devices; None if no policy restricts them."""
+        named = [(term, models) for term in self.terms if (models := term.policy.models) is not None]
+        clauses = (Clause(term.policy.name, ((Comparison("model", "=", models),),), term.who) for term, models in named)
+        return Requirement(tuple(clauses)) if named else None
+
     def restricts_nodes(self, ask: Ask) -> bool:
         """Whether `node_refusal` depends on the node."""
         shared = not ask.devices
         return any(term.policy.models is not None or (shared and term.policy.max_share) for term in self.terms)
 
-    def node_refusal(self, ask: Ask, devices: Sequence[Device]) -> Reason | None:
-        """Why a node with these devices may not serve the request: their models, or the size of a share of them."""
+    def node_refusal(self, ask: Ask, node: Node) -> Reason | None:
+        """Why a node may not serve the request: the models of its devices, or the size of a share of them."""
+        requirement = self.requirement
+        permitted = suitable(node, requirement, 1) if requirement else node
+        if isinstance(permitted, Reason):
+            return permitted
         for term in self.terms:
-            policy = term.policy
-            if policy.models is not None:
-                models = sorted({device.model for device in devices})
-                other = next((model for model in models if not matches(policy.models, model, case=False)), None)
-                if other is not None:
-                    return Reason(RULE, other, (term.who, *policy.models), "model", policy.name)
-            if policy.max_share and not ask.devices and _exceeds(ask, devices, policy.max_share):
-                return _share_refusal(term, ask, policy.max_share)
+            limit = term.policy.max_share
+            if limit and not ask.devices and _exceeds(ask, permitted.devices, limit):
+                return _share_refusal(term, ask, limit)
         return None
 
 
@@ -176,9 +185,9 @@ def selected(subjects: Subjects, subject: Subject, labels: Mapping[str, str]) ->
     return f"namespace {subject.namespace}" if by_labels or subject.namespace in subjects.namespaces else ""
 
 
-def matches(patterns: Iterable[str], text: str, *, case: bool = True) -> bool:
+def matches(patterns: Iterable[str], text: str) -> bool:
     """Whether a text matches one of the patterns, in which `*` stands for any characters."""
-    return any(_pattern(pattern, case).fullmatch(text) for pattern in patterns)
+    return any(_pattern(pattern).fullmatch(text) for pattern in patterns)
 
 
 def devices_of(ask: Ask) -> int:
@@ -187,8 +196,8 @@ def devices_of(ask: Ask) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _pattern(pattern: str, case: bool) -> re.Pattern[str]:  # noqa: FBT001 - a cache key
-    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL if case else re.DOTALL | re.IGNORECASE)
+def _pattern(pattern: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
 
 
 def _refusal(term: Term, ask: Ask) -> Reason | None:

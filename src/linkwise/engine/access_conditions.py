@@ -7,7 +7,8 @@ from functools import lru_cache
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, Final, Literal
 
-from linkwise.engine.access import NAME_LABEL, matches, selected
+from linkwise.engine.access import NAME_LABEL, selected
+from linkwise.engine.requirements import names_model
 from linkwise.model.access_policy import Subject
 
 if TYPE_CHECKING:
@@ -110,11 +111,7 @@ def _effective(
         chosen = any(selected(subjects, Subject(name), own) for name, own in labels.items())
         if not chosen:
             return Condition("Effective", "False", "NoNamespaceSelected", "The namespaceSelector selects no namespace.")
-    missing = [
-        pattern
-        for pattern in policy.models or ()
-        if not any(matches((pattern,), model, case=False) for model in models)
-    ]
+    missing = [pattern for pattern in policy.models or () if not any(names_model(pattern, model) for model in models)]
     if missing:
         return Condition("Effective", "False", "UnknownModel", f"Models that no node has: {_named(missing)}.")
     return Condition("Effective", "True", "Enforced", "The policy is enforced.")

@@ -38,7 +38,7 @@ def eviction_frees_enough(
     """Whether the devices of the victims and the free ones together serve the query; `ended` pods use nothing any more."""
     remaining = [entry for entry in ledger.on(inventory.name) if entry.pod not in victims]
     node = node_of(inventory, usage_of(inventory, remaining, {*victims, *ended}))
-    return isinstance(query.policy.pick(query.ask, node), Offer)
+    return isinstance(query.pick(node), Offer)
 
 
 class Harm(NamedTuple):

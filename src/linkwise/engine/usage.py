@@ -91,6 +91,8 @@ def node_of(inventory: NodeInventory, usage: Usage) -> Node:
         usage.unattributed_core,
         inventory.unit,
         inventory.alignment,
+        inventory.facts,
+        inventory.steered,
     )
 
 

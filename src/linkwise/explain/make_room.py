@@ -273,7 +273,7 @@ def largest_room(query: Query, node: Node) -> tuple[int, int]:
     for device in sorted(node.healthy(), key=lambda device: (-rooms[device.id], device.index)):
         room = rooms[device.id]
         share = room * device.bytes // device.memory if query.ask.in_bytes and device.memory else room
-        offer = query.policy.pick(smaller(query.ask, share=share), node) if share > 0 else None
+        offer = query._replace(ask=smaller(query.ask, share=share)).pick(node) if share > 0 else None
         if isinstance(offer, Offer):
             return share, next(other.index for other in node.devices if other.id == offer.devices[0])
     return 0, 0

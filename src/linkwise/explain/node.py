@@ -94,7 +94,7 @@ def _is_linked(inventory: NodeInventory) -> bool:
 
 def _offer(state: State, node: Node, size: int) -> Offer | None:
     query = _query_of(state, node, size)
-    offer = None if query.policy.admit(query.ask) else query.policy.pick(query.ask, node)
+    offer = None if query.policy.admit(query.ask) else query.pick(node)
     return offer if isinstance(offer, Offer) else None
 
 

@@ -182,9 +182,9 @@ def scored(query: Query, node: Node, parts: Sequence[Part]) -> Code | None:
     offer = Offer(node.name, tuple(parts))
     ask = query.ask
     healthy = {device.id for device in node.healthy() if shares_on(ask, device.memory, device.bytes) is not None}
-    if not isinstance(query.policy.pick(ask, node), Offer) or not healthy.issuperset(offer.devices):
+    if not isinstance(query.pick(node), Offer) or not healthy.issuperset(offer.devices):
         return None
-    return query.policy.score(ask, node, offer) if len(offer.devices) == (ask.devices or 1) else None
+    return query.score(node, offer) if len(offer.devices) == (ask.devices or 1) else None
 
 
 def terms_of(query: Query, code: Code) -> tuple[Term, ...]:

@@ -74,7 +74,10 @@ def _explain_alone(state: State, pod: PodView) -> Explanation:
     report = replace(
         report, asked=_requested(state, request.ask, entry.node if entry else ""), notes=_sentences(problems)
     )
-    report = replace(report, notes=(*report.notes, *preemption.of_pod(state, pod), *volcano_notes(state, pod)))
+    required = _required(request.ask)
+    report = replace(
+        report, notes=(*report.notes, *required, *preemption.of_pod(state, pod), *volcano_notes(state, pod))
+    )
     if pod.phase in FINISHED or pod.stopped:
         return replace(report, state="ended")
     if entry is not None:
@@ -83,6 +86,12 @@ def _explain_alone(state: State, pod: PodView) -> Explanation:
     if request.ask is None:
         return _without_ask(request, report, unknown_resource(state, pod))
     return report if pod.node else _unplaced(state, pod, request, report)
+
+
+def _required(ask: Ask | None) -> list[str]:
+    """Return what the pod requires of its devices, by annotation or variable."""
+    requirement = ask.requirement if ask else None
+    return [f"it requires {text} ({source})" for source, text in requirement.by_source().items()] if requirement else []
 
 
 def _without_ask(request: PodRequest, report: Explanation, unknown: str) -> Explanation:

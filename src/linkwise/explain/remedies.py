@@ -123,7 +123,7 @@ class _Less:
         ]
 
     def _fits(self, less: Query, name: str) -> bool:
-        offer = less.policy.pick(less.ask, self.state.cluster.index.nodes[name])
+        offer = less.pick(self.state.cluster.index.nodes[name])
         return isinstance(offer, Offer) and not self._stopped(name)
 
     def _stopped(self, name: str) -> bool:

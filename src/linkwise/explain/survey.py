@@ -144,7 +144,7 @@ def _never(state: State, query: Query, rejected: Reject, name: str) -> bool:
     if rejected.reason.rule != "003.predicate":
         return False
     empty = replace(node, used={}, unattributed=inventory.sick, unattributed_share=0, unattributed_core=0)
-    return not isinstance(query.policy.pick(query.ask, empty), Offer)
+    return not isinstance(query.pick(empty), Offer)
 
 
 _ABOUT_ROOM: Final = frozenset({"000.partition", "001.best-effort", "002.whole", "003.predicate", "004.filter"})

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from linkwise.model.node import AskMode  # noqa: TC001 - snapshots are decoded by these annotations
+from linkwise.model.requirement import Requirement  # noqa: TC001 - same
 
 __all__ = ["Ask", "ContainerAsk", "Group", "MatchPolicy", "NetworkWish"]
 
@@ -41,6 +42,8 @@ class Ask:
     """the sharing domain, if it is not the namespace"""
     cpus: int = 0
     """CPUs that a static CPU Manager allocates exclusively to all containers of the pod together"""
+    requirement: Requirement | None = None
+    """what every device must meet: model, memory, versions"""
 
     @property
     def domain(self) -> str:

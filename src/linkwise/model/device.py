@@ -31,6 +31,8 @@ class Device:
     """device nodes of its own beside the one that its minor names: `/dev/dri/card1`"""
     nics: tuple[str, ...] = ()
     """RDMA devices under the same PCIe switch"""
+    facts: tuple[tuple[str, str], ...] = ()
+    """facts in which it differs from other devices of its node, by name: compute, firmware, brand"""
 
 
 Span = Literal["count", "one group", "whole groups", "even split", "whole groups first"]

@@ -102,6 +102,10 @@ class NodeInventory:
     """the reason of each device that an administrator cordoned, by id; they count as unhealthy"""
     alignment: NumaAlignment | None = None
     """the kubelet's Topology Manager; None if it is not known"""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """those of them, and the vendor, that requirements of pods are compared with"""
+    steered: bool = True
+    """whether containers get the devices that are picked; otherwise a device plugin chooses among all of them"""
 
     @property
     def by_claims(self) -> bool:

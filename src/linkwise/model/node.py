@@ -56,6 +56,10 @@ class Node:
     """the unit of memory, if known: MiB, GiB, %"""
     alignment: NumaAlignment | None = None
     """how the kubelet aligns devices with NUMA nodes; None if it does not, or if that is not known"""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """by a name of `model.requirement.FACTS`, where its devices don't differ"""
+    steered: bool = True
+    """whether containers get the devices that are picked; otherwise a device plugin chooses among all of them"""
 
     def __post_init__(self) -> None:
         """Sort the devices by index; a sorted tuple stays the same object, because caches are keyed by identity."""

@@ -40,6 +40,8 @@ class ContainerView:
     init: bool = False
     sidecar: bool = False
     """an init container with restartPolicy Always"""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """environment variables whose names contain REQUIRE, if the spec has their values"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ A container's life, as (state, event) -> state::
 
     WAITING    -- answered --> ANSWERED     Allocate was answered for it
     WAITING    -- listed ----> ALLOCATED    the kubelet has devices for it: the agent restarted, or calls were swapped
-    WAITING    -- refused ---> REFUSED      its pod has no record; the kubelet rejects the pod and does not call again
+    WAITING    -- refused ---> REFUSED      its pod has no record, or requires other devices; the kubelet rejects the pod
+                                            and does not call again
     ANSWERED   -- listed ----> ALLOCATED
     ANSWERED   -- missing ---> WAITING      the answer was lost, or was for another pod
     ALLOCATED  -- listed ----> ALLOCATED
@@ -25,8 +26,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.dialects.pod_resources import amount
-from linkwise.dialects.registry import held_by
+from linkwise.dialects.registry import held_by, required_by
+from linkwise.engine.reasons.catalog import refusal
+from linkwise.engine.requirements import unmet_by
 from linkwise.errors import InputError, LedgerError
+from linkwise.model.requirement import Requirement
+from linkwise.model.verdict import Problem
 from linkwise.model.views import FINISHED
 from linkwise.node.device_ids import by_device, device_of, units_of
 
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from linkwise.model.device import Device
+    from linkwise.model.node import Node
     from linkwise.model.verdict import Grant
     from linkwise.model.views import ContainerView, PodView
 
@@ -149,7 +155,9 @@ class Allocations:
     shared: bool
     pick: Pick
     devices: Mapping[str, Device] = field(default_factory=dict)
-    """of the node, by id"""
+    """of the node, by id, with memory in the unit of shares"""
+    facts: Node | None = None
+    """the node with the facts that requirements of pods are compared with; None until they are known"""
     results: Counter[str] = field(default_factory=Counter)
     """calls of Allocate by result, and corrections"""
     _claims: dict[tuple[str, str], Claim] = field(default_factory=dict)
@@ -252,12 +260,28 @@ class Allocations:
                 f"no pod on this node has {len(ids)} {self.resource} on record: pods that share a device must be "
                 "scheduled by Linkwise; check the schedulerName of the pod"
             )
+        if claim is not None and (unmet := self._unmet(claim, devices)):
+            self.results["refused"] += 1
+            if claim.state == "WAITING":
+                claim.move("refused")
+            return Refused(unmet)
         if claim is not None:
             claim.move("answered")
             claim.ids, claim.answered_at = ids, now
         answer = Allocated(ids, devices, claim, _how(claim, devices))
         self.results[answer.how] += 1
         return answer
+
+    def _unmet(self, claim: Claim, devices: Sequence[str]) -> str:
+        """Why devices do not meet what a pod requires of them; empty if they do."""
+        node, requirement = self.facts, required_by(claim.pod)
+        if isinstance(requirement, Problem):
+            return f"pod {claim.pod.namespace}/{claim.pod.name}: {requirement.key}: {requirement.sentence}"
+        if node is None or requirement is None:
+            return ""
+        # rule 002.versions: what another scheduler placed here, or what changed since, does not start.
+        reason = unmet_by(requirement, node, [device for device in node.devices if device.id in devices])
+        return f"pod {claim.pod.namespace}/{claim.pod.name}: {refusal(reason)}" if reason else ""
 
     def settle(self, listed: Iterable[Listed], began: float) -> tuple[Correction, ...]:
         """Record what the kubelet has allocated, listed at `began`, and return the records that differ from it."""
@@ -303,14 +327,24 @@ class Allocations:
         return (*required, *rest[: size - len(required)]) if fits else ()
 
     def _unrecorded(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
-        promised = self.recorded()
-        for candidates in ([i for i in available if device_of(i) not in promised or i in required], list(available)):
+        promised, unfit = self.recorded(), self._unfit(size)
+        others = [i for i in available if device_of(i) not in promised or i in required]
+        fitting = [i for i in others if device_of(i) not in unfit or i in required]
+        for candidates in (fitting, others, list(available)) if unfit else (others, list(available)):
             ids = self._shares(candidates, required, size) if self.shared else self.pick(candidates, required, size)
             if len(ids) == size:
                 return ids
         kept = set(required)
         rest = [identifier for identifier in available if identifier not in kept]
         return (*required, *rest)[:size]
+
+    def _unfit(self, size: int) -> set[str]:
+        """Devices that do not meet the requirement of the container that the kubelet most likely asks for."""
+        claim = next((claim for claim in self._waiting(size) if not claim.picks), None)
+        requirement = required_by(claim.pod) if claim else None
+        if self.facts is None or not isinstance(requirement, Requirement):
+            return set()
+        return {device.id for device in self.facts.devices if unmet_by(requirement, self.facts, [device])}
 
     def _shares(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
         """Ids of the fullest device that has enough of them."""

@@ -15,9 +15,12 @@ from linkwise.dialects.ascend.device_info import ChipStates, no_annotations, nod
 from linkwise.dialects.ascend.dialect import Ascend
 from linkwise.dialects.ascend.rank_table import ChipDetails
 from linkwise.dialects.koordinator.device_writer import device_object
+from linkwise.dialects.linkwise.dialect import COUNT_LABEL, MEMORY_LABEL, MODEL_LABEL, VENDOR_LABEL
 from linkwise.dialects.linkwise.inventory import SOURCE, inventory_object
 from linkwise.dialects.nvidia.dialect import TOPOLOGY, Nvidia, matrix_annotation
 from linkwise.model.inventory import NodeFacts
+from linkwise.model.node import Node
+from linkwise.model.requirement import FACTS
 from linkwise.model.topology import MAX_DEVICES
 
 if TYPE_CHECKING:
@@ -48,13 +51,9 @@ __all__ = [
     "label_value",
     "labels_of",
     "memory_in",
+    "node_with_facts",
     "with_condition",
 ]
-
-VENDOR_LABEL: Final = "linkwise.dev/accelerator-vendor"
-MODEL_LABEL: Final = "linkwise.dev/accelerator-model"
-COUNT_LABEL: Final = "linkwise.dev/accelerator-count"
-MEMORY_LABEL: Final = "linkwise.dev/accelerator-memory"  # MiB of one device
 
 LABELS: Final = (VENDOR_LABEL, MODEL_LABEL, COUNT_LABEL, MEMORY_LABEL)
 """all labels that the agent writes on its node; one that does not apply is removed"""
@@ -151,6 +150,12 @@ def inventory_of(  # noqa: PLR0913, PLR0917 - everything that an inventory shows
         faults={name: _one_line(sentence) for name, sentence in found.faults.items()},
         conditions=[_condition_fields(condition) for condition in conditions],
     )
+
+
+def node_with_facts(node: str, found: Discovery) -> Node:
+    """The devices of a node with the facts that requirements of pods are compared with."""
+    facts: dict[str, str] = {name: value for name in FACTS if (value := found.facts.get(name, ""))}
+    return Node(node, found.devices, unit="MiB", facts=facts | {"vendor": found.vendor})
 
 
 def labels_of(found: Discovery) -> dict[str, str]:

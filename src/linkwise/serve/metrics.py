@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from linkwise import __version__
-from linkwise.engine.reasons.catalog import REFUSALS, code_of_rule
+from linkwise.engine.reasons.catalog import code_of_rule, refusal_of
 from linkwise.engine.reasons.codes import PENDING_CODES
 from linkwise.speed.uniform_mapping import UniformMapping
 
@@ -22,12 +22,6 @@ __all__ = ["Counting"]
 
 BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 WAITS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
-RULES: Final = {text.short: rule for (rule, _), text in reversed(REFUSALS.items())}
-"""rule id by the short reason that kube-scheduler gets"""
-CODES: Final[dict[str, str]] = {
-    text.short: code_of_rule(rule, kind) for (rule, kind), text in reversed(REFUSALS.items())
-}
-"""code by the short reason"""
 OTHER: Final = "manifest"
 """the reason label of refusals without a rule: the pod's request is invalid"""
 
@@ -120,12 +114,13 @@ class Counting:
     def decision(self, answer: FilterAnswer) -> None:
         """Count a filter result."""
         text = None if answer.nodes else _text(answer)
-        reason = "" if answer.nodes else RULES.get(text or "", OTHER)
+        refused = refusal_of(text) if text else None
+        reason = "" if answer.nodes else refused[0] if refused else OTHER
         self._by_decision(answer.policy or "none", reason).inc()
         if not answer.nodes:
             # Without a policy the request is invalid; other texts that are not in the catalogue are a plug-in's.
             unknown = code_of_rule("", "") if answer.policy else "Invalid"
-            self._refusals.labels(CODES.get(text or "", unknown)).inc()
+            self._refusals.labels(code_of_rule(*refused) if refused else unknown).inc()
 
     def admission(self, call: str, verdict: str) -> None:
         """Count an admission review."""

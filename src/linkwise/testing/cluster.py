@@ -92,6 +92,12 @@ class FakeNode:
     cordoned: bool = False
     model: str = ""
     """of its devices"""
+    models: tuple[str, ...] = ()
+    """of each device, instead of one for all"""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """of the node: driver, cuda"""
+    enforced: bool = True
+    """whether the agent's own device plugin allocates the devices"""
 
     def device(self, index: int) -> str:
         """The id of a device in the inventory."""
@@ -127,7 +133,7 @@ class FakeNode:
             Device(
                 self.device(i),
                 i,
-                model=self.model,
+                model=self.models[i] if self.models else self.model,
                 memory=size,
                 healthy=i not in self.unhealthy,
                 bytes=self.memory * GIB,
@@ -141,9 +147,10 @@ class FakeNode:
             "ascend-910" if self.family == "ring" else "",
             self.mode or MODES.get(self.family, "whole"),
             "%" if self.family == "percent" else "GiB",
+            labels=self.facts,
             allocations=self.allocations,
         )
-        return NodeObject(self.name, KIND, inventory_object(self.name, facts, enforced=True))
+        return NodeObject(self.name, KIND, inventory_object(self.name, facts, enforced=self.enforced))
 
     def _resources(self, count: int) -> dict[str, str]:
         if not self.registered:

@@ -617,3 +617,26 @@ def test_resources_of_other_vendors_do_not_count_against_a_limit_of_another_poli
     broker = with_policies(BIG, policies=policies)
     place(broker, team_pod("a", 4, NVIDIA), "n")
     assert asked(broker, team_pod("b", account="x"))[0] == ["n"]
+
+
+@pytest.mark.rule("002.access")
+def test_only_devices_of_permitted_models_are_given_on_a_node_with_several() -> None:
+    node = FakeNode("n", models=("H100", "NVIDIA T4", "H100", "NVIDIA T4"), count=4)
+    broker = with_policies(node, policies=[access_policy("p", models=["T4"])])
+    pod = team_pod("p", 2)
+    broker.observe([pod], 0.0)
+    (bound,) = binds(broker.bind(pod.uid, "n", 0.0).effects)
+    assert bound.grant
+    assert set(bound.grant.offer.devices) == set(node.devices(1, 3))
+    more = broker.filter(team_pod("q", 3), ["n"], 0.0)
+    assert list(more.unresolvable.values()) == [
+        "node(s) had devices of a model that an AcceleratorPolicy doesn't permit"
+    ]
+
+
+@pytest.mark.rule("002.access")
+def test_permitted_models_and_the_pods_own_requirement_must_both_hold() -> None:
+    nodes = [FakeNode(name, model=name) for name in ("A100", "T4", "V100")]
+    broker = with_policies(*nodes, policies=[access_policy("p", models=["T4", "V100"])])
+    pod = replace(team_pod("p"), annotations={"linkwise.dev/require": "model in (A100, V100)"})
+    assert broker.filter(pod, ["A100", "T4", "V100"], 0.0).nodes == ["V100"]

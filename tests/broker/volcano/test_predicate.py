@@ -203,3 +203,15 @@ def test_a_bound_pod_keeps_its_node() -> None:
     broker = broker_of(RING)
     pod = place(broker, replace(device_pod("a", 1, ASCEND), scheduler="volcano"), "n")
     assert broker.predicate(pod, "n", 0.0).code == FITS
+
+
+@pytest.mark.rule("002.versions")
+def test_a_node_that_does_not_meet_the_pods_requirement_is_refused_to_volcano_for_good() -> None:
+    broker = broker_of(FakeNode("old", facts={"cuda": "12.0"}), FakeNode("new", facts={"cuda": "12.4"}))
+    pod = replace(device_pod("p"), annotations={"linkwise.dev/require": "cuda>=12.2"}, scheduler="volcano")
+    refused = broker.predicate(pod, "old", 0.0)
+    assert (refused.code, "CUDA version 12.0" in refused.reason) == (UNRESOLVABLE, True)
+    assert broker.predicate(pod, "new", 0.0).code == FITS
+    broker.observe([pod], 0.0)
+    assert "CUDA" in broker.book(Task(pod.uid, "old", pod), 0.0).error
+    assert not broker.book(Task(pod.uid, "new", pod), 0.0).error

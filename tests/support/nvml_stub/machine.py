@@ -68,6 +68,8 @@ class StubGpu:
     numa: int | None = None
     compute: tuple[int, int] | None = (7, 0)
     mig: bool | None = None
+    brand: int | None = None
+    vbios: str | None = None
     links: tuple[StubLink, ...] = ()
     used: int = 0
     utilization: tuple[int, int] | None = (0, 0)
@@ -215,6 +217,8 @@ def _gpu_lines(index: int, gpu: StubGpu) -> Iterator[bytes]:
         "numa": gpu.numa,
         "compute": gpu.compute and f"{gpu.compute[0]} {gpu.compute[1]}",
         "mig": None if gpu.mig is None else int(gpu.mig),
+        "brand": gpu.brand,
+        "vbios": gpu.vbios,
         "utilization": gpu.utilization and f"{gpu.utilization[0]} {gpu.utilization[1]}",
     }
     for key, value in values.items():

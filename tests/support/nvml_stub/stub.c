@@ -75,6 +75,8 @@ typedef struct {
 typedef struct {
   int index;
   int has_uuid, has_name, has_bus, has_minor, has_numa, has_memory, has_compute, has_mig, has_utilization;
+  int has_brand, brand;
+  char vbios[32];
   char uuid[LONGEST], name[LONGEST], bus[LONGEST];
   int minor, numa, major_capability, minor_capability, mig;
   unsigned busy, memory_busy;
@@ -167,6 +169,10 @@ static void take_gpu(const char *key, const char *rest) {
   else if (!strcmp(key, "memory")) gpu->has_memory = 1, gpu->memory = strtoull(value, NULL, 10);
   else if (!strcmp(key, "used")) gpu->used = strtoull(value, NULL, 10);
   else if (!strcmp(key, "mig")) gpu->has_mig = 1, gpu->mig = atoi(value);
+  else if (!strcmp(key, "brand"))
+    gpu->has_brand = sscanf(value, "%d", &gpu->brand) == 1;
+  else if (!strcmp(key, "vbios"))
+    sscanf(value, "%31s", gpu->vbios);
   else if (!strcmp(key, "compute"))
     gpu->has_compute = sscanf(value, "%d %d", &gpu->major_capability, &gpu->minor_capability) == 2;
   else if (!strcmp(key, "utilization"))
@@ -434,6 +440,9 @@ DEVICE(nvmlDeviceGetCudaComputeCapability, (Gpu * gpu, int *major, int *minor), 
   *major = gpu->major_capability;
   *minor = gpu->minor_capability;
 })
+DEVICE(nvmlDeviceGetBrand, (Gpu * gpu, int *brand), gpu->has_brand, { *brand = gpu->brand; })
+DEVICE(nvmlDeviceGetVbiosVersion, (Gpu * gpu, char *version, unsigned length), *gpu->vbios,
+       { result = text(version, length, gpu->vbios); })
 DEVICE(nvmlDeviceGetUtilizationRates, (Gpu * gpu, Utilization *rates), gpu->has_utilization, {
   rates->gpu = gpu->busy;
   rates->memory = gpu->memory_busy;

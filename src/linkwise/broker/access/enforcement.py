@@ -57,7 +57,7 @@ def refused_on(state: State, pod: PodView, query: Query, node: str) -> Reason | 
         return None
     there = state.cluster.index.nodes.get(node)
     refused = not_permitted(state, pod, query)
-    return refused or (rule.node_refusal(query.ask, there.devices) if there else None)
+    return refused or (rule.node_refusal(query.ask, there) if there else None)
 
 
 def refused_pod(state: State, pod: PodView, query: Query, reason: Reason, now: float) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.device_health import cordoned_by, faults_of, without_cordoned
@@ -19,9 +20,17 @@ from linkwise.dialects.dra.objects import by_claim
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_enforced
 from linkwise.dialects.node_resource_topology import KIND as TOPOLOGY_KIND, topology_alignment
 from linkwise.dialects.pod_resources import quantity
-from linkwise.dialects.registry import by_priority, counts_whole_devices, dialects_of_node, owner_name, vendor_group
+from linkwise.dialects.registry import (
+    BY_NAME,
+    by_priority,
+    counts_whole_devices,
+    dialects_of_node,
+    owner_name,
+    vendor_group,
+)
 from linkwise.errors import InputError
 from linkwise.model.inventory import NodeFacts, NodeInventory
+from linkwise.model.requirement import FACTS
 from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
@@ -45,6 +54,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST: Final = 9e9  # seconds since the epoch
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 _NONE: Final[Mapping[str, MissingInventory]] = {}
+_REQUIRED: Final = attrgetter("model", "memory", "bytes", "facts")
+"""the fields of a device that requirements are compared with"""
 
 
 def merge_inventory(
@@ -78,6 +89,7 @@ def merge_inventory(
     alignment = _alignment(view, facts_by_source, objects.get(TOPOLOGY_KIND), problems)
     claimed = _claimed_besides(view, published, words, devices, problems)
     enforced, usable = inventory_enforced(objects.get(KIND)), without_cordoned(devices, cordoned)
+    labels = {word: text for source in reversed(sources) for word, text in source.facts.labels.items()}
     return NodeInventory(
         name=view.name,
         devices=usable,
@@ -90,12 +102,14 @@ def merge_inventory(
         allocations=_allocations(sources),
         claimed=claimed,
         enforced=enforced,
-        labels={word: text for source in reversed(sources) for word, text in source.facts.labels.items()},
-        holds=facts_by_source[SOURCE].holds if SOURCE in facts_by_source else (),
+        labels=labels,
         problems=tuple(dict.fromkeys(problems)),
+        holds=facts_by_source[SOURCE].holds if SOURCE in facts_by_source else (),
         faults=faults_of(devices, objects.get(KIND)),
         cordoned=cordoned,
         alignment=alignment,
+        facts=_facts(labels, facts_by_source, vendor),
+        steered=enforced or not devices or any(BY_NAME[word].records for word in words if word in BY_NAME),
     )
 
 
@@ -129,7 +143,9 @@ def _alignment(
 
 def kind_of(inventory: NodeInventory) -> tuple[object, ...]:
     """Return what decides whether a node serves a request, apart from free devices."""
-    return inventory.words, inventory.profile, inventory.topology, inventory.by_claims, inventory.alignment
+    devices = tuple(map(_REQUIRED, inventory.devices))
+    facts = inventory.facts, inventory.steered, devices
+    return inventory.words, inventory.profile, inventory.topology, inventory.by_claims, inventory.alignment, facts
 
 
 def _by_claims(
@@ -144,6 +160,7 @@ def _by_claims(
     """
     served, *others = published
     cordoned_by(view, served.devices, problems, by_claims=True)
+    labels = {word: text for facts in facts_by_source.values() for word, text in facts.labels.items()}
     for other in others:
         sentence = f"the node has {served.resource} as well, and only that is served; use one vendor per node"
         problems.append(Problem(where_node(view), other.resource, sentence))
@@ -154,10 +171,25 @@ def _by_claims(
         words=frozenset({owner_name(served.resource), served.resource, by_claim(served.resource)}),
         allocations=served.allocations,
         claims=served.claims,
-        labels={word: text for facts in facts_by_source.values() for word, text in facts.labels.items()},
+        labels=labels,
         problems=tuple(dict.fromkeys(problems)),
         faults=faults_of(served.devices, None),
+        facts=_facts(labels, facts_by_source, vendor_group(owner_name(served.resource))),
+        steered=False,
     )
+
+
+def _facts(
+    labels: Mapping[str, str], facts_by_source: Mapping[str, NodeFacts], vendor: frozenset[str]
+) -> dict[str, str]:
+    """Return the facts that requirements are compared with; the vendor is that of the resources."""
+    facts: dict[str, str] = {name: labels[name] for name in FACTS if labels.get(name)}
+    # Other systems' labels have memory in units of their own; their devices have it as well.
+    facts.pop("memory", None)
+    if SOURCE in facts_by_source and (memory := facts_by_source[SOURCE].labels.get("memory", "")):
+        facts["memory"] = memory
+    vendors = {BY_NAME[name].vendor for name in vendor if name in BY_NAME and BY_NAME[name].vendor}
+    return facts | ({"vendor": vendors.pop()} if len(vendors) == 1 else {})
 
 
 def _claimed_besides(

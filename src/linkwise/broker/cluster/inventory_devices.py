@@ -132,6 +132,7 @@ def _filled(device: Device, node_facts: Sequence[Device]) -> Device:
             device.reachable and twin.reachable,
             device.nodes or twin.nodes,
             device.nics or twin.nics,
+            device.facts or twin.facts,
         )
     return device
 

@@ -14,7 +14,7 @@ from linkwise.dialects.dialect import DefaultPolicies, where_pod
 from linkwise.dialects.groups.membership import group_by_owner, group_of, may_have_group
 from linkwise.dialects.groups.owners import OwnerRules, counts_every_pod
 from linkwise.dialects.linkwise.dialect import POLICY, policy_of as annotated_policy
-from linkwise.dialects.registry import BY_NAME, DIALECTS, owners, understand
+from linkwise.dialects.registry import BY_NAME, DIALECTS, invalidates, owners, understand
 from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.verdict import Problem
 from linkwise.policies.registry import POLICIES
@@ -58,7 +58,7 @@ class PodRequest:
     @property
     def broken(self) -> Problem | None:
         """The problem that makes the device request invalid; problems of the group do not count."""
-        return None if self.ask else next((problem for problem in self.problems if owners(problem.key)), None)
+        return None if self.ask else next(filter(invalidates, self.problems), None)
 
 
 NO_OWNERS: Final = OwnerRules()

@@ -22,7 +22,9 @@ from linkwise.dialects.linkwise.dialect import any_model
 from linkwise.engine.index.shapes import shape_of
 from linkwise.engine.planning.node_capacity import NodeCapacity
 from linkwise.engine.planning.plan import BoundNode, Member, Site, Task
+from linkwise.engine.requirements import restricted, suitable
 from linkwise.engine.usage import resolved
+from linkwise.model.node import Node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -33,9 +35,18 @@ if TYPE_CHECKING:
     from linkwise.dialects.groups.network_labels import Labels
     from linkwise.engine.feasibility import Neighbour
     from linkwise.model.ask import Group, NetworkWish
+    from linkwise.model.requirement import Requirement
     from linkwise.model.views import NodeView
 
-__all__ = ["Network", "minimum_of", "network_of", "planning_input", "read_network", "takes_any_model"]
+__all__ = [
+    "Network",
+    "minimum_of",
+    "network_of",
+    "planning_input",
+    "read_network",
+    "requirements_of",
+    "takes_any_model",
+]
 
 NODES_PER_STEP: Final = 100
 """nodes read between two steps"""
@@ -91,6 +102,33 @@ def barred_for_all(state: State, group_view: GroupView) -> frozenset[str] | None
     return barred.pop() if len(barred) == 1 else None if barred else _NOTHING
 
 
+def requirements_of(members: Iterable[Member]) -> tuple[Requirement | None, ...]:
+    """Return the different requirements of members on devices, None for members without one; empty if no member has any."""
+    every = tuple(dict.fromkeys(member.wanted.ask.requirement for member in members if member.wanted))
+    return every if any(every) else ()
+
+
+def _with_required_nodes(state: State, members: Sequence[Member]) -> tuple[Member, ...]:
+    """Return the members; where their requirements differ, each has the nodes with devices that meet its own."""
+    if len(requirements_of(members)) < 2:  # nodes that do not meet the only one are left out for all
+        return tuple(members)
+    meeting: dict[tuple[Requirement, int], frozenset[str]] = {}
+    found = []
+    for member in members:
+        requirement = member.wanted.ask.requirement if member.wanted else None
+        if requirement:
+            # rule 002.versions: a member goes only to nodes that meet its requirement.
+            key = (requirement, member.size)
+            if key not in meeting:
+                nodes = state.cluster.index.nodes.items()
+                meeting[key] = frozenset(name for name, node in nodes if isinstance(suitable(node, *key), Node))
+            only = member.demand.only
+            allowed = meeting[key] if only is None else only & meeting[key]
+            member = replace(member, demand=replace(member.demand, only=allowed))  # noqa: PLW2901 - the same member
+        found.append(member)
+    return tuple(found)
+
+
 def _members(state: State, group_view: GroupView, *, one_by_one: bool) -> Generator[None, None, tuple[Member, ...]]:
     """Return the members; with `one_by_one` each has the nodes that access policies leave for it."""
     members, company, allowed = [], company_in(state.cluster), state.groups.limits(group_view.key).allowed
@@ -106,7 +144,7 @@ def _members(state: State, group_view: GroupView, *, one_by_one: bool) -> Genera
             nodes = frozenset(state.cluster.nodes) if demand.only is None else demand.only
             demand = replace(demand, only=nodes.difference(barred))
         members.append(Member(pod.uid, pod.name, query, demand, place, pod.created))
-    return tuple(members)
+    return _with_required_nodes(state, members)
 
 
 def _sites(  # noqa: PLR0913 - all that decides on a node
@@ -125,6 +163,7 @@ def _sites(  # noqa: PLR0913 - all that decides on a node
     words = {member.wanted.word: member.wanted for member in members if member.wanted}
     parts = any(member.wanted and not member.wanted.ask.devices for member in members)
     across_nodes = any(query.policy.across_nodes for query in words.values())
+    required = requirements_of(members)
     avoided = state.groups.limits(group_view.key).avoided | barred
     held, bound = _held(cluster, group_view), []
     reserved = reserved_nodes(state, [member.pod for member in members]) if state.reservations.made else {}
@@ -145,6 +184,8 @@ def _sites(  # noqa: PLR0913 - all that decides on a node
         if across_nodes and name in cluster.unreachable:
             node = node.reachable()
             shape = shape_of(shape.build, node)
+        if required and (usable := restricted(node, required) or node.with_only(())) is not node:
+            node, shape = usable, shape_of(shape.build, usable)
         if shape.build not in served:
             served[shape.build] = frozenset(word for word in words if not index.unserved(words[word], name))
         unserved = (words and not served[shape.build]) or shape.free.bit_count() < least or name in avoided

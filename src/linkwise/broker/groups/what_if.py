@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.cluster.pods import holds_devices
-from linkwise.broker.groups.planning_input import Network, barred_for_all, planning_input, read_network
+from linkwise.broker.groups.planning_input import (
+    Network,
+    barred_for_all,
+    planning_input,
+    read_network,
+    requirements_of,
+)
 from linkwise.broker.records.preemptions import ROOM
 from linkwise.engine.index.shapes import shape_of
 from linkwise.engine.planning.make_plan import Making, make_plan
 from linkwise.engine.planning.node_capacity import NodeCapacity
 from linkwise.engine.planning.plan import Site, Task
+from linkwise.engine.requirements import restricted
 from linkwise.engine.usage import node_of, usage_of
 from linkwise.model.demand import Load
 
@@ -74,6 +81,7 @@ class WhatIf:
         """the sites of an `only`, which many assumptions have in common"""
         self._barred = barred_for_all(state, view) or frozenset[str]()
         """nodes that access policies leave out for every member"""
+        self._required = requirements_of(task.members)
         self._serving: list[tuple[str, Node]] | None = None
         self._served_by: dict[int, frozenset[str]] = {}
         """by build of a node, the requests that it serves"""
@@ -147,6 +155,8 @@ class WhatIf:
         index = self._state.cluster.index
         if name not in index.nodes or name in self._barred:
             return frozenset()
+        if self._required and restricted(index.nodes[name], self._required) is None:
+            return frozenset()
         build = index.shape(name).build
         if build not in self._served_by:
             words = (word for word, query in self._words.items() if not index.unserved(query, name))
@@ -209,6 +219,8 @@ class WhatIf:
         staying = [entry for entry in cluster.ledger.on(name) if entry.pod not in gone]
         ended = [uid for uid in inventory.allocations if uid in gone or cluster.known.ended(uid)]
         node = node_of(inventory, usage_of(inventory, staying, ended))
+        if self._required:
+            node = restricted(node, self._required) or node
         ground = NodeCapacity(view, capacity_of(view), self._load(name, gone), self._neighbours(name, gone))
         held = known.held if known else frozenset[str]()
         shape = shape_of(cluster.index.shape(name).build, node)

@@ -154,7 +154,7 @@ def _take_all(state: State, name: str, queries: Sequence[Query], leaving: frozen
     """Return whether a node can take these requests one after the other without some pods."""
     node = state.cluster.node_without(name, gone | leaving)
     for query in queries:
-        offer = query.policy.pick(query.ask, node) if node else None
+        offer = query.pick(node) if node else None
         if node is None or not isinstance(offer, Offer):
             return False
         node = node_after(node, offer, query.ask.domain, query.ask.mode)
@@ -190,7 +190,7 @@ def room_for_pod(state: State, pod: PodView) -> Option | None:
     _, name, victims = min(options, key=lambda option: (option[0], option[1]))
     gone = candidates.leaving.union(each.uid for each in with_gangs(state, victims))
     node = state.cluster.node_without(name, gone | {pod.uid})
-    offer = query.policy.pick(query.ask, node) if node else None
+    offer = query.pick(node) if node else None
     if not isinstance(offer, Offer):
         return None
     return candidates.option(Plan({pod.uid: Placement(name, offer)}), victims)

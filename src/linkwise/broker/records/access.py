@@ -193,7 +193,7 @@ class Access:
         for name in changed:
             known.reasons.pop(name, None)
             node = index.nodes.get(name)
-            if node and (reason := rule.node_refusal(ask, node.devices)):
+            if node and (reason := rule.node_refusal(ask, node)):
                 known.reasons[name] = reason
         known.position = index.changes
         self._barred[key] = known

@@ -113,7 +113,7 @@ def outcome(state: State, bound: Bind, ended: Outcome, now: float) -> tuple[Effe
 def pick_on(state: State, query: Query, name: str) -> Offer | Reject:
     """Return the devices that the node would allocate now, or a refusal."""
     index = state.cluster.index
-    return index.unserved(query, name) or query.policy.pick(query.ask, index.nodes[name])
+    return index.unserved(query, name) or query.pick(index.nodes[name])
 
 
 def _devices_for(state: State, query: Query, offered: Entry | None, node: str) -> Offer | Reject:
@@ -128,7 +128,7 @@ def _devices_for(state: State, query: Query, offered: Entry | None, node: str) -
     same_request = queued is not None and queued.query == query
     if same_request and query.takes(there, offered.grant.offer):
         return offered.grant.offer
-    return state.cluster.index.unserved(query, node) or query.policy.pick(query.ask, there)
+    return state.cluster.index.unserved(query, node) or query.pick(there)
 
 
 def _without_names(state: State, pod: PodView, ask: Ask, entry: Entry) -> Entry:

@@ -94,10 +94,11 @@ def _verdicts(query: Query, templates: Iterable[NodeView], rule: AccessRule | No
             inventory.mode,
             inventory.words,
             inventory.sick,
+            tuple(sorted(inventory.facts.items())),
         )
         if kind not in by_kind:
             node = node_of(inventory, usage_of(inventory, (), ()))
-            barred = rule.node_refusal(query.ask, node.devices) if rule else None
+            barred = rule.node_refusal(query.ask, node) if rule else None
             by_kind[kind] = Reject(view.name, barred) if barred else judge(query, node, inventory.words)
         verdicts[view.name] = by_kind[kind]
     return verdicts

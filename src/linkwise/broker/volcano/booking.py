@@ -225,14 +225,14 @@ class _Allocation:
             release(state, (self.task.uid,))
             flush(state)
         unserved = cluster.index.unserved(query, node)
-        offer = unserved or wanted or query.policy.pick(query.ask, cluster.index.nodes[node])
+        offer = unserved or wanted or query.pick(cluster.index.nodes[node])
         if isinstance(offer, Offer):
             decision = decided_by_bind(state, self.pod, query, offer, None)
             cluster.ledger.book(replace(self._entry(offer), decision=decision), self._reported)
             return ""
         leaving = _leaving_on(state, node)
         later = cluster.node_without(node, leaving) if leaving and not unserved else None
-        claimed = query.policy.pick(query.ask, later) if later else offer
+        claimed = query.pick(later) if later else offer
         if isinstance(claimed, Reject):
             return f"node {node}: {refusal(offer.reason)}"
         if not self.task.pipelined:

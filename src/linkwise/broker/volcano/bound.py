@@ -79,7 +79,7 @@ def _chosen(state: State, pod: PodView, now: float) -> Entry | str:
     if query is None or there is None:
         return f"node {pod.node} is unknown"
     unserved = state.cluster.index.unserved(query, pod.node)
-    offer = unserved or query.policy.pick(query.ask, there)
+    offer = unserved or query.pick(there)
     if isinstance(offer, Reject):
         return refusal(offer.reason)
     decision = decided_by_bind(state, pod, query, offer, None)

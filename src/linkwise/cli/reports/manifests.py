@@ -163,7 +163,8 @@ def _asks(ask: Ask | None) -> dict[str, Any]:
         part.container: {key: value for key, value in asdict(part).items() if key != "container" and value}
         for part in ask.containers
     }
-    return {**{key: value for key, value in fields.items() if value}, "containers": containers}
+    required = {"requires": ask.requirement.by_source()} if ask.requirement else {}
+    return {**{key: value for key, value in fields.items() if value}, "containers": containers, **required}
 
 
 def _facts(facts: NodeFacts) -> dict[str, Any]:
@@ -210,9 +211,7 @@ def _lines(entry: dict[str, Any], file: str) -> Iterable[str]:
             more = f" with {data}" if data else ""
             yield f"{facts['source']}: {_devices(len(facts['devices']))}{more}, {MODES[facts['mode']]}"
     elif entry["asks"]:
-        for name, wants in entry["asks"]["containers"].items():
-            amounts = ", ".join(AMOUNTS[key](amount) for key, amount in wants.items())
-            yield f"requests {name}: {amounts} ({entry['asks']['resource']})"
+        yield from _request_lines(entry["asks"])
         yield f"api      {entry['dialect']}"
         yield f"policy   {entry['policy']}"
     elif entry["left_to"]:
@@ -227,6 +226,14 @@ def _lines(entry: dict[str, Any], file: str) -> Iterable[str]:
     for problem in entry["problems"]:
         key = f"{problem['key']}: " if problem["key"] else ""
         yield f"problem  {file}{problem['line']}:{problem['column']} {key}{problem['sentence']}"
+
+
+def _request_lines(asks: dict[str, Any]) -> Iterable[str]:
+    for name, wants in asks["containers"].items():
+        amounts = ", ".join(AMOUNTS[key](amount) for key, amount in wants.items())
+        yield f"requests {name}: {amounts} ({asks['resource']})"
+    for source, text in asks.get("requires", {}).items():
+        yield f"requires {text} ({source})"
 
 
 def _group_lines(entry: dict[str, Any]) -> Iterable[str]:

@@ -17,6 +17,7 @@ from linkwise.dialects.linkwise.decision_record import WRITTEN, decision_documen
 from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_facts
 from linkwise.errors import InputError
+from linkwise.model.inventory import NodeFacts
 from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.speed.fast_dataclass import fast_constructor
 
@@ -26,15 +27,19 @@ if TYPE_CHECKING:
     from linkwise.dialects.dialect import Writing
     from linkwise.model.ask import Ask
     from linkwise.model.device import Device
-    from linkwise.model.inventory import NodeFacts
     from linkwise.model.node import AskMode
     from linkwise.model.verdict import Decision, Problem
     from linkwise.model.views import NodeView, PodView
 
 __all__ = [
+    "COUNT_LABEL",
     "GRANT",
+    "LABELS",
+    "MEMORY_LABEL",
     "MODELS",
+    "MODEL_LABEL",
     "POLICY",
+    "VENDOR_LABEL",
     "VERSION",
     "Linkwise",
     "any_model",
@@ -45,6 +50,14 @@ __all__ = [
 GRANT: Final = "linkwise.dev/grant"
 MODELS: Final = "linkwise.dev/models"
 POLICY: Final = "linkwise.dev/policy"
+
+VENDOR_LABEL: Final = "linkwise.dev/accelerator-vendor"
+MODEL_LABEL: Final = "linkwise.dev/accelerator-model"
+COUNT_LABEL: Final = "linkwise.dev/accelerator-count"
+MEMORY_LABEL: Final = "linkwise.dev/accelerator-memory"  # MiB of one device
+LABELS: Final = {VENDOR_LABEL: "vendor", MODEL_LABEL: "model", MEMORY_LABEL: "memory"}
+"""labels that the agent writes on its node, by the names of facts"""
+_DOMAIN: Final = "linkwise.dev"
 
 VERSION: Final = 1
 """of the format below; other versions are ignored"""
@@ -75,7 +88,7 @@ class Linkwise(Dialect):
     """It owns no resource: pods request devices by the resources of other systems."""
 
     name: ClassVar[str] = SOURCE
-    domains = frozenset({KIND})
+    domains = frozenset({KIND, _DOMAIN})
     inventories = (KIND,)
     records = (GRANT, GROUP_PLAN)
     priority = SourcePriority.INVENTORY
@@ -105,9 +118,14 @@ class Linkwise(Dialect):
         return {GROUP_PLAN: ""} if pod.annotations.get(GROUP_PLAN) else {}
 
     def node(self, view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
-        """Facts of the node's DeviceInventory, which has the name of the node."""
+        """Facts of the node's DeviceInventory, which has the name of the node; without one, those of the agent's labels."""
         raw = objects.get(KIND)
-        return None if raw is None else inventory_facts(raw, view.name)
+        if raw is not None:
+            return inventory_facts(raw, view.name)
+        labels = {word: view.labels[key] for key, word in LABELS.items() if view.labels.get(key)}
+        if labels.get("memory", "").isdecimal():
+            labels["memory"] += "Mi"
+        return NodeFacts(SOURCE, labels=labels) if labels else None
 
 
 def grant_text(grant: Grant, decision: Decision | None = None, devices: Mapping[str, Device] = _NO_DEVICES) -> str:

@@ -16,6 +16,7 @@ from linkwise.model.device import Device
 from linkwise.model.inventory import Hold, NodeFacts
 from linkwise.model.node import Mode
 from linkwise.model.numa import SCOPES, TOPOLOGY_POLICIES, NumaAlignment
+from linkwise.model.requirement import FACTS
 from linkwise.speed.fast_dataclass import fast_constructor
 
 if TYPE_CHECKING:
@@ -252,7 +253,15 @@ def _device(entry: Fields) -> Device | None:
         memory=entry.number("memory", 0) or 0,
         healthy=entry.flag("healthy") or False,
         nics=entry.texts("nics") or () if "nics" in entry.raw else (),
+        facts=_device_facts(entry) if "facts" in entry.raw else (),
     )
+
+
+def _device_facts(entry: Fields) -> tuple[tuple[str, str], ...]:
+    holder = Fields.of(entry.raw["facts"], f"{entry.path}facts", entry.report)
+    if holder is None:
+        return ()
+    return tuple((name, text) for name in FACTS if name in holder.raw and (text := holder.text(name)))
 
 
 def _mode(spec: Fields) -> Mode:
@@ -343,7 +352,7 @@ def _device_object(device: Device, fault: str) -> dict[str, object]:
         "model": device.model,
         "memory": device.memory,
         "healthy": device.healthy,
-        "facts": {"fault": fault} if fault else None,
+        "facts": {**dict(device.facts), **({"fault": fault} if fault else {})} or None,
         "nics": list(device.nics) or None,
     }
     return {name: value for name, value in fields.items() if value is not None}

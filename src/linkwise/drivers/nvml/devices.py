@@ -19,6 +19,11 @@ __all__ = ["Gpu", "read_gpu"]
 _MIB: Final = 1024 * 1024
 _MOST_MEMORY: Final = 1 << 50
 """bytes; more is an error code in place of a size"""
+_BRANDS: Final = (
+    *("unknown", "quadro", "tesla", "nvs", "grid", "geforce", "titan", "vapps", "vpc", "vcs", "vws", "cloudgaming"),
+    *("quadrortx", "nvidiartx", "nvidia", "geforcertx", "titanrtx"),
+)
+"""by the numbers of nvmlBrandType_t"""
 _MOST_MINORS: Final = 1 << 20
 
 
@@ -35,6 +40,10 @@ class Gpu:
     """compute capability"""
     mig: bool | None = None
     """whether it is divided by MIG; None if it can't be"""
+    brand: str = ""
+    """as NVIDIA's container toolkit names it: tesla, geforce"""
+    firmware: str = ""
+    """version of its VBIOS"""
 
 
 def read_gpu(library: Library, index: int, host: Path) -> Gpu | Unreadable:
@@ -73,6 +82,8 @@ def read_gpu(library: Library, index: int, host: Path) -> Gpu | Unreadable:
         tuple(facts.faults),
         ".".join(map(str, compute)) if compute else "",
         mig,
+        _brand(facts, library, handle),
+        facts.take("firmware version", library.text("nvmlDeviceGetVbiosVersion", handle)) or "",
     )
 
 
@@ -119,6 +130,11 @@ def _mig(facts: _Facts, library: Library, handle: object) -> bool | None:
     if enabled:
         facts.kill("it is in MIG mode, and MIG devices are left to NVIDIA's device plugin")
     return enabled
+
+
+def _brand(facts: _Facts, library: Library, handle: object) -> str:
+    number = facts.take("brand", library.number("nvmlDeviceGetBrand", handle))
+    return _BRANDS[number] if number is not None and 0 <= number < len(_BRANDS) else ""
 
 
 def _numa(facts: _Facts, library: Library, handle: object, bus: str, host: Path) -> int | None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.drivers.driver import common
+from linkwise.drivers.driver import common, with_differing
 from linkwise.drivers.host_files import HOST
 from linkwise.drivers.known_devices import KnownDevices, Unreadable
 from linkwise.drivers.nvml.devices import Gpu, read_gpu
@@ -133,7 +133,7 @@ class NvmlDriver:
         ids = tuple(gpu.device.id for gpu in gpus)
         found = Discovery(
             _VENDOR,
-            tuple(gpu.device for gpu in gpus),
+            with_differing([gpu.device for gpu in gpus], _device_facts(gpus)),
             Topology(ids, links=rows) if gpus else None,
             {**_system_facts(library), **_shared_facts(gpus)},
             {gpu.device.id: "; ".join(gpu.faults) for gpu in gpus if gpu.faults},
@@ -199,11 +199,20 @@ def _cuda(library: Library) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
+def _device_facts(gpus: Sequence[Gpu]) -> dict[str, list[str]]:
+    """Facts of each GPU by name, which requirements of pods are compared with."""
+    return {
+        "compute": [gpu.compute for gpu in gpus],
+        "brand": [gpu.brand for gpu in gpus],
+        "firmware": [gpu.firmware for gpu in gpus],
+    }
+
+
 def _shared_facts(gpus: Sequence[Gpu]) -> dict[str, str]:
     """Facts that are the same for all GPUs; one that differs belongs to no node label."""
     mig = {gpu.mig for gpu in gpus if gpu.mig is not None}
     facts = {
-        "compute": common(gpu.compute for gpu in gpus),
+        **{name: common(values) for name, values in _device_facts(gpus).items()},
         "mig": ("mixed" if len(mig) > 1 else "enabled" if True in mig else "disabled") if mig else "",
     }
     return {name: value for name, value in facts.items() if value}

@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from linkwise.broker.cluster.inventory import merge_or_report
 from linkwise.broker.watch_events import NodeObject
 from linkwise.dialects.aliyun import COUNT
 from linkwise.dialects.linkwise.cordon import cordoned_devices, cordons_of
 from linkwise.dialects.linkwise.inventory import KIND, inventory_enforced
 from linkwise.dialects.registry import by_priority
+from linkwise.engine.usage import Usage, node_of
 from linkwise.errors import InputError
 from linkwise.wire.kubernetes.objects import decode_node
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.store import Store
     from linkwise.model.device import Device
+    from linkwise.model.node import Node
     from linkwise.model.views import NodeView
 
 __all__ = ["INVENTORIES", "DeviceReports", "NodeReport"]
@@ -54,6 +57,11 @@ class NodeReport:
         devices = self.devices
         cordoned = cordoned_devices(devices, cordons_of(self.node)[0])
         return tuple(replace(device, healthy=False) if device.id in cordoned else device for device in devices)
+
+    @property
+    def facts(self) -> Node:
+        """The node with the facts that requirements of pods are compared with, as the scheduler sees them."""
+        return node_of(merge_or_report(self.node, self.objects), Usage())
 
     @property
     def has_agent(self) -> bool:

@@ -71,6 +71,7 @@ class _Node:
         self.broken = frozenset(device.id for device in report.devices if not device.healthy)
         for resource, allocator in self.allocators.items():
             allocator.allocations.devices = self.devices
+            allocator.allocations.facts = report.facts if report.has_agent else None
             allocator.host = _host(report, resource)
 
 

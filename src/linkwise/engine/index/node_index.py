@@ -14,12 +14,13 @@ from linkwise.engine.index.score_table import ClassTable, best_names
 from linkwise.engine.index.shapes import Shapes
 from linkwise.engine.index.share_index import ShareIndex
 from linkwise.engine.reasons.catalog import short_refusal
+from linkwise.engine.requirements import facts_key, suitable
 from linkwise.model.verdict import Offer, Reason, Reject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 
-    from linkwise.engine.index.score_table import Code, Verdict
+    from linkwise.engine.index.score_table import Code, NodeKind, Verdict
     from linkwise.engine.index.shapes import Shape
     from linkwise.model.ask import Ask
     from linkwise.model.node import Node
@@ -54,7 +55,8 @@ class Query(NamedTuple):
         """
         ask = self.ask
         policy = self.policy
-        key = (policy.name, policy.across_nodes, self.word, ask.devices, ask.mode, ask.profile, ask.required)
+        kind = (policy.name, policy.across_nodes, self.word)
+        key = (*kind, ask.devices, ask.mode, ask.profile, ask.required, ask.requirement)
         if ask.devices:
             # Containers are aligned with NUMA nodes one by one: equal sums may fit differently.
             split = len(ask.containers) > 1
@@ -64,15 +66,44 @@ class Query(NamedTuple):
         share = tuple(container.share for container in ask.containers) if ask.in_bytes else ask.share
         return (*key, share, ask.core, "" if any_domain else ask.domain, ask.in_bytes)
 
+    def pick(self, node: Node) -> Offer | Reject:
+        """The devices of a node that the policy picks, of those that meet the requirement; or a refusal."""
+        ask = self.ask
+        if ask.requirement is None:
+            return self.policy.pick(ask, node)
+        candidate = suitable(node, ask.requirement, ask.devices or 1)
+        if isinstance(candidate, Reason):
+            return Reject(node.name, candidate, final=True)
+        return self.policy.pick(ask, candidate)
+
+    def layouts(self, node: Node) -> Iterator[Offer]:
+        """The choices of devices that make a difference to other pods, as of the policy."""
+        candidate = self._candidate(node)
+        return iter(()) if candidate is None else self.policy.layouts(self.ask, candidate)
+
+    def score(self, node: Node, offer: Offer) -> Code:
+        """The policy's score of an offer."""
+        return self.policy.score(self.ask, self._candidate(node) or node, offer)
+
+    def _candidate(self, node: Node) -> Node | None:
+        """The node with the devices that meet the requirement; None if these are too few."""
+        if self.ask.requirement is None:
+            return node
+        candidate = suitable(node, self.ask.requirement, self.ask.devices or 1)
+        return None if isinstance(candidate, Reason) else candidate
+
     def takes(self, node: Node, offer: Offer) -> bool:
         """Whether the node can still allocate exactly these devices."""
         if node.mode not in {"any", self.ask.mode}:
             return False  # rule 004.mode: the sharing mode may have changed since
+        candidate = self._candidate(node)
+        if candidate is None:
+            return False  # rule 002.versions: the driver may have been replaced since
         if self.policy.across_nodes:
-            node = node.reachable()
+            candidate = candidate.reachable()
         if self.ask.devices:
-            return {device.id for device in node.free()} >= set(offer.devices)
-        return isinstance(self.policy.pick(self.ask, node.with_only(offer.devices)), Offer)
+            return {device.id for device in candidate.free()} >= set(offer.devices)
+        return isinstance(self.policy.pick(self.ask, candidate.with_only(offer.devices)), Offer)
 
 
 class Index:
@@ -84,6 +115,8 @@ class Index:
         self.nodes: dict[str, Node] = {}
         self._words: dict[str, frozenset[str]] = {}
         self._shape_of: dict[str, Shape] = {}
+        self._facts: dict[str, tuple[object, object, Hashable]] = {}
+        """by node, for requirements only: devices and facts, compared by identity, and what `facts_key` returned for them"""
         self._share_indexes: dict[str, ShareIndex] = {}
         self._tables: dict[tuple[object, ...], ClassTable] = {}
         self._log: list[str] = []
@@ -108,6 +141,7 @@ class Index:
         if self.nodes.pop(name, None) is None:
             return
         del self._words[name], self._shape_of[name]
+        self._facts.pop(name, None)
         self._shapes.drop(name)
         for shares in self._share_indexes.values():
             shares.drop(name)
@@ -148,7 +182,10 @@ class Index:
         table = self._tables.pop(key, None)
         if table is None or table.position < self._dropped:
             by_shape = bool(query.ask.devices)  # free shares are too various to be part of a shape
-            table = ClassTable(lambda node: self.judge(query, node), query.policy.leading, by_shape=by_shape)
+            by_facts = query.ask.requirement is not None
+            table = ClassTable(
+                lambda node: self.judge(query, node), query.policy.leading, by_shape=by_shape, by_facts=by_facts
+            )
             table.owing = dict.fromkeys(self.nodes)
         else:
             table.owing |= dict.fromkeys(self._log[table.position - self._dropped :])
@@ -188,12 +225,22 @@ class Index:
             node = self.nodes.get(name)
             if node is None:
                 table.drop(name)
-            elif table.steps < end or table.knows(self._shape_of[name]):
-                table.put(name, table.verdict(self._shape_of[name], node))
+            elif table.steps < end or table.knows(self._kind(table, node)):
+                table.put(name, table.verdict(self._kind(table, node), node))
             else:
                 table.drop(name)  # its verdict is outdated
                 remaining[name] = None
         table.owing = remaining
+
+    def _kind(self, table: ClassTable, node: Node) -> NodeKind:
+        """What the verdict of a table depends on: the shape of a node, and its facts only where they are asked for."""
+        shape = self._shape_of[node.name]
+        if not table.by_facts:
+            return shape
+        known = self._facts.get(node.name)
+        if known is None or known[0] is not node.devices or known[1] is not node.facts:
+            known = self._facts[node.name] = (node.devices, node.facts, facts_key(node))
+        return shape, known[2]
 
     def _note(self, name: str) -> None:
         self._log.append(name)
@@ -205,8 +252,8 @@ class Index:
 
 def judge(query: Query, node: Node, words: frozenset[str]) -> Verdict:
     """The verdict of a node that need not be in an index: its score, or a refusal; `words` are what it serves."""
-    offer = _unserved(query, node.name, words) or query.policy.pick(query.ask, node)
-    return query.policy.score(query.ask, node, offer) if isinstance(offer, Offer) else offer
+    offer = _unserved(query, node.name, words) or query.pick(node)
+    return query.score(node, offer) if isinstance(offer, Offer) else offer
 
 
 def _unserved(query: Query, name: str, words: frozenset[str]) -> Reject | None:
@@ -243,11 +290,13 @@ class Lookup(Protocol):
 
 def choices(index: Index, query: Query, budget: int = ALL) -> Lookup:
     """The lookup for a query; at most `budget` shapes are evaluated, and `partial` is whether that was enough."""
-    return _TableLookup(index, query, budget) if query.ask.devices else _ShareLookup(index, query)
+    # A share index has no facts of devices, so requests for shares with a requirement are evaluated node by node.
+    in_table = query.ask.devices or query.ask.requirement
+    return _TableLookup(index, query, budget) if in_table else _ShareLookup(index, query)
 
 
 class _TableLookup:
-    """Whole devices, by a score table."""
+    """Whole devices, or parts of devices that must meet a requirement, by a score table."""
 
     def __init__(self, index: Index, query: Query, budget: int) -> None:
         self._index = index

@@ -12,24 +12,27 @@ import re
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from itertools import chain, filterfalse, groupby, islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Union
 
 from linkwise.engine.reasons.catalog import short_refusal
 from linkwise.model.verdict import Reject
 from linkwise.speed.uniform_mapping import UniformMapping
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 
     from linkwise.engine.index.shapes import Shape
     from linkwise.model.node import Node
 
-__all__ = ["GUESSES", "ClassTable", "Code", "Verdict", "best_names", "first_guess", "named", "pool_size"]
+__all__ = ["GUESSES", "ClassTable", "Code", "NodeKind", "Verdict", "best_names", "first_guess", "named", "pool_size"]
 
 
 Code = tuple[int, ...]
 """a policy's score: larger is better, term by term"""
 Verdict = Code | Reject
+
+NodeKind = Union["Shape", tuple["Shape", "Hashable"]]
+"""what a verdict depends on: the shape of a node, with its facts where they matter"""
 
 MOST_SHAPES: Final = 50_000
 """cached verdicts by shape; the cache is cleared when it is full"""
@@ -47,13 +50,17 @@ class ClassTable:
     Args:
         judge: evaluates the query on a node.
         leading: the number of leading score terms that define a class of equally good nodes.
-        by_shape: whether nodes of one shape have equal verdicts, so that one evaluation serves all of them.
+        by_shape: whether nodes of one kind have equal verdicts, so that one evaluation serves all of them.
+        by_facts: whether nodes of one kind have equal facts, or only equal shapes.
     """
 
-    def __init__(self, judge: Callable[[Node], Verdict], leading: int, *, by_shape: bool = True) -> None:
+    def __init__(
+        self, judge: Callable[[Node], Verdict], leading: int, *, by_shape: bool = True, by_facts: bool = False
+    ) -> None:
         self._judge = judge
         self._by_shape = by_shape
-        self._verdicts: dict[Shape, Verdict] = {}
+        self.by_facts: Final = by_facts
+        self._verdicts: dict[NodeKind, Verdict] = {}
         self.leading: Final = leading
         self.codes: dict[str, Code] = {}
         """the score of every node that fits"""
@@ -83,21 +90,21 @@ class ClassTable:
     def __len__(self) -> int:
         return len(self.codes) + len(self.refused)
 
-    def verdict(self, shape: Shape, node: Node) -> Verdict:
-        """The verdict of a node of this shape."""
+    def verdict(self, kind: NodeKind, node: Node) -> Verdict:
+        """The verdict of a node of this kind."""
         if not self._by_shape:
             return self._judge(node)
-        verdict = self._verdicts.get(shape)
+        verdict = self._verdicts.get(kind)
         if verdict is None:
             if len(self._verdicts) >= MOST_SHAPES:
                 self._verdicts.clear()
-            verdict = self._verdicts[shape] = self._judge(node)
+            verdict = self._verdicts[kind] = self._judge(node)
             self.steps += 1
         return verdict
 
-    def knows(self, shape: Shape) -> bool:
-        """Whether the verdict of this shape is cached."""
-        return shape in self._verdicts
+    def knows(self, kind: NodeKind) -> bool:
+        """Whether the verdict of this kind is cached."""
+        return kind in self._verdicts
 
     def put(self, name: str, verdict: Verdict) -> None:
         """Set the verdict of a node."""

@@ -243,7 +243,7 @@ def open_devices(node: Node, asked: Iterable[Query], held: Collection[str]) -> l
 
 def picked(query: Query, node: Node, devices: Collection[str]) -> tuple[str, ...]:
     """What the policy picks of these devices; empty if it refuses."""
-    offer = query.policy.pick(query.ask, node.with_only(devices))
+    offer = query.pick(node.with_only(devices))
     return offer.devices if isinstance(offer, Offer) else ()
 
 
@@ -283,7 +283,7 @@ class _LayoutSearch:
         if state in self._refused:
             return None
         query = self._asked[number]
-        for offer in query.policy.layouts(query.ask, node):
+        for offer in query.layouts(node):
             self.tries -= 1
             if self.tries < 0:
                 return None

@@ -136,10 +136,8 @@ class Making:
                 yield
             site = self._sites[spot.name]
             if site.shape not in scores:
-                offer = query.policy.pick(query.ask, site.node)
-                scores[site.shape] = (
-                    query.policy.score(query.ask, site.node, offer) if isinstance(offer, Offer) else None
-                )
+                offer = query.pick(site.node)
+                scores[site.shape] = query.score(site.node, offer) if isinstance(offer, Offer) else None
             score = scores[site.shape]
             if score is not None:
                 best.setdefault(score, spot.name)

@@ -89,7 +89,7 @@ def _offer(node: Node, member: Member, devices: Collection[str]) -> Offer | None
     alone = node.with_only(devices)
     if member.wanted.ask.devices:  # unattributed usage was subtracted when the node was chosen
         alone = replace(alone, unattributed=0, unattributed_share=0, unattributed_core=0)
-    offer = member.wanted.policy.pick(member.wanted.ask, alone)
+    offer = member.wanted.pick(alone)
     return offer if isinstance(offer, Offer) else None
 
 

@@ -117,7 +117,7 @@ def _seated(node: Node, queries: Sequence[Query]) -> list[Offer] | None:
     """An offer for each query, one after the other; None if one does not fit."""
     offers: list[Offer] = []
     for query in queries:
-        offer = query.policy.pick(query.ask, node)
+        offer = query.pick(node)
         if not isinstance(offer, Offer):
             return None
         offers.append(offer)

@@ -413,7 +413,7 @@ class SchedulingQueue:
 
 def _node_with(query: Query, node: Node | None) -> Node | None:
     """The node once the query is placed on it; None if it does not fit."""
-    offer = query.policy.pick(query.ask, node) if node else None
+    offer = query.pick(node) if node else None
     if node is None or not isinstance(offer, Offer):
         return None
     return node_after(node, offer, query.ask.domain, query.ask.mode)

@@ -1,11 +1,12 @@
 """Refusal catalogue: the sentence of every reason, in two forms, and its stable code.
 
-The long form says what was requested, what was found and what would help. The short form carries no numbers and no
-names, because kube-scheduler counts equal texts in its event: `0/12 nodes are available: 1 <short>, 11 <short>.`
+The long form says what was requested, what was found and what would help. The short form carries nothing of the node,
+because kube-scheduler counts equal texts in its event: `0/12 nodes are available: 1 <short>, 11 <short>.`
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.access import ACCESS_REFUSALS
@@ -13,6 +14,7 @@ from linkwise.engine.reasons.devices import DEVICE_REFUSALS
 from linkwise.engine.reasons.groups import GROUP_REFUSALS
 from linkwise.engine.reasons.nodes import NODE_REFUSALS, SHORTAGES
 from linkwise.engine.reasons.phrases import choice_text, size_text
+from linkwise.engine.reasons.requirements import REQUIREMENT_REFUSALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,12 +31,13 @@ __all__ = [
     "devices_text",
     "has_details",
     "refusal",
+    "refusal_of",
     "short_refusal",
     "shortage",
     "size_text",
 ]
 
-REFUSALS: Final = {**ACCESS_REFUSALS, **DEVICE_REFUSALS, **NODE_REFUSALS, **GROUP_REFUSALS}
+REFUSALS: Final = {**ACCESS_REFUSALS, **DEVICE_REFUSALS, **NODE_REFUSALS, **GROUP_REFUSALS, **REQUIREMENT_REFUSALS}
 """every refusal text, by rule and kind"""
 
 _RULE_CODES: Final[Mapping[str, ReasonCode]] = {"002.access": "NotPermitted", "002.segregate": "NotPermitted"}
@@ -53,7 +56,21 @@ def refusal(reason: Reason) -> str:
 def short_refusal(reason: Reason) -> str:
     """The short form: equal on all nodes that refuse for the same reason."""
     known = REFUSALS.get((reason.rule, reason.kind))
-    return known.short if known else _own_text(reason)
+    if known is None:
+        return _own_text(reason)
+    return known.short if known.named is None else known.short.format(known.named(reason))
+
+
+@lru_cache(maxsize=1024)
+def refusal_of(short: str) -> tuple[str, str] | None:
+    """The rule and kind of a short form; None if it is not in the catalog."""
+    for key, text in REFUSALS.items():
+        if text.short == short:
+            return key
+    # The longest template is the most specific one.
+    templates = [(text.short.split("{}"), key) for key, text in REFUSALS.items() if text.named]
+    fitting = [(start + end, key) for (start, end), key in templates if short.startswith(start) and short.endswith(end)]
+    return max(fitting, key=lambda each: len(each[0]))[1] if fitting else None
 
 
 def code_of(reason: Reason) -> ReasonCode:

@@ -31,11 +31,13 @@ class RefusalText(NamedTuple):
     """The two texts of one refusal."""
 
     short: str
-    """equal across nodes, to be read after a count: `3 node(s) had too few free devices`"""
+    """equal across nodes, to be read after a count: `3 node(s) had too few free devices`; `{}` for what `named` returns"""
     long: str | Callable[[Reason], str]
     """for people, with numbers and names; a plain string where the reason carries none"""
     code: ReasonCode | None = None
     """the stable code; None for rules that have one code for all of their refusals"""
+    named: Callable[[Reason], str] | None = None
+    """the pod's own words in the short text, which are equal on all nodes: `CUDA below 12.2`"""
 
 
 def choice_text(counts: Sequence[int]) -> str:

@@ -40,7 +40,7 @@ def why_chosen(query: Query, node: Node, devices: Sequence[str]) -> Choice | Non
 
 
 def _by_count(query: Query, node: Node, devices: Sequence[str]) -> Choice:
-    best = query.policy.pick(query.ask, node)
+    best = query.pick(node)
     now = best.devices if isinstance(best, Offer) and set(best.devices) != set(devices) else ()
     because = "" if now else query.policy.summary or f"by the policy {query.policy.name}"
     return Choice(indices_of(node, devices), because=because, now=indices_of(node, now))
@@ -70,7 +70,7 @@ def _by_free_share(query: Query, node: Node, device: str) -> Choice:
 
 
 def _pick(query: Query, node: Node) -> tuple[str, ...]:
-    offer = query.policy.pick(query.ask, node)
+    offer = query.pick(node)
     return offer.devices if isinstance(offer, Offer) else ()
 
 

@@ -37,10 +37,18 @@ class Port(Struct):
     host_ip: str = msgspec.field(default="", name="hostIP")
 
 
+class Variable(Struct):
+    """An environment variable."""
+
+    name: str = ""
+    value: str | None = None
+
+
 class Container(Struct):
     """A container, or an init container."""
 
     name: str = ""
+    env: list[Variable] | None = None
     resources: Resources | None = None
     restart_policy: str | None = None
     ports: list[Port] | None = None

@@ -51,16 +51,19 @@ if TYPE_CHECKING:
         PodSpec,
         PodStatus,
         PodToleration,
+        Variable,
     )
 
 __all__ = ["view_of"]
 
 _Pairs = tuple[tuple[str, str], ...]
-_Key = tuple[str, "AmountPairs", "AmountPairs"]
+_Key = tuple[str, "AmountPairs", "AmountPairs", _Pairs]
 
 _NO_POD: Final = (Requirement("", "In"),)
 """matches no pod"""
 _SIDECAR: Final = "Always"
+_KEPT_VARIABLES: Final = "REQUIRE"
+"""in the names of environment variables that are kept: others differ from pod to pod, and nothing depends on them"""
 _BEST_EFFORT: Final = "ScheduleAnyway"
 _NEVER: Final = "Never"
 LONGEST_MESSAGE: Final = 500  # characters
@@ -133,8 +136,15 @@ def _keys(containers: Iterable[Container]) -> tuple[_Key, ...]:
         requests = limits = None
         if each.resources is not None:
             requests, limits = each.resources.requests, each.resources.limits
-        keys.append((each.name, tuple(requests.items()) if requests else (), tuple(limits.items()) if limits else ()))
+        variables = _variables(each.env) if each.env else ()
+        keys.append(
+            (each.name, tuple(requests.items()) if requests else (), tuple(limits.items()) if limits else (), variables)
+        )
     return tuple(keys)
+
+
+def _variables(env: Iterable[Variable]) -> _Pairs:
+    return tuple([(each.name, each.value) for each in env if _KEPT_VARIABLES in each.name and each.value is not None])
 
 
 @lru_cache(maxsize=TEMPLATES)
@@ -142,10 +152,15 @@ def _same_containers(
     running: tuple[_Key, ...], init: tuple[_Key, ...] = (), sidecars: tuple[bool, ...] = ()
 ) -> tuple[ContainerView, ...]:
     before = [
-        ContainerView(name, same_texts(requests), same_texts(limits), init=True, sidecar=sidecar)
-        for (name, requests, limits), sidecar in zip(init, sidecars, strict=True)
+        ContainerView(
+            name, same_texts(requests), same_texts(limits), init=True, sidecar=sidecar, variables=dict(variables)
+        )
+        for (name, requests, limits, variables), sidecar in zip(init, sidecars, strict=True)
     ]
-    main = (ContainerView(name, same_texts(requests), same_texts(limits)) for name, requests, limits in running)
+    main = (
+        ContainerView(name, same_texts(requests), same_texts(limits), variables=dict(variables))
+        for name, requests, limits, variables in running
+    )
     return (*before, *main)
 
 

@@ -163,7 +163,12 @@ def _containers(view: PodView) -> tuple[list[Object], list[Object]]:
 def _container(view: ContainerView) -> Object:
     resources = _non_empty({"requests": dict(view.requests), "limits": dict(view.limits)})
     return _non_empty(
-        {"name": view.name, "resources": resources, "restartPolicy": "Always" if view.init and view.sidecar else ""}
+        {
+            "name": view.name,
+            "env": [{"name": name, "value": value} for name, value in view.variables.items()],
+            "resources": resources,
+            "restartPolicy": "Always" if view.init and view.sidecar else "",
+        }
     )
 
 
