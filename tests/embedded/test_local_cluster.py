@@ -14,6 +14,7 @@ from support.embedded.local import SECONDS, Trial, trial
 
 JANE: Final = Requester("jane", ("system:authenticated",))
 GPU: Final = "nvidia.com/gpu"
+ANY: Final = "linkwise.dev/accelerator"
 OLD: Final = "alpha.kubernetes.io/nvidia-gpu"
 
 
@@ -48,6 +49,26 @@ async def test_a_job_that_asks_by_the_old_name_runs(tried: Trial) -> None:
     runs = await tried.running()
     assert runs["spec"]["containers"][0]["resources"]["limits"] == {GPU: "1"}
     assert runs["metadata"]["annotations"]["linkwise.dev/user"] == "jane"
+
+
+@pytest.mark.rule("002.agnostic")
+@trial(dgx1_v100=1, atlas_800=1)
+async def test_a_pod_that_any_vendor_can_serve_runs_on_devices_of_one(tried: Trial) -> None:
+    made = await tried.create("pods", pod("any", {ANY: 3}), JANE)
+    assert made["spec"]["containers"][0]["resources"]["limits"] == {GPU: "3"}  # rings have 1, 2, 4 or 8
+    assert f"{ANY}: replaced by {GPU}; its devices can serve the request" in tried.warnings
+    runs = await tried.running()
+    assert "linkwise.dev/grant" in runs["metadata"]["annotations"]
+
+
+@pytest.mark.rule("002.agnostic")
+@trial(atlas_800=1)
+async def test_a_job_that_any_vendor_can_serve_runs_and_one_that_none_can_is_refused(tried: Trial) -> None:
+    await tried.create("jobs.batch", job("any", {ANY: 2}), JANE)
+    runs = await tried.running()
+    assert runs["spec"]["containers"][0]["resources"]["limits"] == {"huawei.com/Ascend910": "2"}
+    message = await tried.refused("jobs.batch", job("none", {ANY: 3}), JANE)
+    assert f"{ANY}: no vendor's devices can serve this request. huawei.com/Ascend910: " in message
 
 
 @pytest.mark.rule("003.valid-job")

@@ -35,6 +35,10 @@ class Additions:
     """whether it must start together with others, or its PodGroup object may require it"""
     planned_for_volcano: bool = False
     """whether it requests devices that are planned before a Volcano scheduler tries it"""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """resources that it requests under names that no node has, with those that replace them"""
+    refusal: str = ""
+    """why no vendor's resource can replace one that any vendor could serve; empty if there is none, or one can"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ started before it. Sidecars (init containers with restartPolicy Always) keep run
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -16,11 +17,20 @@ from linkwise.errors import InputError
 from linkwise.model.views import ContainerView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from linkwise.model.views import PodView
 
-__all__ = ["amount", "by_container", "combined", "effective", "quantity", "resources_of", "whole_quantity"]
+__all__ = [
+    "amount",
+    "by_container",
+    "combined",
+    "effective",
+    "quantity",
+    "resources_of",
+    "whole_quantity",
+    "with_resources_renamed",
+]
 
 N = TypeVar("N", int, "Decimal")
 
@@ -68,6 +78,21 @@ def resources_of(pod: PodView) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys(name for container in pod.containers for name in (*container.limits, *container.requests))
     )
+
+
+def with_resources_renamed(pod: PodView, names: Mapping[str, str]) -> PodView:
+    """The pod with other names of its resources; the pod itself if it has none of the old ones."""
+    if names.keys().isdisjoint(resources_of(pod)):
+        return pod
+
+    def renamed(amounts: Mapping[str, str]) -> dict[str, str]:
+        return {names.get(name, name): text for name, text in amounts.items()}
+
+    containers = (
+        replace(container, limits=renamed(container.limits), requests=renamed(container.requests))
+        for container in pod.containers
+    )
+    return replace(pod, containers=tuple(containers))
 
 
 def combined(pod: PodView, measure: Callable[[ContainerView], N]) -> N:

@@ -11,7 +11,6 @@ __all__ = ["WAITING", "parts_by_rule"]
 WAITING: Final[Mapping[str, tuple[str, ...]]] = {
     "usage per device and pod": ("002.usage",),
     "NUMA alignment": ("002.affinity",),
-    "vendor-agnostic requests": ("002.agnostic",),
     "doctor": ("004.trouble",),
     "guides and sample scripts": ("002.documents",),
 }

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from linkwise.model.settings import AdmissionSettings
     from linkwise.model.views import PodView
 
-__all__ = ["change_pod"]
+__all__ = ["change_pod", "renaming"]
 
 VOID: Final = "void"
 """makes container runtimes add neither devices nor libraries"""
@@ -36,9 +36,11 @@ def change_pod(
     if not managed and not settings.hide_devices:
         # rule 000.skip: a pod that requests no managed device is not delayed, not scored, not changed.
         return UNCHANGED
-    changes = _Changes(document)
+    if additions.refusal:
+        return AdmissionVerdict(additions.refusal)
+    changes = _Changes(document, additions)
     for steps, container in _containers(document):
-        changes.container(steps, container, additions.resources.get(_name(container), {}), hide=settings.hide_devices)
+        changes.container(steps, container, hide=settings.hide_devices)
     if managed:
         if schedules(pod, settings):
             changes.schedule(pod, settings, in_gang=additions.in_gang)
@@ -53,16 +55,14 @@ def change_pod(
 class _Changes:
     """Patch of one pod, as it is put together."""
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
-        self.document = document
+    def __init__(self, document: Mapping[str, Any], additions: Additions) -> None:
+        self.document, self.additions = document, additions
         self.patch: list[PatchOperation] = []
         self.warnings: list[str] = []
 
-    def container(
-        self, steps: tuple[str | int, ...], container: Mapping[str, Any], added: Mapping[str, str], *, hide: bool
-    ) -> None:
+    def container(self, steps: tuple[str | int, ...], container: Mapping[str, Any], *, hide: bool) -> None:
         """Change the resources and the environment of a container."""
-        self._change_resources(steps, container, added)
+        self._change_resources(steps, container, self.additions.resources.get(_name(container), {}))
         if _requests_devices(container):
             self._remove_variables(steps, container)
         elif hide:
@@ -102,10 +102,11 @@ class _Changes:
     def _change_resources(
         self, steps: tuple[str | int, ...], container: Mapping[str, Any], added: Mapping[str, str]
     ) -> None:
-        """Replace names that Kubernetes' components refuse today, and add a policy's default share."""
+        """Replace names that no node has, and add a policy's default share."""
         resources = _part(container, "resources")
         limits, requests = _part(resources, "limits"), _part(resources, "requests")
-        old_names = [name for name in renamed_resources() if name in limits or name in requests]
+        renamed = self.additions.renamed
+        old_names = [name for name in renamed if name in limits or name in requests]
         if not old_names and not added:
             return
         limits, requests = {**limits, **added}, {**requests, **added}
@@ -114,7 +115,7 @@ class _Changes:
         ]
         for old in old_names:
             # rule 002.name: pods of 2016 run as they are.
-            new = renamed_resources()[old]
+            new = renamed[old]
             requested = requests.pop(old, None)
             amount = limits.pop(old, requested)
             if new not in limits and new not in requests:
@@ -123,7 +124,7 @@ class _Changes:
             elif str(limits.get(new, requests.get(new))) != str(amount):
                 self.warnings.append(f"{old}: ignored, because the container requests {new} too")
                 continue
-            self.warnings.append(f"{old}: replaced by {new}; Kubernetes no longer accepts the old name")
+            self.warnings.append(renaming(old, new))
         changed = {**resources, "limits": limits, "requests": requests}
         self._set((*steps, "resources"), {name: part for name, part in changed.items() if part})
 
@@ -153,6 +154,16 @@ class _Changes:
         hidden = [*kept, *({"name": name, "value": VOID} for name in runtime_variables())]
         if hidden != entries:
             self._set((*steps, "env"), hidden)
+
+
+def renaming(old: str, new: str, where: str = "") -> str:
+    """The warning about a resource that is replaced."""
+    why = (
+        "Kubernetes no longer accepts the old name"
+        if old in renamed_resources()
+        else "its devices can serve the request"
+    )
+    return f"{old}: replaced by {new}{where}; {why}"
 
 
 def _requests_devices(container: Mapping[str, Any]) -> bool:

@@ -6,14 +6,15 @@ message at `kubectl apply`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from linkwise.broker.admission.pod_changes import renaming
 from linkwise.broker.admission.scope import DEFAULT_SCHEDULERS
 from linkwise.broker.admission.verdict import AdmissionVerdict
 from linkwise.dialects.groups.membership import REPLICA
 from linkwise.dialects.misspelt_keys import misspelt_keys
-from linkwise.dialects.registry import is_record, renamed_resources
+from linkwise.dialects.pod_resources import resources_of, with_resources_renamed
+from linkwise.dialects.registry import is_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +47,11 @@ class Validator:
 
     def workload(self, tasks: Sequence[Task], requester: Requester, *, is_job: bool) -> AdmissionVerdict:
         """Return whether a workload may be created; `is_job` if its pods form one job."""
-        renamed = [(name, count, _with_current_names(pod)) for name, count, pod in tasks]
+        additions = [self._broker.additions(pod, requester) for _, _, pod in tasks]
+        renamed = [
+            (name, count, with_resources_renamed(pod, added.renamed))
+            for (name, count, pod), added in zip(tasks, additions, strict=True)
+        ]
         # rule 003.valid-job: a job is refused as a whole when it is created, not pod by pod.
         jobs = [renamed] if is_job else [[task] for task in renamed]
         admissions = [
@@ -57,8 +62,9 @@ class Validator:
             self._verdict([pod for _, _, pod in job], admission)
             for job, admission in zip(jobs, admissions, strict=True)
         ]
-        refused = next((verdict.refusal for verdict in verdicts if verdict.refusal), "")
-        old = (_old_names(pod) for _, _, pod in tasks)
+        refusals = (*(added.refusal for added in additions), *(verdict.refusal for verdict in verdicts))
+        refused = next(filter(None, refusals), "")
+        old = (_old_names(pod, added.renamed) for (_, _, pod), added in zip(tasks, additions, strict=True))
         warnings = (warning for part in (*old, *(verdict.warnings for verdict in verdicts)) for warning in part)
         return AdmissionVerdict(refused, tuple(dict.fromkeys(warnings)))
 
@@ -113,23 +119,7 @@ def _replica(pod: PodView, problems: Sequence[Problem]) -> str:
     return next((problem.text for problem in problems if problem.key == REPLICA), "")
 
 
-def _old_names(pod: PodView) -> Iterator[str]:
-    for old, new in renamed_resources().items():
-        if any(old in container.limits or old in container.requests for container in pod.containers):
-            yield f"{old}: replaced by {new} in its pods; Kubernetes no longer accepts the old name"
-
-
-def _with_current_names(pod: PodView) -> PodView:
-    """The pod of a template as it will be created: the webhook replaces old names of resources in pods only."""
-    if not any(True for _ in _old_names(pod)):
-        return pod
-    containers = tuple(
-        replace(container, limits=_current(container.limits), requests=_current(container.requests))
-        for container in pod.containers
-    )
-    return replace(pod, containers=containers)
-
-
-def _current(amounts: Mapping[str, str]) -> dict[str, str]:
-    renamed = renamed_resources()
-    return {renamed.get(name, name): amount for name, amount in amounts.items()}
+def _old_names(pod: PodView, renamed: Mapping[str, str]) -> Iterator[str]:
+    """Warnings about names in a template: the webhook replaces them in pods only."""
+    names = resources_of(pod)
+    return (renaming(old, new, " in its pods") for old, new in renamed.items() if old in names)

@@ -16,11 +16,15 @@ from linkwise.broker.cluster.job_request import job_refusal
 from linkwise.broker.cluster.pod_request import policy_for_devices
 from linkwise.broker.groups.priority import trial_plan
 from linkwise.broker.records.members import GroupView, with_all_members
+from linkwise.broker.scheduling.any_vendor import choose_vendor
 from linkwise.broker.volcano.scope import is_volcano
 from linkwise.dialects.groups.pod_group_objects import points_to_pod_group
 from linkwise.dialects.linkwise.accelerator_policy import subject_of
 from linkwise.dialects.linkwise.creator import creator_annotations
-from linkwise.dialects.registry import share_defaults
+from linkwise.dialects.linkwise.dialect import ACCELERATOR
+from linkwise.dialects.pod_resources import with_resources_renamed
+from linkwise.dialects.registry import renamed_resources, share_defaults
+from linkwise.engine.access import RULE as ACCESS
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.model.ask import Ask, ContainerAsk, Group
 from linkwise.model.node import Use
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from linkwise.engine.access import AccessRule
     from linkwise.engine.planning.plan import Plan
     from linkwise.model.requester import Requester
+    from linkwise.model.verdict import Reason
     from linkwise.model.views import PodView
 
 __all__ = ["additions", "admit", "admit_job", "creator", "dry_plan", "dry_run", "preferred"]
@@ -43,24 +48,39 @@ def admit(state: State, pod: PodView, requester: Requester | None = None) -> Adm
 
     A limit of devices at one time refuses only what exceeds it alone; a pod that must wait for others may be created.
     """
+    admission, refused = _admission(state, pod, requester)
+    if refused is not None and refused.rule == ACCESS:
+        # rule 002.access: at admission with the real user.
+        state.access.refusals[refused.noun] += 1
+    return admission
+
+
+def _admission(state: State, pod: PodView, requester: Requester | None) -> tuple[Admission, Reason | None]:
+    """Return the same, with the reason of a refusal, and count nothing."""
     rule = _rule_of(state, pod, requester)
     defaults = _default_shares(pod, rule)  # the pod of a template gets them when it is created
     request = state.request(_with_defaults(pod, defaults) if defaults else pod)
     if request.ask is None:
         broken = request.broken
         warnings = tuple(problem for problem in request.problems if problem is not broken)
-        return Admission(broken.text if broken else "", warnings)
-    refused = state.policies[request.policy].admit(request.ask)
-    if refused is None and rule and (refused := rule.refusal(request.ask)):
-        # rule 002.access: at admission with the real user.
-        state.access.refusals[refused.noun] += 1
-    return Admission(refusal(refused) if refused else "", request.problems)
+        return Admission(broken.text if broken else "", warnings), None
+    refused = state.policies[request.policy].admit(request.ask) or (rule.refusal(request.ask) if rule else None)
+    return Admission(refusal(refused) if refused else "", request.problems), refused
 
 
 def additions(state: State, pod: PodView, requester: Requester) -> Additions:
     """Return what a new pod gets beside what its manifest has."""
-    resources = _default_shares(pod, _rule_of(state, pod, requester))
-    return Additions(creator(state, requester), resources, _is_in_gang(state, pod), _is_planned_for_volcano(state, pod))
+    choice = choose_vendor(state, pod, lambda variant: _admission(state, variant, requester)[0].refusal)
+    renamed = {**renamed_resources(), **({ACCELERATOR: choice.resource} if choice.resource else {})}
+    pod = with_resources_renamed(pod, renamed)
+    return Additions(
+        creator(state, requester),
+        _default_shares(pod, _rule_of(state, pod, requester)),
+        _is_in_gang(state, pod),
+        _is_planned_for_volcano(state, pod),
+        renamed,
+        choice.refusal,
+    )
 
 
 def creator(state: State, requester: Requester) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Linkwise's own annotations: the grant on a pod, and the policy it names.
+"""Linkwise's own API: the grant on a pod, the policy it names, and the resource that any vendor can serve.
 
 A restart reads the grant, which has everything that the ledger needs. Why the devices were chosen is written beside it
 and read only to explain it.
@@ -16,9 +16,10 @@ from linkwise.dialects.json_fields import Fields, Report, shown, versioned_field
 from linkwise.dialects.linkwise.decision_record import WRITTEN, decision_document
 from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_facts
+from linkwise.dialects.pod_resources import effective
 from linkwise.errors import InputError
 from linkwise.model.inventory import NodeFacts
-from linkwise.model.verdict import Grant, Offer, Part
+from linkwise.model.verdict import Grant, Offer, Part, Problem
 from linkwise.speed.fast_dataclass import fast_constructor
 
 if TYPE_CHECKING:
@@ -28,10 +29,11 @@ if TYPE_CHECKING:
     from linkwise.model.ask import Ask
     from linkwise.model.device import Device
     from linkwise.model.node import AskMode
-    from linkwise.model.verdict import Decision, Problem
+    from linkwise.model.verdict import Decision
     from linkwise.model.views import NodeView, PodView
 
 __all__ = [
+    "ACCELERATOR",
     "COUNT_LABEL",
     "GRANT",
     "LABELS",
@@ -47,6 +49,8 @@ __all__ = [
     "policy_of",
 ]
 
+ACCELERATOR: Final = "linkwise.dev/accelerator"
+"""whole devices of any vendor; replaced by the resource of one vendor when the pod is created"""
 GRANT: Final = "linkwise.dev/grant"
 MODELS: Final = "linkwise.dev/models"
 POLICY: Final = "linkwise.dev/policy"
@@ -85,17 +89,28 @@ _NO_DEVICES: Final[Mapping[str, Device]] = {}
 
 
 class Linkwise(Dialect):
-    """It owns no resource: pods request devices by the resources of other systems."""
+    """Pods request devices by the resources of other systems, or by one that is replaced before they are scheduled."""
 
     name: ClassVar[str] = SOURCE
+    resources = (ACCELERATOR,)
     domains = frozenset({KIND, _DOMAIN})
     inventories = (KIND,)
     records = (GRANT, GROUP_PLAN)
     priority = SourcePriority.INVENTORY
 
-    def ask(self, pod: PodView) -> Ask | Problem | None:  # noqa: ARG002 - the seam has it
-        """Nothing."""
-        return None
+    def ask(self, pod: PodView) -> Ask | Problem | None:
+        """A problem: no node has this resource, so the pod was created without the webhook."""
+        try:
+            requested = effective(pod, ACCELERATOR)
+        except InputError as error:
+            return Problem(where_pod(pod), ACCELERATOR, str(error))
+        if not requested:
+            return None
+        sentence = (
+            "the admission webhook replaces it by the resource of a vendor and did not review this pod; "
+            "create the pod again with the webhook, or request a vendor's resource"
+        )
+        return Problem(where_pod(pod), ACCELERATOR, sentence)
 
     def held(self, pod: PodView) -> Held:
         """The grant, if it is complete and for the pod's node."""
