@@ -178,13 +178,10 @@ def _sites(  # noqa: PLR0913 - all that decides on a node
         if view is None or node is None:
             continue
         shape = index.shape(name)
-        if name in reserved:
-            node = reserved[name]
-            shape = shape_of(shape.build, node)
-        if across_nodes and name in cluster.unreachable:
-            node = node.reachable()
-            shape = shape_of(shape.build, node)
-        if required and (usable := restricted(node, required) or node.with_only(())) is not node:
+        usable = _usable_by(
+            reserved.get(name, node), required, across_nodes=across_nodes and name in cluster.unreachable
+        )
+        if usable is not node:
             node, shape = usable, shape_of(shape.build, usable)
         if shape.build not in served:
             served[shape.build] = frozenset(word for word in words if not index.unserved(words[word], name))
@@ -201,6 +198,13 @@ def _sites(  # noqa: PLR0913 - all that decides on a node
     unknown = [(name, view) for name in held if name not in index.nodes and (view := cluster.nodes.get(name))]
     bound += [BoundNode(name, network.path(view), len(held[name])) for name, view in unknown]
     return sites, tuple(bound)
+
+
+def _usable_by(node: Node, required: tuple[Requirement | None, ...], *, across_nodes: bool) -> Node:
+    """Return the node with the devices that its members can't use marked as used; the same object if there are none."""
+    if across_nodes:
+        node = node.reachable()
+    return (restricted(node, required) or node.with_only(())) if required else node
 
 
 def _held(cluster: Cluster, group_view: GroupView) -> dict[str, list[frozenset[str]]]:
