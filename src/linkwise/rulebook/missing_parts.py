@@ -9,7 +9,6 @@ from typing import Final
 __all__ = ["WAITING", "parts_by_rule"]
 
 WAITING: Final[Mapping[str, tuple[str, ...]]] = {
-    "usage per device and pod": ("002.usage",),
     "NUMA alignment": ("002.affinity",),
     "version matching": ("002.versions",),
     "vendor-agnostic requests": ("002.agnostic",),
