@@ -106,7 +106,10 @@ class NodeObjects:
         """Whether no decision depends on the difference: agents write the usage of their devices every minute or so."""
         if kind != KIND:
             return False
-        return _decisive(document_of(known, self._parse)) == _decisive(document_of(document, self._parse))
+        try:
+            return _decisive(document_of(known, self._parse)) == _decisive(document_of(document, self._parse))
+        except Exception:  # noqa: BLE001 - whatever is wrong with it, merging the inventory reports it
+            return False
 
     def of(self, node: str) -> dict[str, Mapping[str, object]]:
         """Return the objects about a node by kind, parsed."""
