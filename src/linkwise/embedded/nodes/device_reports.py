@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.broker.cluster.inventory import merge_or_report
+from linkwise.broker.broker import Broker
 from linkwise.broker.watch_events import NodeObject
 from linkwise.dialects.aliyun import COUNT
 from linkwise.dialects.linkwise.cordon import cordoned_devices, cordons_of
 from linkwise.dialects.linkwise.inventory import KIND, inventory_enforced
 from linkwise.dialects.registry import by_priority
-from linkwise.engine.usage import Usage, node_of
 from linkwise.errors import InputError
 from linkwise.wire.kubernetes.objects import decode_node
 
@@ -59,9 +58,11 @@ class NodeReport:
         return tuple(replace(device, healthy=False) if device.id in cordoned else device for device in devices)
 
     @property
-    def facts(self) -> Node:
+    def facts(self) -> Node | None:
         """The node with the facts that requirements of pods are compared with, as the scheduler sees them."""
-        return node_of(merge_or_report(self.node, self.objects), Usage())
+        broker = Broker()
+        broker.observe(self.watch_events(), 0.0)
+        return broker.usage.get(self.node.name)
 
     @property
     def has_agent(self) -> bool:
