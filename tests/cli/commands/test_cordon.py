@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -82,10 +81,9 @@ def test_those_who_cordon_at_once_all_get_their_way(cluster: AskedCluster) -> No
 
 
 def test_a_conflict_is_tried_again_and_a_lasting_one_is_an_error(cluster: AskedCluster) -> None:
-    conflict = Fault("answer", on="PATCH", path="/nodes/", code=409, times=3)
-    cluster.fail(conflict)
+    cluster.fail(Fault("answer", on="PATCH", path="/nodes/", code=409, times=3))
     assert cluster.ask("cordon", f"node/{NODE}", "--device", "3").returncode == 0
-    cluster.fail(replace(conflict, times=10))
+    cluster.fail(Fault("answer", on="PATCH", path="/nodes/", code=409, times=10))
     failed = cluster.ask("cordon", f"node/{NODE}", "--device", "4")
     assert (failed.returncode, "try again" in failed.stderr) == (1, True)
 

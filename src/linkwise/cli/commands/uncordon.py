@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _EPILOG: Final = f"""\b
 Examples:
   linkwise uncordon node/gpu-7 --device 3
-  linkwise uncordon node/gpu-7 --device GPU-5c9e2bb2-0d5c-4b5c-b0f9-7a3c8b1b2a11   # even if it was replaced
+  linkwise uncordon node/gpu-7 --device GPU-5c9e2bb2   # one that was replaced
 
 A device that is unhealthy stays unhealthy. `linkwise get devices NODE` lists the cordoned devices of a node.
 
