@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.broker import Broker
+from linkwise.broker.snapshot import BrokerState
 from linkwise.dialects.linkwise.require import REQUIRE
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
@@ -25,6 +26,7 @@ from linkwise.testing.cluster import (
     steers,
     woken,
 )
+from linkwise.wire.snapshot import decode_snapshot, encode_snapshot
 
 if TYPE_CHECKING:
     from linkwise.broker.effects import Bind
@@ -286,7 +288,7 @@ def test_a_snapshot_keeps_the_requirement() -> None:
     image = with_variables(CUDA, NVIDIA_REQUIRE_CUDA="cuda>=12.2")
     broker.observe([image], 0.0)
     broker.filter(image, ["old"], 0.0)
-    again = Broker.restore(broker.snapshot(1.0))
+    again = Broker.restore(decode_snapshot(encode_snapshot(broker.snapshot(1.0)), BrokerState))
     assert again.filter(image, ["old", "new"], 2.0).nodes == ["new"]
 
 

@@ -14,7 +14,7 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.grant_writer import GrantWriter
 from linkwise.dialects.aliyun import MEMORY
 from linkwise.dialects.pod_resources import resources_of
-from linkwise.dialects.registry import counts_whole_devices, held_by, owners
+from linkwise.dialects.registry import counts_whole_devices, held_by, owners, required_by
 from linkwise.embedded.event_recorder import EventRecorder
 from linkwise.embedded.nodes.allocator import NodeAllocator
 from linkwise.embedded.nodes.device_reports import INVENTORIES
@@ -71,7 +71,6 @@ class _Node:
         self.broken = frozenset(device.id for device in report.devices if not device.healthy)
         for resource, allocator in self.allocators.items():
             allocator.allocations.devices = self.devices
-            allocator.allocations.facts = report.facts if report.has_agent else None
             allocator.host = _host(report, resource)
 
 
@@ -103,6 +102,10 @@ class DeviceManager:
         self._refresh(pod)
         self.expect(pod)
         allocators = self._nodes[pod.node].allocators.values() if pod.node in self._nodes else ()
+        if allocators and required_by(pod):
+            report = self._reports.read(pod.node)
+            for allocator in allocators:
+                allocator.allocations.facts = report.facts if report and report.has_agent else None
         if sentence := next(filter(None, (each.admit(pod.uid, self._now()) for each in allocators)), ""):
             self.release(pod.node, pod.uid)
             return sentence
