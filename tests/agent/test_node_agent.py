@@ -33,7 +33,7 @@ from support.fakes.agent_cluster import NodeApi
 from support.fakes.kubelet import AdmissionError, FakeKubelet
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
 GPU = "nvidia.com/gpu"
 MEMORY = "aliyun.com/gpu-mem"
@@ -106,6 +106,7 @@ async def running(
     share: bool = False,
     kubelet: FakeKubelet | None = None,
     machine: Machine | None = None,
+    inventory: Mapping[str, object] | None = None,
     **settings: Any,  # noqa: ANN401 - fields of the settings
 ) -> AsyncIterator[Bench]:
     beside = kubelet or FakeKubelet(folder / "kubelet")
@@ -124,6 +125,8 @@ async def running(
     agent = NodeAgent(chosen, NODE, machine, api, api, Timing(), time.time)
     api.watch = agent.observe
     agent.observe([NodeView(NODE, labels={"gpushare": "true"} if share else {}, runtime="containerd://1.6.0")])
+    if inventory is not None:
+        agent.observe([NodeObject(NODE, KIND, inventory)])
     task = asyncio.create_task(agent.run())
     try:
         yield Bench(agent, beside, api, machine)
@@ -322,12 +325,12 @@ async def test_a_device_that_failed_is_held_back_after_its_fault_is_gone(bench: 
     assert len(bench.kubelet.healthy(GPU)) == 3
 
 
-@beside_a_kubelet(health=HealthSettings(recovery=3600))
+FAILED = {"uuid": "GPU-1", "index": 1, "healthy": False, "facts": {"fault": "Xid 79"}}
+LAST = {"metadata": {"name": NODE}, "spec": {"devices": [FAILED, {"uuid": "GPU-2", "healthy": False}, 3]}}
+
+
+@beside_a_kubelet(health=HealthSettings(recovery=3600), inventory=LAST)
 async def test_faults_that_the_last_agent_published_are_remembered(bench: Bench) -> None:
-    await bench.kubelet.capacity(GPU, 4)
-    failed = {"uuid": "GPU-1", "index": 1, "healthy": False, "facts": {"fault": "Xid 79"}}
-    document = {"metadata": {"name": NODE}, "spec": {"devices": [failed, {"uuid": "GPU-2", "healthy": False}, 3]}}
-    bench.agent.observe([NodeObject(NODE, KIND, json.dumps(document).encode())])
     await bench.kubelet.capacity(GPU, 3)
     assert "GPU-1" not in bench.kubelet.healthy(GPU)
 

@@ -136,6 +136,7 @@ REMEMBERED = {
             "by_owner",  # from the settings
             "unready",
             "unreachable",
+            "held",
             "inventories",
             "index",
             "drift",

@@ -292,7 +292,7 @@ def test_every_annotation_of_ours_has_a_section_and_every_label_a_row() -> None:
     ours = {key for source in sources for key in OUR_KEY.findall(source)}
     assert ours
     headings = re.findall(r"^## `([^`]+)`$", page("docs/reference/annotations.md"), re.MULTILINE)
-    parts = ("## Labels", "## Scheduling gate", "## Taint")
+    parts = ("## Labels", "## Resource", "## Scheduling gate", "## Taint")
     labels = "".join(section("docs/reference/annotations.md", part) for part in parts)
     assert {*headings, *re.findall(r"`(linkwise\.dev/[a-z-]+)", labels)} == ours
 
