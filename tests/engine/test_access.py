@@ -26,7 +26,7 @@ from linkwise.model.access_policy import (
 from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.device import Device
 from linkwise.model.node import Node, Use
-from linkwise.model.views import Requirement
+from linkwise.model.views import SelectorRequirement
 from linkwise.policies.memory_share import may_share
 from linkwise.testing.nodes import share_ask
 
@@ -74,7 +74,7 @@ def refused(policy: AcceleratorPolicy, ask: Ask, subject: Subject | None = None)
         (Subjects(selector=NamespaceSelector({"tier": "gold"})), Subject("team"), "namespace team"),
         (Subjects(selector=NamespaceSelector({"tier": "gold"})), Subject("other"), ""),
         (
-            Subjects(selector=NamespaceSelector({}, (Requirement("tier", "NotIn", ("tin",)),))),
+            Subjects(selector=NamespaceSelector({}, (SelectorRequirement("tier", "NotIn", ("tin",)),))),
             Subject("new"),
             "namespace new",
         ),

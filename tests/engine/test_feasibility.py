@@ -11,7 +11,7 @@ from linkwise import NodeView, Reason, Taint, Toleration, refusal
 from linkwise.engine.feasibility import HOST, all_unfit, lasting, no_neighbours, unfit, unless_first
 from linkwise.engine.reasons.catalog import short_refusal
 from linkwise.model.demand import Capacity, Demand, Load
-from linkwise.model.views import HostPort, NodeTerm, PodTerm, Requirement
+from linkwise.model.views import HostPort, NodeTerm, PodTerm, SelectorRequirement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,10 +71,10 @@ def test_a_selector_needs_every_label(selector: dict[str, str], found: str | Non
         (None, None),
         ((), "affinity"),
         ((NodeTerm(),), "affinity"),
-        ((NodeTerm(), NodeTerm((Requirement("zone", "Exists"),))), None),
-        ((NodeTerm((Requirement("zone", "Exists"), Requirement("disk", "Exists"))),), "affinity"),
-        ((NodeTerm(fields=(Requirement("metadata.name", "In", ("n1",)),)),), None),
-        ((NodeTerm(fields=(Requirement("metadata.name", "In", ("n2",)),)),), "affinity"),
+        ((NodeTerm(), NodeTerm((SelectorRequirement("zone", "Exists"),))), None),
+        ((NodeTerm((SelectorRequirement("zone", "Exists"), SelectorRequirement("disk", "Exists"))),), "affinity"),
+        ((NodeTerm(fields=(SelectorRequirement("metadata.name", "In", ("n1",)),)),), None),
+        ((NodeTerm(fields=(SelectorRequirement("metadata.name", "In", ("n2",)),)),), "affinity"),
     ],
 )
 def test_of_terms_one_is_enough_and_an_empty_one_means_no_node(
@@ -181,7 +181,7 @@ def everything_wrong() -> tuple[Reason, ...]:
     demand = Demand(
         *(17_000, 65 * GIB, 91 * GIB),
         selector={"disk": "ssd"},
-        affinity=(NodeTerm((Requirement("zone", "In", ("b", "c")),)),),
+        affinity=(NodeTerm((SelectorRequirement("zone", "In", ("b", "c")),)),),
         ports=(port,),
         apart=(all_pods,),
         together=(WEB,),

@@ -6,7 +6,7 @@ import pytest
 
 from linkwise import NodeView, Taint, Toleration
 from linkwise.engine.selectors import meets, node_term_text, pod_term_text, selects, tolerates
-from linkwise.model.views import NodeTerm, PodTerm, Requirement
+from linkwise.model.views import NodeTerm, PodTerm, SelectorRequirement
 
 NODE = NodeView("n1", labels={"zone": "a", "gen": "3"})
 
@@ -14,28 +14,28 @@ NODE = NodeView("n1", labels={"zone": "a", "gen": "3"})
 @pytest.mark.parametrize(
     ("requirement", "met"),
     [
-        (Requirement("zone", "In", ("a", "b")), True),
-        (Requirement("zone", "In", ("b",)), False),
-        (Requirement("disk", "In", ("b",)), False),
-        (Requirement("zone", "NotIn", ("b",)), True),
-        (Requirement("zone", "NotIn", ("a",)), False),
-        (Requirement("disk", "NotIn", ("a",)), True),
-        (Requirement("zone", "Exists"), True),
-        (Requirement("disk", "Exists"), False),
-        (Requirement("zone", "DoesNotExist"), False),
-        (Requirement("disk", "DoesNotExist"), True),
-        (Requirement("gen", "Gt", ("2",)), True),
-        (Requirement("gen", "Gt", ("3",)), False),
-        (Requirement("gen", "Lt", ("10",)), True),
-        (Requirement("gen", "Lt", ("-1",)), False),
-        (Requirement("zone", "Gt", ("2",)), False),
-        (Requirement("disk", "Lt", ("2",)), False),
-        (Requirement("gen", "Gt", ()), False),
-        (Requirement("gen", "Gt", ("1", "2")), False),
-        (Requirement("gen", "Like", ("3",)), False),
+        (SelectorRequirement("zone", "In", ("a", "b")), True),
+        (SelectorRequirement("zone", "In", ("b",)), False),
+        (SelectorRequirement("disk", "In", ("b",)), False),
+        (SelectorRequirement("zone", "NotIn", ("b",)), True),
+        (SelectorRequirement("zone", "NotIn", ("a",)), False),
+        (SelectorRequirement("disk", "NotIn", ("a",)), True),
+        (SelectorRequirement("zone", "Exists"), True),
+        (SelectorRequirement("disk", "Exists"), False),
+        (SelectorRequirement("zone", "DoesNotExist"), False),
+        (SelectorRequirement("disk", "DoesNotExist"), True),
+        (SelectorRequirement("gen", "Gt", ("2",)), True),
+        (SelectorRequirement("gen", "Gt", ("3",)), False),
+        (SelectorRequirement("gen", "Lt", ("10",)), True),
+        (SelectorRequirement("gen", "Lt", ("-1",)), False),
+        (SelectorRequirement("zone", "Gt", ("2",)), False),
+        (SelectorRequirement("disk", "Lt", ("2",)), False),
+        (SelectorRequirement("gen", "Gt", ()), False),
+        (SelectorRequirement("gen", "Gt", ("1", "2")), False),
+        (SelectorRequirement("gen", "Like", ("3",)), False),
     ],
 )
-def test_every_operator_means_what_kubernetes_means(requirement: Requirement, *, met: bool) -> None:
+def test_every_operator_means_what_kubernetes_means(requirement: SelectorRequirement, *, met: bool) -> None:
     assert meets(NODE, NodeTerm(expressions=(requirement,))) is met
 
 
@@ -67,8 +67,8 @@ def test_every_toleration_means_what_kubernetes_means(toleration: Toleration, *,
         (PodTerm("host", {"app": "web"}, all_namespaces=True), True),
         (PodTerm("host", {"app": "db"}, all_namespaces=True), False),
         (PodTerm("host", {"app": "web", "tier": "x"}, all_namespaces=True), False),
-        (PodTerm("host", {"app": "web"}, (Requirement("app", "NotIn", ("web",)),), all_namespaces=True), False),
-        (PodTerm("host", {}, (Requirement("", "In"),), all_namespaces=True), False),
+        (PodTerm("host", {"app": "web"}, (SelectorRequirement("app", "NotIn", ("web",)),), all_namespaces=True), False),
+        (PodTerm("host", {}, (SelectorRequirement("", "In"),), all_namespaces=True), False),
     ],
 )
 def test_a_term_means_pods_by_namespace_and_labels(term: PodTerm, *, meant: bool) -> None:
@@ -77,10 +77,13 @@ def test_a_term_means_pods_by_namespace_and_labels(term: PodTerm, *, meant: bool
 
 def test_terms_are_written_as_selectors_are() -> None:
     found = (
-        Requirement("zone", "NotIn", ("a", "b")),
-        Requirement("old", "DoesNotExist"),
-        Requirement("gen", "Gt", ("2",)),
+        SelectorRequirement("zone", "NotIn", ("a", "b")),
+        SelectorRequirement("old", "DoesNotExist"),
+        SelectorRequirement("gen", "Gt", ("2",)),
     )
-    assert node_term_text(NodeTerm(found, (Requirement("x", "Like", ("y",)),))) == "zone notin (a,b),!old,gen>2,x ? (y)"
-    assert pod_term_text(PodTerm("host", {"app": "web"}, (Requirement("tier", "Exists"),))) == "app=web,tier"
+    assert (
+        node_term_text(NodeTerm(found, (SelectorRequirement("x", "Like", ("y",)),)))
+        == "zone notin (a,b),!old,gen>2,x ? (y)"
+    )
+    assert pod_term_text(PodTerm("host", {"app": "web"}, (SelectorRequirement("tier", "Exists"),))) == "app=web,tier"
     assert (node_term_text(NodeTerm()), pod_term_text(PodTerm("host"))) == ("nothing", "any pod")

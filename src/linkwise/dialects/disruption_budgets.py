@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.json_fields import Fields, Report
 from linkwise.model.disruption_budget import DisruptionBudget
-from linkwise.model.views import Requirement
+from linkwise.model.views import SelectorRequirement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,7 @@ def budget_of(name: str, document: Mapping[str, object]) -> tuple[DisruptionBudg
     pairs = Fields.of(labels, "spec.selector.matchLabels", report)
     wanted = {str(key): str(value) for key, value in pairs.raw.items()} if pairs else {}
     expressions = tuple(
-        Requirement(entry.text("key") or "", entry.text("operator") or "", entry.texts("values", ()) or ())
+        SelectorRequirement(entry.text("key") or "", entry.text("operator") or "", entry.texts("values", ()) or ())
         for entry in (selector.objects("matchExpressions") if selector.raw.get("matchExpressions") else ())
     )
     allowed, disrupted = _status(document.get("status"))

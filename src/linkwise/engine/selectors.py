@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from linkwise.errors import InputError
-from linkwise.model.views import Requirement
+from linkwise.model.views import SelectorRequirement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -113,7 +113,7 @@ def taint_text(taint: Taint) -> str:
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
-def all_met(requirements: tuple[Requirement, ...], labels: Mapping[str, str]) -> bool:
+def all_met(requirements: tuple[SelectorRequirement, ...], labels: Mapping[str, str]) -> bool:
     """Whether labels meet all requirements."""
     return all(
         rule.operator in _OPERATORS and _OPERATORS[rule.operator](labels.get(rule.key), rule.values)
@@ -121,7 +121,7 @@ def all_met(requirements: tuple[Requirement, ...], labels: Mapping[str, str]) ->
     )
 
 
-def _text(labels: Mapping[str, str], requirements: tuple[Requirement, ...]) -> str:
+def _text(labels: Mapping[str, str], requirements: tuple[SelectorRequirement, ...]) -> str:
     rules = [
         _FORMATS.get(rule.operator, "{key} ? ({values})").format(key=rule.key, values=",".join(rule.values))
         for rule in requirements
@@ -129,9 +129,9 @@ def _text(labels: Mapping[str, str], requirements: tuple[Requirement, ...]) -> s
     return ",".join([*(f"{key}={value}" for key, value in labels.items()), *rules])
 
 
-def label_requirements(text: str) -> tuple[Requirement, ...]:
+def label_requirements(text: str) -> tuple[SelectorRequirement, ...]:
     """Parse an equality-based or set-based label selector in kubectl's syntax; InputError if it is invalid."""
-    requirements: list[Requirement] = []
+    requirements: list[SelectorRequirement] = []
     at = 0
     while at < len(text.rstrip()):
         match = _REQUIREMENT.match(text, at)
@@ -142,17 +142,17 @@ def label_requirements(text: str) -> tuple[Requirement, ...]:
     return tuple(requirements)
 
 
-def _requirement(match: re.Match[str]) -> Requirement:
+def _requirement(match: re.Match[str]) -> SelectorRequirement:
     if match["absent"]:
-        return Requirement(match["without"], "DoesNotExist")
+        return SelectorRequirement(match["without"], "DoesNotExist")
     key, operator = match["key"], match["operator"]
     if match["set"]:
         values = tuple(value.strip() for value in match["values"].split(","))
-        return Requirement(key, "In" if match["set"] == "in" else "NotIn", values)
+        return SelectorRequirement(key, "In" if match["set"] == "in" else "NotIn", values)
     if operator in {">", "<"}:
         if not match["value"].lstrip("-").isdecimal():
             raise InputError(f"for 'Gt', 'Lt' operators, the value must be an integer: {match['value']!r}")
-        return Requirement(key, "Gt" if operator == ">" else "Lt", (match["value"],))
+        return SelectorRequirement(key, "Gt" if operator == ">" else "Lt", (match["value"],))
     if not operator:
-        return Requirement(key, "Exists")
-    return Requirement(key, "NotIn" if operator == "!=" else "In", (match["value"],))
+        return SelectorRequirement(key, "Exists")
+    return SelectorRequirement(key, "NotIn" if operator == "!=" else "In", (match["value"],))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from linkwise.model.views import Requirement
+    from linkwise.model.views import SelectorRequirement
 
 __all__ = [
     "ALONE",
@@ -48,7 +48,7 @@ class NamespaceSelector:
     """Namespaces by their labels; an empty selector selects all."""
 
     match_labels: Mapping[str, str] = field(default_factory=dict, hash=False)
-    expressions: tuple[Requirement, ...] = ()
+    expressions: tuple[SelectorRequirement, ...] = ()
 
     @property
     def selects_all(self) -> bool:

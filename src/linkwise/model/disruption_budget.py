@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping  # noqa: TC003 - a field of a dataclass
 from dataclasses import dataclass, field
 
-from linkwise.model.views import Requirement  # noqa: TC001 - same
+from linkwise.model.views import SelectorRequirement  # noqa: TC001 - same
 
 __all__ = ["DisruptionBudget"]
 
@@ -19,6 +19,6 @@ class DisruptionBudget:
     allowed: int = 0
     """`status.disruptionsAllowed`; 0 if the controller has not set it"""
     match_labels: Mapping[str, str] = field(default_factory=dict)
-    expressions: tuple[Requirement, ...] = ()
+    expressions: tuple[SelectorRequirement, ...] = ()
     disrupted: frozenset[str] = frozenset()
     """names of pods whose eviction the API server has counted already"""

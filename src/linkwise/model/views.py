@@ -19,7 +19,7 @@ __all__ = [
     "PodCondition",
     "PodTerm",
     "PodView",
-    "Requirement",
+    "SelectorRequirement",
     "Taint",
     "Toleration",
 ]
@@ -73,7 +73,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
+class SelectorRequirement:
     """A requirement on one label or field."""
 
     key: str
@@ -86,9 +86,9 @@ class Requirement:
 class NodeTerm:
     """A node selector term: nodes that meet every requirement; an empty term selects none."""
 
-    expressions: tuple[Requirement, ...] = ()
+    expressions: tuple[SelectorRequirement, ...] = ()
     """on labels"""
-    fields: tuple[Requirement, ...] = ()
+    fields: tuple[SelectorRequirement, ...] = ()
     """on `metadata.name`, the only field that Kubernetes supports here"""
 
 
@@ -99,7 +99,7 @@ class PodTerm:
     topology_key: str
     """the node label that defines the topology domain"""
     match_labels: Mapping[str, str] = field(default_factory=dict, hash=False)
-    expressions: tuple[Requirement, ...] = ()
+    expressions: tuple[SelectorRequirement, ...] = ()
     namespaces: tuple[str, ...] = ()
     """of the selected pods; the pod's own if the spec names none"""
     all_namespaces: bool = False

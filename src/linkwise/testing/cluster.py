@@ -21,7 +21,7 @@ from linkwise.model.device import Device
 from linkwise.model.inventory import NodeFacts
 from linkwise.model.link import SELF, Link
 from linkwise.model.topology import Topology
-from linkwise.model.views import ContainerView, NodeTerm, NodeView, PodView, Requirement
+from linkwise.model.views import ContainerView, NodeTerm, NodeView, PodView, SelectorRequirement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -229,7 +229,7 @@ def seen_steered(pod: PodView, steer: Steer) -> PodView:
     seen = replace(pod, annotations=keys, gates=gates, nominated=nominated, version=pod.version + 1)
     if not steer.pin:
         return seen
-    name = Requirement("metadata.name", "In", (steer.pin,))
+    name = SelectorRequirement("metadata.name", "In", (steer.pin,))
     terms = [replace(term, fields=(*term.fields, name)) for term in pod.affinity or ()]
     return replace(seen, affinity=tuple(terms) or (NodeTerm(fields=(name,)),))
 

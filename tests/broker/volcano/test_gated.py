@@ -13,7 +13,7 @@ from linkwise.broker.watch_events import NodeGone
 from linkwise.dialects.linkwise.gang_gate import GATE
 from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
 from linkwise.model.settings import GroupSettings, PlacingSettings
-from linkwise.model.views import NodeTerm, Requirement
+from linkwise.model.views import NodeTerm, SelectorRequirement
 from linkwise.testing.cluster import ASCEND, NVIDIA, FakeNode, device_pod, steers, woken
 from support.volcano_cluster import GROUP, VolcanoCluster, job, single
 
@@ -234,10 +234,10 @@ def test_a_job_of_gpus_with_the_labels_of_the_seed_is_planned_as_one_group() -> 
 
 def test_the_node_is_added_to_every_term_of_the_affinity() -> None:
     cluster = rings("a", "b")
-    zone = Requirement("zone", "DoesNotExist")
+    zone = SelectorRequirement("zone", "DoesNotExist")
     cluster.submit(replace(single("p"), affinity=(NodeTerm((zone,)), NodeTerm((replace(zone, key="rack"),)))))
     cluster.write()
-    name = Requirement("metadata.name", "In", ("a",))
+    name = SelectorRequirement("metadata.name", "In", ("a",))
     assert [term.fields for term in cluster.pods["p"].affinity or ()] == [(name,), (name,)]
 
 

@@ -12,7 +12,7 @@ from linkwise.dialects.linkwise.accelerator_policy import labels_of, policy_of, 
 from linkwise.dialects.linkwise.creator import GROUPS, USER, creator_annotations
 from linkwise.model.access_policy import AcceleratorPolicy, NamespaceSelector, ShareLimit, Subject, Subjects
 from linkwise.model.requester import Requester
-from linkwise.model.views import Requirement
+from linkwise.model.views import SelectorRequirement
 from linkwise.testing.cluster import device_pod
 from support.builders.access_objects import EVERYBODY, policy_document
 
@@ -43,7 +43,7 @@ def test_a_policy_has_subjects_permissions_and_sharing() -> None:
         maxDevices=8,
         sharing={"with": "namespace", "maxShare": "50%", "defaultShare": 4},
     )
-    selector = NamespaceSelector({"team": "a"}, (Requirement("tier", "In", ("gold",)),))
+    selector = NamespaceSelector({"team": "a"}, (SelectorRequirement("tier", "In", ("gold",)),))
     assert policy == AcceleratorPolicy(
         "p",
         Subjects(("alice",), ("research",), (("ml", "trainer"),), ("ml",), selector),

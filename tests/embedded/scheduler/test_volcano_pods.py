@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from linkwise.embedded.scheduler.volcano import is_planned
-from linkwise.model.views import NodeTerm, PodView, Requirement
+from linkwise.model.views import NodeTerm, PodView, SelectorRequirement
 from support.e2e.node_objects import ascend
 from support.embedded.cluster import Bed, embedded
 
@@ -81,7 +81,7 @@ def pod(terms: Iterable[NodeTerm] | None, record: str = "{}", scheduler: str = "
 
 
 def named(*names: str) -> NodeTerm:
-    return NodeTerm(fields=(Requirement("metadata.name", "In", names),))
+    return NodeTerm(fields=(SelectorRequirement("metadata.name", "In", names),))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def named(*names: str) -> NodeTerm:
         (pod([named("a")], scheduler="default-scheduler"), False),
         (pod([named("a", "b")]), False),
         (pod([named("a"), named("b")]), False),
-        (pod([named("a"), NodeTerm((Requirement("zone", "Exists"),))]), False),
+        (pod([named("a"), NodeTerm((SelectorRequirement("zone", "Exists"),))]), False),
         (pod([]), False),
         (pod(None), False),
     ],

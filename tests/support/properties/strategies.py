@@ -21,7 +21,7 @@ from linkwise.model.views import (
     PodCondition,
     PodTerm,
     PodView,
-    Requirement,
+    SelectorRequirement,
     Taint,
     Toleration,
 )
@@ -127,13 +127,15 @@ AMOUNTS: Final = st.dictionaries(
 TIMES: Final = st.integers(0, 4 * 10**15).map(lambda micros: micros / 1e6)
 VERSIONS: Final = st.integers(0, 10**12)
 REQUIREMENTS: Final = st.lists(
-    st.builds(Requirement, NAMES, st.sampled_from(["In", "Exists", "Gt"]), st.lists(WORDS, max_size=2).map(tuple)),
+    st.builds(
+        SelectorRequirement, NAMES, st.sampled_from(["In", "Exists", "Gt"]), st.lists(WORDS, max_size=2).map(tuple)
+    ),
     max_size=2,
 ).map(tuple)
 POD_TERMS: Final = st.one_of(
     st.builds(PodTerm, NAMES, TEXTS, REQUIREMENTS, st.lists(NAMES, min_size=1, max_size=2).map(tuple)),
     st.builds(PodTerm, NAMES, TEXTS, REQUIREMENTS, st.lists(NAMES, max_size=2).map(tuple), st.just(value=True)),
-    st.builds(PodTerm, NAMES, st.just({}), st.just((Requirement("", "In"),)), st.just(("default",))),
+    st.builds(PodTerm, NAMES, st.just({}), st.just((SelectorRequirement("", "In"),)), st.just(("default",))),
 )
 PORTS: Final = st.builds(
     HostPort,

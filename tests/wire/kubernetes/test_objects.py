@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from linkwise import InputError, Owner
-from linkwise.model.views import HostPort, NodeTerm, PodCondition, PodTerm, PodView, Requirement
+from linkwise.model.views import HostPort, NodeTerm, PodCondition, PodTerm, PodView, SelectorRequirement
 from linkwise.wire.kubernetes.objects import (
     decode_node,
     decode_node_page,
@@ -139,8 +139,8 @@ def test_required_node_affinity_is_read_with_labels_and_fields() -> None:
     terms = [{"matchExpressions": [zone]}, {"matchFields": [name]}]
     pod = spec_view(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}})
     assert pod.affinity == (
-        NodeTerm(expressions=(Requirement("zone", "In", ("a", "b")),)),
-        NodeTerm(fields=(Requirement("metadata.name", "In", ("n1",)),)),
+        NodeTerm(expressions=(SelectorRequirement("zone", "In", ("a", "b")),)),
+        NodeTerm(fields=(SelectorRequirement("metadata.name", "In", ("n1",)),)),
     )
 
 
@@ -207,7 +207,7 @@ def test_a_condition_on_pods_knows_its_namespaces(told: dict[str, object], read:
 
 def test_a_condition_without_a_selector_means_no_pod() -> None:
     pod = spec_view(affinity={"podAffinity": {REQUIRED: [{"topologyKey": "host"}]}})
-    assert pod.together[0].expressions == (Requirement("", "In"),)
+    assert pod.together[0].expressions == (SelectorRequirement("", "In"),)
 
 
 def test_host_ports_are_those_of_all_that_run_together() -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.cli.reports.tenant import Tenant
     from linkwise.kube.client.api import Connection
-    from linkwise.model.views import Requirement
+    from linkwise.model.views import SelectorRequirement
 
 __all__ = ["Wanted", "usage_of", "usage_of_tenant"]
 
@@ -39,7 +39,7 @@ class Wanted:
     namespace: str | None
     """None for that of the context"""
     selector: str
-    requirements: tuple[Requirement, ...]
+    requirements: tuple[SelectorRequirement, ...]
     form: str | None
     sort_by: str | None
     headers: bool

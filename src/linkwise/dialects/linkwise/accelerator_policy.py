@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from linkwise.dialects.json_fields import Fields, Report, shown
 from linkwise.dialects.linkwise.creator import recorded_creator
 from linkwise.model.access_policy import AcceleratorPolicy, NamespaceSelector, ShareLimit, ShareWith, Subject, Subjects
-from linkwise.model.views import Requirement
+from linkwise.model.views import SelectorRequirement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -150,7 +150,7 @@ def _selector(subjects: Fields, report: Report) -> NamespaceSelector | None:
     return None if own.broken else found
 
 
-def _requirement(fields: Fields) -> Requirement | None:
+def _requirement(fields: Fields) -> SelectorRequirement | None:
     key, operator = fields.text("key"), fields.text("operator")
     values = fields.texts("values", ()) if fields.raw.get("values") is not None else ()
     if key is None or operator is None or values is None:
@@ -162,7 +162,7 @@ def _requirement(fields: Fields) -> Requirement | None:
         expected = "lists no values" if not values else "lists values"
         fields.report.refuse(f"{fields.path}values: {operator} {expected}")
         return None
-    return Requirement(key, operator, values)
+    return SelectorRequirement(key, operator, values)
 
 
 def _share_with(sharing: Fields) -> ShareWith | None:

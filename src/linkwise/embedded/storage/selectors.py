@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.embedded.api_errors import bad_request
 from linkwise.engine.selectors import all_met, label_requirements
 from linkwise.errors import InputError
-from linkwise.model.views import Requirement
+from linkwise.model.views import SelectorRequirement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,7 @@ _META: Final = ("metadata.name", "metadata.namespace")
 class Selector:
     """Selects objects by namespace, labels and fields."""
 
-    labels: tuple[Requirement, ...] = ()
+    labels: tuple[SelectorRequirement, ...] = ()
     fields: tuple[tuple[str, str, bool], ...] = ()
     """field, value, and whether they must be equal"""
     namespace: str = ""
@@ -69,9 +69,9 @@ def labels_match(selector: Mapping[str, object] | None, labels: Mapping[str, str
     return all_met(tuple(map(_expression, expressions)), labels) if isinstance(expressions, list) else True
 
 
-def _expression(expression: Mapping[str, object]) -> Requirement:
+def _expression(expression: Mapping[str, object]) -> SelectorRequirement:
     values = expression.get("values")
-    return Requirement(
+    return SelectorRequirement(
         str(expression.get("key", "")),
         str(expression.get("operator", "")),
         tuple(map(str, values)) if isinstance(values, list) else (),
@@ -79,7 +79,7 @@ def _expression(expression: Mapping[str, object]) -> Requirement:
 
 
 @lru_cache(maxsize=256)
-def parse_label_selector(text: str) -> tuple[Requirement, ...]:
+def parse_label_selector(text: str) -> tuple[SelectorRequirement, ...]:
     """Parse an equality-based or set-based label selector; ApiError 400 if it is invalid."""
     try:
         return label_requirements(text)

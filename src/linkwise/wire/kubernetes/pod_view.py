@@ -19,7 +19,7 @@ from linkwise.model.views import (
     PodCondition,
     PodTerm,
     PodView,
-    Requirement,
+    SelectorRequirement,
     Toleration,
 )
 from linkwise.speed.fast_dataclass import fast_constructor
@@ -59,7 +59,7 @@ __all__ = ["view_of"]
 _Pairs = tuple[tuple[str, str], ...]
 _Key = tuple[str, "AmountPairs", "AmountPairs", _Pairs]
 
-_NO_POD: Final = (Requirement("", "In"),)
+_NO_POD: Final = (SelectorRequirement("", "In"),)
 """matches no pod"""
 _SIDECAR: Final = "Always"
 _KEPT_VARIABLES: Final = "REQUIRE"
@@ -197,8 +197,8 @@ def _node_terms(terms: tuple[NodeSelectorTerm, ...]) -> tuple[NodeTerm, ...]:
 
 
 @lru_cache(maxsize=TEMPLATES)
-def _requirements(expressions: tuple[Expression, ...] | None) -> tuple[Requirement, ...]:
-    return tuple(Requirement(each.key, each.operator, each.values or ()) for each in expressions or ())
+def _requirements(expressions: tuple[Expression, ...] | None) -> tuple[SelectorRequirement, ...]:
+    return tuple(SelectorRequirement(each.key, each.operator, each.values or ()) for each in expressions or ())
 
 
 def _pod_terms(affinity: PodAffinity, meta: Meta) -> tuple[PodTerm, ...]:
@@ -219,7 +219,12 @@ def _pod_term(term: PodAffinityTerm, own_namespace: str) -> PodTerm:
 
 @lru_cache(maxsize=TEMPLATES)
 def _same_term(
-    key: str, pairs: _Pairs, expressions: tuple[Requirement, ...], namespaces: tuple[str, ...], *, everywhere: bool
+    key: str,
+    pairs: _Pairs,
+    expressions: tuple[SelectorRequirement, ...],
+    namespaces: tuple[str, ...],
+    *,
+    everywhere: bool,
 ) -> PodTerm:
     return PodTerm(key, same_texts(pairs), expressions, namespaces, everywhere)
 

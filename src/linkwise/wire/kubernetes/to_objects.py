@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.model.views import Requirement
+from linkwise.model.views import SelectorRequirement
 from linkwise.wire.kubernetes.writes import pod_condition
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ __all__ = ["node_object", "pod_object"]
 Object = dict[str, Any]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_NO_POD: Final = (Requirement("", "In"),)
+_NO_POD: Final = (SelectorRequirement("", "In"),)
 """the view of a term without a selector: it matches no pod"""
 _ANYWHERE: Final = "0.0.0.0"  # noqa: S104 - how Kubernetes writes all addresses; nothing is bound here
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -204,7 +204,7 @@ def _pod_term(term: PodTerm) -> Object:
     }
 
 
-def _requirements(requirements: tuple[Requirement, ...]) -> list[Object]:
+def _requirements(requirements: tuple[SelectorRequirement, ...]) -> list[Object]:
     return [
         {"key": each.key, "operator": each.operator, **({"values": list(each.values)} if each.values else {})}
         for each in requirements
