@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from support.amdsmi_stub.stub import AmdSmiStub
-from support.e2e.agent import INTERVAL, Agent, kubelet_devices
+from support.e2e.agent import INTERVAL, RECOVERY, Agent, kubelet_devices
 from support.e2e.real_node.node import DRM, KFD
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class AmdAgent(Agent):
         self._cards_of = {gpu.render: gpu.card or 0 for gpu in machine.gpus if gpu.render is not None}
         self.node.add_amd(self._cards_of)
         self.has_gpus(machine)
-        settings = {"interval": INTERVAL, **settings}
+        settings = {"interval": INTERVAL, "health_recovery": RECOVERY, **settings}
         names = {f"LINKWISE_AGENT_{name.upper()}": value for name, value in settings.items()}
         self.process.environment = {**self._own, **names}
         self.process.start()
