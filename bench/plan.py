@@ -19,7 +19,7 @@ from rich.table import Table
 from clusters import node_names, noisy
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Steer
-from linkwise.broker.groups.planning import planning
+from linkwise.broker.groups.planning.runs import planning
 from linkwise.broker.records.members import GroupView
 from linkwise.broker.records.stages import Run
 from linkwise.broker.sample_nodes import fleet_node

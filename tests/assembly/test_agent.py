@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from linkwise.agent.holds import measuring_lock
-from linkwise.agent.measured_driver import state_folder
+from linkwise.agent.measuring.driver import state_folder
+from linkwise.agent.measuring.holds import measuring_lock
 from linkwise.assembly.agent import AgentProcess
 from linkwise.config.settings import AgentSettings, ServeSettings
 from linkwise.drivers.simulated import SimulatedDriver

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hypothesis import event, given, strategies as st
 
-from linkwise.broker.groups.planning import planning
-from linkwise.broker.groups.planning_input import network_of, planning_input
+from linkwise.broker.groups.planning.input import network_of, planning_input
+from linkwise.broker.groups.planning.runs import planning
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.engine.planning.make_plan import make_plan
 from linkwise.model.settings import PlacingSettings

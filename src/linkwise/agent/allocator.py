@@ -16,7 +16,7 @@ from linkwise.node.visibility import siblings_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from linkwise.agent.holds import Holds
+    from linkwise.agent.measuring.holds import Holds
     from linkwise.agent.records import PodWriter
     from linkwise.model.device import Device
     from linkwise.model.settings import Visibility

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from linkwise.agent.usage_metrics import usage_families
+from linkwise.agent.usage.metrics import usage_families
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Final, Protocol
 from linkwise.agent.allocator import Allocator
 from linkwise.agent.container_access import ContainerAccess
 from linkwise.agent.discovering import Discoverer
-from linkwise.agent.holds import Holds, Survey
 from linkwise.agent.kubelet.configuration import alignment_in
 from linkwise.agent.kubelet.plugin import DevicePlugin
 from linkwise.agent.kubelet.pod_resources import PodResources
 from linkwise.agent.kubelet.registration import Registrar, Status
-from linkwise.agent.measured_driver import state_folder
+from linkwise.agent.measuring.driver import state_folder
+from linkwise.agent.measuring.holds import Holds, Survey
 from linkwise.agent.modes import ResourceMode, checkpoint_mode, resource_mode, resources_of_vendor, wanted_mode
 from linkwise.agent.publisher import parsed_document
 from linkwise.agent.records import RecordKeeper
-from linkwise.agent.usage import NodePods, SerialDriver, UsageMonitor
+from linkwise.agent.usage.monitor import NodePods, SerialDriver, UsageMonitor
 from linkwise.broker.broker import Broker
 from linkwise.broker.watch_events import NodeObject, PodDeleted, PodListComplete
 from linkwise.dialects.ascend.device_info import DeviceInfo, chip_lists
@@ -53,7 +53,7 @@ from linkwise.node.publishing import (
     node_with_facts,
 )
 from linkwise.node.stranded import Reserve, should_taint
-from linkwise.node.usage import holdings_of
+from linkwise.node.usage.readings import holdings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

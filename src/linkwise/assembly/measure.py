@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.agent.hold_client import hold_devices, idle_devices
-from linkwise.agent.holds import hold_socket, measuring_lock
-from linkwise.agent.measured_driver import bandwidth_file, read_measurements, state_folder
-from linkwise.drivers.bandwidth_test import find_test, run_test
+from linkwise.agent.measuring.driver import bandwidth_file, read_measurements, state_folder
+from linkwise.agent.measuring.hold_client import hold_devices, idle_devices
+from linkwise.agent.measuring.holds import hold_socket, measuring_lock
+from linkwise.drivers.bandwidth.row_binding import bound_rows, named_devices
+from linkwise.drivers.bandwidth.runner import find_test, run_test
 from linkwise.drivers.detect import open_driver
-from linkwise.drivers.row_binding import bound_rows, named_devices
 from linkwise.errors import InputError
 from linkwise.model.measurement import Measurement
 from linkwise.model.topology import Topology, whole_matrix
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from linkwise.config.settings import AgentSettings
-    from linkwise.drivers.bandwidth_test import BandwidthTest
+    from linkwise.drivers.bandwidth.runner import BandwidthTest
     from linkwise.model.discovery import Discovery
     from linkwise.vendors.reader import Reading
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from linkwise.errors import ClusterError, InputError
-from linkwise.kube.perform.ca_bundle import write_ca_bundle
-from linkwise.kube.perform.webhook_secret import WebhookSecret
+from linkwise.kube.webhook.ca_bundle import write_ca_bundle
+from linkwise.kube.webhook.secret import WebhookSecret
 from linkwise.net.certificates import Certificate, expiry, load_chain
 from linkwise.net.http.health import health_routes
 from linkwise.net.http.routes import Routes

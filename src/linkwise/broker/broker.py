@@ -16,7 +16,7 @@ from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.host_fit import misfit, needed_by
 from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.broker.groups.lifecycle import wake_members
-from linkwise.broker.groups.planning import advance_plans
+from linkwise.broker.groups.planning.runs import advance_plans
 from linkwise.broker.groups.recovery import Recovery
 from linkwise.broker.groups.stale_gangs import evictable, not_evicted
 from linkwise.broker.preemption import evictions

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.drivers.amd.commands import AmdSmiDriver, RocmSmiDriver
 from linkwise.drivers.amd.driver import AmdSmiLibraryDriver
+from linkwise.drivers.bandwidth.measured import MeasuredDriver
 from linkwise.drivers.dcmi.driver import DcmiDriver
 from linkwise.drivers.driver import wait_for_faults
 from linkwise.drivers.host_files import HOST
-from linkwise.drivers.measured import MeasuredDriver
 from linkwise.drivers.npu_smi import NpuSmiDriver
 from linkwise.drivers.nvidia_smi import NvidiaSmiDriver
 from linkwise.drivers.nvml.driver import NvmlDriver

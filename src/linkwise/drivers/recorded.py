@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from linkwise.drivers.bandwidth.measured import with_reading
 from linkwise.drivers.known_devices import KnownDevices
-from linkwise.drivers.measured import with_reading
 from linkwise.drivers.tool_outputs import read_outputs
 from linkwise.drivers.usage import simulated_reading
 from linkwise.errors import DriverError, InputError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.groups.planning_input import Network, network_of, read_network
+from linkwise.broker.groups.planning.input import Network, network_of, read_network
 from linkwise.model.ask import Group, NetworkWish
 from linkwise.model.views import ContainerView, NodeView, PodView
 from support.state import state_of

@@ -8,7 +8,7 @@ from itertools import repeat
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from linkwise.broker.cluster.inventory import merge_inventory
+from linkwise.broker.cluster.inventory.merge import merge_inventory
 from linkwise.broker.cluster.pod_request import read_request
 from linkwise.broker.preemption import evictions
 from linkwise.broker.reservations import reservations

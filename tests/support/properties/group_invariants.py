@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.groups.bundles import bundle, joined
+from linkwise.broker.groups.planning.what_if import WhatIf
 from linkwise.broker.groups.readiness import pending_reason
 from linkwise.broker.groups.stale_gangs import has_begun
-from linkwise.broker.groups.what_if import WhatIf
 from linkwise.broker.records.stages import BackingOff, Planning, Reserved, Unschedulable, Waiting, deadline_of
 from linkwise.dialects.linkwise.group_plan import recorded_plans
 from linkwise.explain.group.group import explain_group

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.broker.cluster.changes import Changes
 from linkwise.broker.cluster.cluster_objects import ClusterObjects
-from linkwise.broker.cluster.inventory import kind_of, merge_or_report
+from linkwise.broker.cluster.inventory.merge import kind_of, merge_or_report
 from linkwise.broker.cluster.node_objects import NodeObjects
 from linkwise.broker.cluster.pod_request import RequestCache, asks_for_devices
 from linkwise.broker.cluster.pods import Pods, holds_devices

@@ -16,8 +16,8 @@ from linkwise.broker.groups.native_domains import (
     note_planned_domain,
     within_offered,
 )
-from linkwise.broker.groups.planning import begin, plan_now, requested_of
-from linkwise.broker.groups.priority import trial_plan
+from linkwise.broker.groups.planning.priority import trial_plan
+from linkwise.broker.groups.planning.runs import begin, plan_now, requested_of
 from linkwise.broker.groups.readiness import may_start_alone, pending_reason
 from linkwise.broker.groups.reservations import is_over
 from linkwise.broker.records.groups import Answer

@@ -16,7 +16,7 @@ from linkwise.broker.groups.bundles import bundle, bundle_keys
 from linkwise.broker.groups.gates import awaits_plan, is_being_steered, steer_members, was_steered
 from linkwise.broker.groups.native_domains import within_offered
 from linkwise.broker.groups.notices import group_warnings
-from linkwise.broker.groups.planning import begin, capacity_gained, requested_of, without_demoted
+from linkwise.broker.groups.planning.runs import begin, capacity_gained, requested_of, without_demoted
 from linkwise.broker.groups.readiness import may_start_alone, pending_reason, waits_until
 from linkwise.broker.groups.reservations import (
     accepts_pods,

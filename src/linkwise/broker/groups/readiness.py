@@ -11,7 +11,7 @@ from linkwise.broker.access.enforcement import group_reason
 from linkwise.broker.cluster.job_request import job_refusal
 from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.broker.groups.bundles import bundled
-from linkwise.broker.groups.planning_input import minimum_of
+from linkwise.broker.groups.planning.input import minimum_of
 from linkwise.broker.records.stages import Idle, Waiting
 from linkwise.broker.volcano.scope import is_volcano
 from linkwise.dialects.groups.conventions import VOLCANO_SOURCE

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.groups.bundles import bundle
-from linkwise.broker.groups.planning import begin, plan_now
+from linkwise.broker.groups.planning.runs import begin, plan_now
 from linkwise.broker.groups.readiness import pending_reason
 from linkwise.broker.groups.reservations import move, overcommits, reserve
 from linkwise.broker.records.stages import Idle, Planning, Reserved

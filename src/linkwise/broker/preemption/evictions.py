@@ -15,7 +15,7 @@ from linkwise.broker.cluster.pods import holds_devices
 from linkwise.broker.effects import Event, Evict, Wake
 from linkwise.broker.groups.bundles import bundle, bundle_keys
 from linkwise.broker.groups.lifecycle import resume
-from linkwise.broker.groups.planning import adopt
+from linkwise.broker.groups.planning.runs import adopt
 from linkwise.broker.groups.reservations import is_over
 from linkwise.broker.preemption.search import room_for_group, room_for_pod
 from linkwise.broker.records.groups import Answer

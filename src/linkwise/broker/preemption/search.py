@@ -14,7 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.groups.bundles import alternatives
-from linkwise.broker.groups.what_if import Assumption, WhatIf
+from linkwise.broker.groups.planning.what_if import Assumption, WhatIf
 from linkwise.broker.preemption.victims import Preemptor, with_gangs
 from linkwise.engine.planning.plan import Placement, Plan
 from linkwise.engine.preemption import EXACT, Search, covers, harm_of

@@ -22,10 +22,10 @@ from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.effects import Wake
 from linkwise.broker.groups.bundles import alternatives, bundle
 from linkwise.broker.groups.gates import awaits_plan
-from linkwise.broker.groups.planning import begin
+from linkwise.broker.groups.planning.runs import begin
+from linkwise.broker.groups.planning.what_if import Assumption, WhatIf
 from linkwise.broker.groups.readiness import pending_reason
 from linkwise.broker.groups.reservations import accepts_pods, is_over
-from linkwise.broker.groups.what_if import Assumption, WhatIf
 from linkwise.broker.records.stages import Idle, Unschedulable
 from linkwise.broker.reservations.devices import (
     drain_text,

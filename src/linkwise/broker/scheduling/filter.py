@@ -15,7 +15,7 @@ from linkwise.broker.candidates import Candidates
 from linkwise.broker.decisions import decided_by_filter
 from linkwise.broker.groups.filter import filter_member
 from linkwise.broker.groups.lifecycle import wake_members
-from linkwise.broker.groups.priority import preempt_plans_for_pod
+from linkwise.broker.groups.planning.priority import preempt_plans_for_pod
 from linkwise.broker.preemption.evictions import take_room
 from linkwise.broker.reconcile import reconcile, reconcile_later
 from linkwise.broker.reservations.devices import release, reserved_reason, yield_reservation

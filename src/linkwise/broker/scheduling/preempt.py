@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.access.enforcement import not_permitted
-from linkwise.broker.groups.what_if import Assumption, WhatIf
+from linkwise.broker.groups.planning.what_if import Assumption, WhatIf
 from linkwise.broker.preemption.evictions import plan_group_of
 from linkwise.broker.preemption.victims import Preemptor, harm_in, leaving_on, lower_on
 from linkwise.broker.reservations.devices import outranked

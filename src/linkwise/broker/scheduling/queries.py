@@ -14,7 +14,7 @@ from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.host_fit import misfit, needed_by
 from linkwise.broker.cluster.job_request import job_refusal
 from linkwise.broker.cluster.pod_request import policy_for_devices
-from linkwise.broker.groups.priority import trial_plan
+from linkwise.broker.groups.planning.priority import trial_plan
 from linkwise.broker.records.members import GroupView, with_all_members
 from linkwise.broker.scheduling.any_vendor import choose_vendor
 from linkwise.broker.volcano.scope import is_volcano

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from linkwise.broker.access.enforcement import not_permitted
 from linkwise.broker.answers import FilterAnswer
 from linkwise.broker.candidates import Candidates
-from linkwise.broker.cluster.inventory import merge_or_report
+from linkwise.broker.cluster.inventory.merge import merge_or_report
 from linkwise.broker.groups.readiness import pending_reason
 from linkwise.broker.scheduling.filter import BEING_BOUND, filter_nodes, prioritize, ranked
 from linkwise.engine.index.node_index import judge

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from linkwise.dialects.linkwise.usage import usage_fields, usage_in
 from linkwise.model.device import Device
 from linkwise.model.usage import DeviceUsage
-from linkwise.node.simulated_usage import simulated_usage
-from linkwise.node.usage import holdings_of
+from linkwise.node.usage.readings import holdings_of
+from linkwise.node.usage.simulated import simulated_usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.cluster.recorded_grants import allocated_parts
 from linkwise.broker.groups.bundles import alternatives, bundle, bundle_keys, joined, unlinked
 from linkwise.broker.groups.notices import unlinked_text
+from linkwise.broker.groups.planning.what_if import Assumption, WhatIf
 from linkwise.broker.groups.readiness import pending_reason
 from linkwise.broker.groups.stale_gangs import stale_text
-from linkwise.broker.groups.what_if import Assumption, WhatIf
 from linkwise.broker.preemption import notices as preemption
 from linkwise.broker.records.stages import BackingOff, Planning, Reserved, Unschedulable
 from linkwise.broker.reservations.devices import drained_for

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.demand import demand_of
 from linkwise.broker.cluster.pods import holds_devices
-from linkwise.broker.groups.what_if import Assumption
+from linkwise.broker.groups.planning.what_if import Assumption
 from linkwise.broker.records.stages import Unschedulable
 from linkwise.engine.ledger import is_whole
 from linkwise.engine.reasons.phrases import count_text
@@ -25,7 +25,7 @@ from linkwise.explain.survey import against_all, survey
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from linkwise.broker.groups.what_if import WhatIf
+    from linkwise.broker.groups.planning.what_if import WhatIf
     from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.ledger import Entry

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal
 from linkwise.broker.access.enforcement import within_limits
 from linkwise.broker.effects import Event
 from linkwise.broker.groups.bundles import alternatives
+from linkwise.broker.groups.planning.what_if import Assumption, WhatIf
 from linkwise.broker.groups.reservations import drop_plan
-from linkwise.broker.groups.what_if import Assumption, WhatIf
 from linkwise.broker.records.stages import BackingOff
 from linkwise.broker.reservations.devices import give_up, outranked
 from linkwise.broker.wake_ups import flush

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.drivers.bandwidth_test import BandwidthTest, find_test, run_test
+from linkwise.drivers.bandwidth.runner import BandwidthTest, find_test, run_test
 from linkwise.errors import DriverError
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def test_a_killed_measurement_takes_its_program_with_it(tmp_path: Path) -> None:
     program(tmp_path, f"echo $$ > {tmp_path}/pid\nexec sleep 600")
     script = textwrap.dedent(f"""
         import socket
-        from linkwise.drivers.bandwidth_test import find_test, run_test
+        from linkwise.drivers.bandwidth.runner import find_test, run_test
         class Calm:
             def __init__(self): self.near, self.far = socket.socketpair()
             def fileno(self): return self.near.fileno()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.agent.measured_driver import LARGEST, MeasuredBandwidthDriver
+from linkwise.agent.measuring.driver import LARGEST, MeasuredBandwidthDriver
 from linkwise.drivers.simulated import SimulatedDriver
 from linkwise.model.measurement import Measurement
 from linkwise.wire.measurement_json import encode_measurements

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from linkwise.node.process_pod import ContainerOwner, owner_by_cgroup, owner_by_mounts
+from linkwise.node.usage.process_pod import ContainerOwner, owner_by_cgroup, owner_by_mounts
 
 UID = "3f0a51c4-9d2b-4d0e-a2a4-5d5a1b2c3d4e"
 LOW = UID.replace("-", "_")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from linkwise.drivers.row_binding import bound_rows
+from linkwise.drivers.bandwidth.row_binding import bound_rows
 from linkwise.errors import InputError
 from linkwise.model.device import Device
 from linkwise.vendors.reader import DeviceFacts, Reading

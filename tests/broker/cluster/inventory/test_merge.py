@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from linkwise.broker.cluster.inventory import merge_inventory
+from linkwise.broker.cluster.inventory.merge import merge_inventory
 from linkwise.dialects.registry import by_priority, vendor_group
 from linkwise.model.numa import NumaAlignment
 from support.builders.inventory_facts import (

@@ -12,8 +12,7 @@ from linkwise.model.device import Device
 from linkwise.model.usage import DeviceUsage, Holding, NodeUsage, PodUsage, ProcessUsage, UsageReading
 from linkwise.model.views import ContainerView, PodView
 from linkwise.node.allocation import Allocations
-from linkwise.node.simulated_usage import simulated_usage
-from linkwise.node.usage import (
+from linkwise.node.usage.readings import (
     OVER_USE,
     REPEATED,
     OverUse,
@@ -24,6 +23,7 @@ from linkwise.node.usage import (
     holdings_of,
     pids_of,
 )
+from linkwise.node.usage.simulated import simulated_usage
 
 GIB = 1 << 30
 NAMES = {"u1": ("team", "one"), "u2": ("team", "two")}

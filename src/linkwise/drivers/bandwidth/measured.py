@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from linkwise.drivers.bandwidth.row_binding import bound_rows
 from linkwise.drivers.driver import wait_for_faults
-from linkwise.drivers.row_binding import bound_rows
 from linkwise.drivers.usage import usage_of
 from linkwise.errors import InputError, LinkwiseError
 from linkwise.model.topology import Topology

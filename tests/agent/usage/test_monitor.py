@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from linkwise.agent.usage import FAILURES, REFRESH, NodePods, SerialDriver, UsageMonitor
+from linkwise.agent.usage.monitor import FAILURES, REFRESH, NodePods, SerialDriver, UsageMonitor
 from linkwise.config.settings import UsageSettings
 from linkwise.errors import DriverError
 from linkwise.model.discovery import Discovery

@@ -15,8 +15,8 @@ from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.host_fit import misfit, needed_by
 from linkwise.broker.groups.bundles import alternatives, bundle, joined
 from linkwise.broker.groups.notices import bundle_warnings, unfit_events
-from linkwise.broker.groups.planning_input import minimum_of, planning_input, read_network, takes_any_model
-from linkwise.broker.groups.priority import preempt_plans_for_group
+from linkwise.broker.groups.planning.input import minimum_of, planning_input, read_network, takes_any_model
+from linkwise.broker.groups.planning.priority import preempt_plans_for_group
 from linkwise.broker.groups.readiness import pending_reason, waits_until
 from linkwise.broker.groups.reservations import (
     drop_plan,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from linkwise.broker.cluster.cluster import Cluster
-    from linkwise.broker.groups.planning_input import Network
+    from linkwise.broker.groups.planning.input import Network
     from linkwise.broker.records.members import GroupView
     from linkwise.broker.records.stages import Limits, Requested
     from linkwise.broker.state import State

@@ -13,7 +13,7 @@ from linkwise.embedded.apiserver.server import EmbeddedApi
 from linkwise.errors import ClusterError
 from linkwise.kube.client.api import Connection
 from linkwise.kube.client.credentials import Credentials
-from linkwise.kube.perform.webhook_secret import WebhookSecret
+from linkwise.kube.webhook.secret import WebhookSecret
 from linkwise.net.http.client import Http, Origin
 from support.fakes.scripted_api import Reply, ScriptedApi, play
 

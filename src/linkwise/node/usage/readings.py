@@ -13,7 +13,7 @@ from linkwise.broker.effects import Event
 from linkwise.dialects.registry import held_by
 from linkwise.model.usage import DeviceUsage, Holding, NodeUsage, PodUsage, ProcessUsage, UsageReading
 from linkwise.model.views import FINISHED
-from linkwise.node.simulated_usage import simulated_usage
+from linkwise.node.usage.simulated import simulated_usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

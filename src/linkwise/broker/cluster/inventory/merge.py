@@ -12,9 +12,9 @@ from decimal import Decimal
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.cluster.device_health import cordoned_by, faults_of, without_cordoned
-from linkwise.broker.cluster.inventory_devices import in_percent, joined, matched, measured
-from linkwise.broker.cluster.inventory_topology import topology_of
+from linkwise.broker.cluster.inventory.devices import in_percent, joined, matched, measured
+from linkwise.broker.cluster.inventory.health import cordoned_by, faults_of, without_cordoned
+from linkwise.broker.cluster.inventory.topology import topology_of
 from linkwise.dialects.dialect import where_node
 from linkwise.dialects.dra.objects import by_claim
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_enforced
@@ -36,7 +36,7 @@ from linkwise.model.verdict import Problem
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from linkwise.broker.cluster.inventory_devices import Source
+    from linkwise.broker.cluster.inventory.devices import Source
     from linkwise.broker.cluster.node_objects import MissingInventory
     from linkwise.model.device import Device
     from linkwise.model.inventory import ClaimableDevices

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.drivers.measured import MeasuredDriver, with_bandwidth
+from linkwise.drivers.bandwidth.measured import MeasuredDriver, with_bandwidth
 from linkwise.drivers.simulated import SimulatedDriver
 from linkwise.model.device import Device
 from linkwise.model.discovery import Discovery

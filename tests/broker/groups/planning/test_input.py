@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.groups.planning_input import network_of
+from linkwise.broker.groups.planning.input import network_of
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import ClusterObject
 from linkwise.model.ask import Group, NetworkWish
@@ -17,7 +17,7 @@ from linkwise.vendors.machines import profile
 from support.state import state_of
 
 if TYPE_CHECKING:
-    from linkwise.broker.groups.planning_input import Network
+    from linkwise.broker.groups.planning.input import Network
     from linkwise.broker.watch_events import WatchEvent
 
 ZONE = "topology.kubernetes.io/zone"

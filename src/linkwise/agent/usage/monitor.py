@@ -19,8 +19,8 @@ from linkwise.agent.discovering import EventDriver
 from linkwise.dialects.linkwise.usage import usage_fields
 from linkwise.errors import LinkwiseError
 from linkwise.model.usage import NodeUsage, UsageReading
-from linkwise.node.process_pod import owner_by_cgroup, owner_by_mounts
-from linkwise.node.usage import OverUse, attributed, averaged, checked, differs, pids_of
+from linkwise.node.usage.process_pod import owner_by_cgroup, owner_by_mounts
+from linkwise.node.usage.readings import OverUse, attributed, averaged, checked, differs, pids_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from linkwise.agent.holds import hold_socket, is_measuring
-from linkwise.agent.measured_driver import MeasuredBandwidthDriver, bandwidth_file, state_folder
+from linkwise.agent.measuring.driver import MeasuredBandwidthDriver, bandwidth_file, state_folder
+from linkwise.agent.measuring.holds import hold_socket, is_measuring
 from linkwise.agent.node_agent import NodeAgent
 from linkwise.config.settings import AgentSettings
 from linkwise.drivers.simulated import SimulatedDriver
@@ -317,7 +317,7 @@ def test_nothing_is_held_where_another_plugin_allocates() -> None:
 
 
 def test_nothing_is_held_that_the_api_server_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("linkwise.agent.holds.PUBLISH_SECONDS", 0.2)
+    monkeypatch.setattr("linkwise.agent.measuring.holds.PUBLISH_SECONDS", 0.2)
 
     async def play() -> None:
         async with running(stores=False) as bench:

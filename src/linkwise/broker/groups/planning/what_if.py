@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.cluster.pods import holds_devices
-from linkwise.broker.groups.planning_input import (
+from linkwise.broker.groups.planning.input import (
     Network,
     barred_for_all,
     planning_input,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.groups.planning import planning
-from linkwise.broker.groups.planning_input import network_of, read_network
+from linkwise.broker.groups.planning.input import network_of, read_network
+from linkwise.broker.groups.planning.runs import planning
 from linkwise.broker.records.members import GroupView
 from linkwise.broker.records.stages import Run
 from linkwise.broker.sample_nodes import fleet_node

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from linkwise.agent.discovering import EventDriver
-from linkwise.agent.usage import reported_usage
+from linkwise.agent.usage.monitor import reported_usage
 from linkwise.errors import InputError
 from linkwise.node.measured_bandwidth import with_measurements
 from linkwise.wire.measurement_json import decode_measurements

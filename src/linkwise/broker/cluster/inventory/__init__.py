@@ -1,0 +1,1 @@
+"""Inventory of a node, merged from all sources: devices, links, health."""

@@ -1,0 +1,1 @@
+"""Bandwidth between devices: tests that measure it, and their output added to a discovery."""
