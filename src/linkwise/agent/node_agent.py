@@ -445,7 +445,7 @@ class NodeAgent:
             return Survey(problem=f"the pods of this node can't be listed: {pods.problem}")
         for pod in pods.pods:
             allocations.observe(pod)
-        healthy = tuple(device.id for device in self.found.devices if device.healthy)
+        healthy = tuple(device.id for device in self.usable.devices if device.healthy)
         return Survey(healthy, *allocations.users(listed))
 
     def _follows_kubelet(self) -> bool:

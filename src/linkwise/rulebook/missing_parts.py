@@ -9,7 +9,6 @@ from typing import Final
 __all__ = ["WAITING", "parts_by_rule"]
 
 WAITING: Final[Mapping[str, tuple[str, ...]]] = {
-    "NUMA alignment": ("002.affinity",),
     "doctor": ("004.trouble",),
     "guides and sample scripts": ("002.documents",),
 }
