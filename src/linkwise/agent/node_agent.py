@@ -20,15 +20,14 @@ from linkwise.agent.kubelet.registration import Registrar, Status
 from linkwise.agent.measuring.driver import state_folder
 from linkwise.agent.measuring.holds import Holds, Survey
 from linkwise.agent.modes import ResourceMode, checkpoint_mode, resource_mode, resources_of_vendor, wanted_mode
+from linkwise.agent.published_state import AgentKnowledge, node_state
 from linkwise.agent.publisher import parsed_document
 from linkwise.agent.records import RecordKeeper
 from linkwise.agent.usage.monitor import NodePods, SerialDriver, UsageMonitor
 from linkwise.broker.broker import Broker
 from linkwise.broker.watch_events import NodeObject, PodDeleted, PodListComplete
-from linkwise.dialects.ascend.device_info import DeviceInfo, chip_lists
 from linkwise.dialects.linkwise.cordon import cordons_of
 from linkwise.dialects.linkwise.inventory import KIND, inventory_faults
-from linkwise.dialects.linkwise.usage import with_usage
 from linkwise.dialects.registry import whole_device_dialect
 from linkwise.errors import ClusterError
 from linkwise.model.discovery import Discovery
@@ -38,21 +37,11 @@ from linkwise.node.allocation import Allocations
 from linkwise.node.corrections import Addresses
 from linkwise.node.health import Recovery, with_cordons
 from linkwise.node.publishing import (
-    Condition,
     NodeState,
     Serving,
-    annotations_of,
-    capacity_of,
-    chip_annotations,
-    chips_of,
-    conditions_of,
-    cordon_condition,
-    device_of,
     inventory_of,
-    labels_of,
     node_with_facts,
 )
-from linkwise.node.stranded import Reserve, should_taint
 from linkwise.node.usage.readings import holdings_of
 
 if TYPE_CHECKING:
@@ -62,7 +51,6 @@ if TYPE_CHECKING:
     from linkwise.agent.records import PodWriter
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.config.settings import AgentSettings
-    from linkwise.dialects.ascend.device_info import ChipStates
     from linkwise.net.timing import Timing
 
 __all__ = ["NodeAgent", "Publishing"]
@@ -479,62 +467,29 @@ class NodeAgent:
         in_use = self.allocations.in_use() if self.allocations and self._follows_kubelet() else {}
         if self.allocations is not None and self.holds.devices:
             self.holds.review({*self.allocations.recorded(), *(one for devices in in_use.values() for one in devices)})
-        pods = {uid: (pod.namespace, pod.name) for uid, pod in self._pods.items() if uid in in_use}
-        chips, ascend = self._chips(serving, in_use), self.settings.ascend
-        self.publishing.publish(
-            NodeState(
-                with_usage(
-                    inventory_of(self.node, self.found, serving, in_use, pods, self._conditions(), self.holds.holds),
-                    self.usage.summary,
-                ),
-                labels_of(self.found),
-                annotations_of(self.found) | chip_annotations(self.found, chips, wanted=ascend.annotations),
-                capacity_of(self.found, serving),
-                self._tainted(in_use),
-                device_of(self.node, self.usable) if self.settings.koordinator_device else None,
-                DeviceInfo(self.node, chip_lists(chips)) if chips and ascend.device_info else None,
-            )
+        known = AgentKnowledge(
+            node=self.node,
+            view=self._view,
+            pods=self._pods,
+            found=self.found,
+            cordons=self._cordons,
+            serving=serving,
+            resource=self.served.resource if self.served and self.allocations else "",
+            in_use=in_use,
+            recorded=frozenset(self.allocations.recorded()) if self.allocations else frozenset(),
+            holds=self.holds.holds,
+            usage=self.usage.summary,
+            registration=self.registrar.status,
+            mode_problem=self._mode_problem,
+            access_problem=self.access.problem,
         )
+        self.publishing.publish(node_state(known, self.settings))
 
     def _pods_with_devices(self) -> NodePods:
         """The pods of the node and the devices that they have, to attribute usage to."""
         unit = self.served.unit if self.served else "MiB"
         holdings = holdings_of(self._pods.values(), self.allocations, self.found.devices, unit)
         return NodePods({uid: (pod.namespace, pod.name) for uid, pod in self._pods.items()}, holdings)
-
-    def _chips(self, serving: Serving, in_use: Mapping[str, tuple[str, ...]]) -> ChipStates | None:
-        """The chips for Huawei's lists, of which those on record count as taken before the kubelet allocates them."""
-        if self.served is None or self.allocations is None:
-            return None
-        taken = {device for devices in in_use.values() for device in devices} | self.allocations.recorded()
-        resource = self.served.resource
-        listed = self._view is not None and self._view.capacity.get(resource, "0") != "0"
-        return chips_of(self.usable, serving, resource, taken, listed=listed)
-
-    def _tainted(self, in_use: Mapping[str, tuple[str, ...]]) -> bool | None:
-        """Whether the node should have the taint for idle devices; None until the node is known."""
-        stranded = self.settings.stranded
-        if self._view is None:
-            return None
-        if not stranded.taint:
-            return False  # it may be left from a time when the setting was on
-        used = {device for devices in in_use.values() for device in devices}
-        idle = sum(device.healthy and device.id not in used for device in self.usable.devices)
-        reserve = Reserve(int(1000 * stranded.cpu), int(stranded.memory * 2**30))
-        return should_taint(self._view, self._pods.values(), idle, reserve)
-
-    def _conditions(self) -> tuple[Condition, ...]:
-        status = self.registrar.status
-        reasons = {"registered": "Registered", "foreign": "ServedByAnotherPlugin", "refused": "RegistrationFailed"}
-        reason = reasons.get(status.state, "WaitingForKubelet")
-        sentence = status.sentence
-        if self.settings.plugin == "never":
-            reason, sentence = "Disabled", "the setting agent.plugin is never"
-        elif self._mode_problem and not status.enforced:
-            reason, sentence = "ModeNotServed", self._mode_problem
-        registered = Condition("PluginRegistered", "True" if status.enforced else "False", reason, sentence)
-        cdi = Condition("CDIWritten", "False", "NotWritable", self.access.problem) if self.access.problem else None
-        return tuple(filter(None, (*conditions_of(self.found), cordon_condition(self._cordons), registered, cdi)))
 
 
 async def _cancelled(task: asyncio.Task[None] | None) -> None:
