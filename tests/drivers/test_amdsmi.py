@@ -10,6 +10,8 @@ import pytest
 from linkwise.drivers.amd.driver import AmdSmiLibraryDriver
 from linkwise.errors import DriverError
 from linkwise.model.link import Pcie
+from linkwise.model.usage import DeviceUsage, ProcessUsage, UsageReading
+from linkwise.node.usage.readings import checked
 from support.amdsmi_stub.machine import NOT_SUPPORTED, StubAmd, cpx, mi100_four, mi300
 from support.amdsmi_stub.stub import AmdSmiStub
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
     Opened = Callable[[StubAmd], AmdSmiLibraryDriver]
 
+MIB = 1 << 20
+GIB = 1 << 30
 UUID = "12ff74a1-0000-1000-80bd-5ee800000000"
 
 
@@ -229,3 +233,85 @@ def test_calls_that_fail_for_all_gpus_leave_none(amdsmi: Opened) -> None:
 def test_a_library_that_can_not_be_loaded_is_named(tmp_path: Path) -> None:
     with pytest.raises(DriverError, match=r"amdsmi: .*/libamd_smi.so can't be loaded"):
         AmdSmiLibraryDriver(str(tmp_path / "libamd_smi.so"))
+
+
+@pytest.mark.rule("002.usage")
+def test_memory_and_utilization_are_those_of_amd_smi_and_processes_those_of_the_kernel(amdsmi: Opened) -> None:
+    busy = mi300(3).changing("g2", used=5 * GIB, busy=61)
+    driver = amdsmi(replace(busy, processes={4242: {"g2": 4 * GIB, "g0": 0}, 4243: {"g2": GIB}}))
+    driver.discover()
+    first, _, third = driver.usage().devices
+    assert third == DeviceUsage(UUID, 196592 * MIB, 5 * GIB, 61, (ProcessUsage(4242, 4 * GIB), ProcessUsage(4243, GIB)))
+    assert (first.used, first.utilization, first.processes) == (283 * MIB, 0, ())
+
+
+def test_processes_are_unknown_where_the_kernel_lists_none(amdsmi: Opened) -> None:
+    driver = amdsmi(replace(mi300(1), processes=None))
+    driver.discover()
+    assert driver.usage().devices[0].processes is None
+
+
+def test_usage_that_the_hardware_does_not_report_is_unknown(amdsmi: Opened) -> None:
+    machine = mi300(2).changing("g0", used=None, busy=None, vram=None).changing("g1", used=1 << 63, busy=65535)
+    driver = amdsmi(replace(machine, processes={7: {"g0": "N/A"}, 8: {"g1": "9" * 30}}))
+    driver.discover()
+    first, second = driver.usage().devices
+    assert first == DeviceUsage(first.id, processes=(ProcessUsage(7),))
+    assert (second.used, second.utilization, second.processes) == (None, None, (ProcessUsage(8),))
+
+
+def test_more_memory_in_use_than_a_gpu_has_is_ignored(amdsmi: Opened) -> None:
+    driver = amdsmi(replace(mi300(1).changing("g0", used=200 * GIB), processes={7: {"g0": 201 * GIB}}))
+    driver.discover()
+    reading = checked(driver.usage())
+    assert (reading.devices[0].used, reading.devices[0].processes) == (None, (ProcessUsage(7),))
+    assert "bytes of memory in use are reported" in reading.problems[0]
+
+
+@pytest.mark.parametrize("code", [1, 2, 9, 10, 40, 0xFFFFFFFE])
+def test_an_error_hides_one_value_of_one_gpu(code: int, amdsmi: Opened) -> None:
+    machine = mi300(2).changing("g0", busy=5).failing("amdsmi_get_gpu_memory_usage", "g0", code)
+    driver = amdsmi(machine.failing("amdsmi_get_gpu_activity", "g1", code))
+    driver.discover()
+    found = driver.usage()
+    assert [(one.used, one.utilization) for one in found.devices] == [(None, 5), (283 * MIB, None)]
+    assert found.problems == ()
+
+
+def test_a_lost_gpu_has_no_usage_and_the_other_one_has(amdsmi: Opened) -> None:
+    driver = amdsmi(mi300(2).failing("amdsmi_get_gpu_memory_usage", "g0", 31))
+    driver.discover()
+    found = driver.usage()
+    assert [one.id[:2] for one in found.devices] == ["11"]
+    assert found.problems == ("device 0: its usage can't be read (the device was not found, error 31)",)
+
+
+def test_a_partition_uses_what_its_processes_have(amdsmi: Opened) -> None:
+    machine = cpx().changing("p0", used=90 * GIB, busy=70)
+    driver = amdsmi(replace(machine, processes={7: {"p0": GIB, "p1": 2 * GIB}, 8: {"p1": GIB}, 9: {"p2": "?"}}))
+    driver.discover()
+    first, second, third = driver.usage().devices[:3]
+    assert (first.total, first.used, first.utilization) == (24574 * MIB, GIB, None)
+    assert (second.used, second.processes) == (3 * GIB, (ProcessUsage(7, 2 * GIB), ProcessUsage(8, GIB)))
+    assert third.used is None
+
+
+def test_there_is_no_usage_before_the_first_discovery_and_after_the_last(amdsmi: Opened, stub: AmdSmiStub) -> None:
+    driver = amdsmi(mi300(2))
+    assert driver.usage() == UsageReading()
+    driver.discover()
+    assert len(driver.usage().devices) == 2
+    stub.remove()
+    with pytest.raises(DriverError, match="amdsmi"):
+        driver.discover()
+    assert driver.usage() == UsageReading()
+
+
+def test_usage_of_old_and_new_releases_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for option in ("-DLONG_TEXTS", "-DOLD_ROCM"):
+        stub = AmdSmiStub(tmp_path, option)
+        monkeypatch.setenv("AMDSMI_STUB", str(stub.config))
+        stub.write(mi300(1).changing("g0", used=GIB, busy=9))
+        driver = AmdSmiLibraryDriver(str(stub.library), host=tmp_path)
+        driver.discover()
+        assert [(one.used, one.utilization) for one in driver.usage().devices] == [(GIB, 9)]

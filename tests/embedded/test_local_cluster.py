@@ -151,7 +151,7 @@ async def test_the_service_is_reached_through_the_service_proxy(tried: Trial) ->
     http = Http(Origin("127.0.0.1", api.port, tls=_trust(api.certificate)))
     head = f"Authorization: Bearer {api.token}\r\n".encode()
     try:
-        answer = await http.call("GET", "/api/v1/namespaces/linkwise-system/services/linkwise:http/proxy/readyz", head)
+        answer = await http.call("GET", "/api/v1/namespaces/linkwise-system/services/linkwise:39999/proxy/readyz", head)
     finally:
         await http.close()
     assert answer.status == 200

@@ -13,13 +13,15 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from linkwise.broker.broker import Broker
 from linkwise.config.settings import WebhookSettings
+from linkwise.dialects.linkwise.dialect import ACCELERATOR
+from linkwise.dialects.linkwise.require import REQUIRE
 from linkwise.errors import ClusterError
 from linkwise.net.certificates import new_chain
 from linkwise.net.http.client import Http, Origin
 from linkwise.net.http.messages import Request, Response
 from linkwise.serve.metrics import Counting
 from linkwise.serve.webhook import Webhook
-from linkwise.testing.cluster import FakeNode, broker_of
+from linkwise.testing.cluster import AMD, FakeNode, broker_of
 from support.builders.admission import GPU, applied, change_of, container, job, pod, review
 from support.fakes.webhook_service import WebhookBed, webhook_bed
 
@@ -82,6 +84,69 @@ def test_what_the_cluster_knows_adds_a_warning() -> None:
         assert "the largest device has 16" in found["warnings"][0]
 
     told(story, broker=broker_of(FakeNode("share", family="share")))
+
+
+@pytest.mark.rule("002.versions")
+@pytest.mark.parametrize(
+    ("annotations", "env", "sentence"),
+    [
+        ({REQUIRE: "cuda>=12.2;"}, "", "column 11: unexpected character ';'"),
+        ({REQUIRE: "cuda>=twelve"}, "", "column 7: 'twelve' is not a version"),
+        ({}, "cuda>=12.2 cuda", "container main: column 12: 'cuda' is not a comparison"),
+    ],
+)
+def test_a_pod_whose_requirement_is_invalid_is_refused_with_the_column(
+    annotations: dict[str, str], env: str, sentence: str
+) -> None:
+    async def story(bed: WebhookBed) -> None:
+        variables = [{"name": "NVIDIA_REQUIRE_CUDA", "value": env}] if env else []
+        asked = pod(container({GPU: 1}, env=variables), annotations=annotations)
+        for document in (asked, job(asked)):
+            found = await bed.response("/validate?timeout=5s", review(document))
+            assert (found["allowed"], sentence in found["status"]["message"]) == (False, True), found
+            assert (REQUIRE if annotations else "NVIDIA_REQUIRE_CUDA") in found["status"]["message"]
+
+    told(story)
+
+
+@pytest.mark.rule("002.agnostic")
+def test_a_request_for_any_vendor_is_patched_to_a_resource_that_a_node_provides() -> None:
+    async def story(bed: WebhookBed) -> None:
+        document = pod(container({ACCELERATOR: 2}))
+        found = await bed.response("/mutate?timeout=5s", review(document))
+        changed = applied(document, change_of(found))
+        assert changed["spec"]["containers"][0]["resources"]["limits"] == {AMD: 2}
+        assert changed["spec"]["schedulerName"] == "linkwise-scheduler"
+        assert found["warnings"] == [f"{ACCELERATOR}: replaced by {AMD}; its devices can serve the request"]
+        assert (await bed.response("/validate", review(changed)))["allowed"]
+
+    told(story, broker=broker_of(FakeNode("red", "amd", count=8)))
+
+
+@pytest.mark.rule("002.agnostic")
+@pytest.mark.parametrize(
+    ("nodes", "annotations", "sentence"),
+    [
+        ((), {}, "no node provides devices of any vendor"),
+        ((FakeNode("red", "amd", count=1),), {}, f"{AMD}: 1 node(s) had too few free devices"),
+        (
+            (FakeNode("red", "amd", count=8),),
+            {REQUIRE: "vendor=nvidia"},
+            f"{AMD}: 1 node(s) had a vendor other than nvidia",
+        ),
+    ],
+)
+def test_a_request_for_any_vendor_that_no_node_can_serve_is_refused_with_the_reason(
+    nodes: tuple[FakeNode, ...], annotations: dict[str, str], sentence: str
+) -> None:
+    async def story(bed: WebhookBed) -> None:
+        asked = review(pod(container({ACCELERATOR: 2}), annotations=annotations))
+        found = await bed.response("/mutate?timeout=5s", asked)
+        assert (found["allowed"], "patch" in found) == (False, False)
+        assert found["status"]["message"].startswith(f"{ACCELERATOR}: no ")
+        assert sentence in found["status"]["message"]
+
+    told(story, broker=broker_of(*nodes))
 
 
 def test_an_update_is_compared_with_the_object_before() -> None:

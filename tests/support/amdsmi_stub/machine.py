@@ -33,12 +33,19 @@ class StubGpu:
     model: str | None = "AMD Instinct MI300X"
     driver: str | None = "6.12.12"
     vram: int | None = 196592 << 20
+    used: int | None = 283 << 20
+    busy: int | None = 0
     numa: int | None = 0
     compute: str | None = "SPX"
     memory_mode: str | None = "NPS1"
     ecc: tuple[int, int] | None = (0, 0)
     pages: int | None = 0
     threshold: int | None = 128
+
+    @property
+    def kfd(self) -> int:
+        """The number that KFD gives it."""
+        return 40000 + self.bus * 8 + self.partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +58,8 @@ class StubAmd:
     errors: tuple[tuple[str, str, int], ...] = ()
     """a symbol (* for all), a key (* for every call) and the code that is returned"""
     rocm: str = "6.4.1-83"
+    processes: Mapping[int, Mapping[str, int | str]] | None = field(default_factory=dict)
+    """the bytes that KFD lists, by process and by the key of a GPU; None if it lists no processes"""
 
     def changing(self, key: str, **fields: object) -> StubAmd:
         """The GPU reports other values."""
@@ -80,6 +89,8 @@ class StubAmd:
                 "memory_mode": one.memory_mode,
                 "bdf": f"0 {one.bus:x} 0 {one.partition:x}",
                 "vram": one.vram,
+                "used": one.used,
+                "busy": one.busy,
                 "numa": one.numa,
                 "ecc": one.ecc and " ".join(map(str, one.ecc)),
                 "pages": one.pages,
@@ -103,10 +114,17 @@ class StubAmd:
                 location = one.partition << 28 | one.bus << 8
                 properties = f"simd_count 1216\nlocation_id {location}\ndomain 0\ndrm_render_minor {one.render}\n"
                 _file(topology / f"{number}/properties", properties)
+                _file(topology / f"{number}/gpu_id", f"{one.kfd}\n")
                 drm = host / f"sys/class/drm/renderD{one.render}/device/drm"
                 (drm / f"renderD{one.render}").mkdir(parents=True)
                 if one.card is not None:
                     (drm / f"card{one.card}").mkdir()
+        if self.processes is not None:
+            (host / "sys/class/kfd/kfd/proc").mkdir(parents=True)
+        numbers = {one.key: one.kfd for one in self.gpus}
+        for pid, memory in (self.processes or {}).items():
+            for key, used in memory.items():
+                _file(host / f"sys/class/kfd/kfd/proc/{pid}/vram_{numbers[key]}", f"{used}\n")
         _file(host / "sys/module/amdgpu/version", "6.12.12\n")
         _file(host / "opt/rocm/.info/version", f"{self.rocm}\n")
 

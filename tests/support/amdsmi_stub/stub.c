@@ -8,7 +8,7 @@
  *   gpu SOCKET KEY                  one GPU or partition; KEY names it when statements change
  *   uuid KEY TEXT, model KEY TEXT, driver KEY TEXT, compute KEY TEXT, memory_mode KEY TEXT
  *   bdf KEY DOMAIN BUS DEVICE FUNCTION   (hexadecimal)
- *   vram KEY BYTES, numa KEY N, type KEY N
+ *   vram KEY BYTES, used KEY BYTES, busy KEY PERCENT, numa KEY N, type KEY N
  *   ecc KEY CORRECTABLE UNCORRECTABLE
  *   pages KEY N, threshold KEY N
  *   link KEY KEY TYPE WEIGHT HOPS   both ways
@@ -38,13 +38,14 @@ enum { OK = 0, INVAL = 1, NOT_SUPPORTED = 2, NOT_FOUND = 31, NOT_INIT = 32, DRIV
 typedef struct {
   int socket, type, present;
   char key[LONGEST], uuid[LONGEST], model[LONGEST], driver[LONGEST], compute[LONGEST], memory_mode[LONGEST];
-  int has_uuid, has_model, has_driver, has_compute, has_memory_mode, has_bdf, has_vram, has_numa, has_ecc, has_pages, has_threshold;
-  unsigned bdf[4], numa, pages, threshold;
-  unsigned long long vram, ecc[2];
+  int has_uuid, has_model, has_driver, has_compute, has_memory_mode, has_bdf, has_vram, has_used, has_busy, has_numa, has_ecc, has_pages, has_threshold;
+  unsigned bdf[4], busy, numa, pages, threshold;
+  unsigned long long vram, used, ecc[2];
 } Gpu;
 
 typedef struct { char market_name[STRING]; uint32_t vendor_id; char vendor_name[STRING]; uint64_t device_id; uint32_t rest[40]; } AsicInfo;
 typedef struct { char driver_version[STRING]; char driver_date[STRING]; char driver_name[STRING]; } DriverInfo;
+typedef struct { uint32_t gfx, umc, mm, reserved[13]; } EngineUsage;
 typedef struct { uint64_t correctable, uncorrectable, deferred, reserved[5]; } ErrorCount;
 
 static Gpu gpus[MOST_GPUS];
@@ -121,6 +122,8 @@ static int load(int with_gpus) {
     if (!strcmp(word, "bdf"))
       gpu->has_bdf = sscanf(line, "%*s %*s %x %x %x %x", &gpu->bdf[0], &gpu->bdf[1], &gpu->bdf[2], &gpu->bdf[3]) == 4;
     if (!strcmp(word, "vram")) gpu->has_vram = sscanf(line, "%*s %*s %llu", &gpu->vram) == 1;
+    if (!strcmp(word, "used")) gpu->has_used = sscanf(line, "%*s %*s %llu", &gpu->used) == 1;
+    if (!strcmp(word, "busy")) gpu->has_busy = sscanf(line, "%*s %*s %u", &gpu->busy) == 1;
     if (!strcmp(word, "numa")) gpu->has_numa = sscanf(line, "%*s %*s %u", &gpu->numa) == 1;
     if (!strcmp(word, "type")) (void)!sscanf(line, "%*s %*s %d", &gpu->type);
     if (!strcmp(word, "ecc")) gpu->has_ecc = sscanf(line, "%*s %*s %llu %llu", &gpu->ecc[0], &gpu->ecc[1]) == 2;
@@ -219,6 +222,20 @@ int amdsmi_get_gpu_memory_total(void *handle, int type, uint64_t *total) {
   CHECK(handle, gpu->has_vram);
   if (type != 0) return INVAL;
   *total = gpu->vram;
+  return OK;
+}
+
+int amdsmi_get_gpu_memory_usage(void *handle, int type, uint64_t *used) {
+  CHECK(handle, gpu->has_used);
+  if (type != 0) return INVAL;
+  *used = gpu->used;
+  return OK;
+}
+
+int amdsmi_get_gpu_activity(void *handle, EngineUsage *usage) {
+  CHECK(handle, gpu->has_busy);
+  memset(usage, 0xff, sizeof *usage);
+  usage->gfx = gpu->busy;
   return OK;
 }
 

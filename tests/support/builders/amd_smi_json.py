@@ -14,13 +14,28 @@ _TYPES = {1: "PCIE", 2: "XGMI"}
 
 
 def amd_smi_json(machine: StubAmd, command: str, *, wrapped: bool = False) -> str:
-    """The answer to `amd-smi list`, `static`, `topology` or `metric` with --json; `wrapped` since ROCm 7."""
-    records = {"list": _listed, "static": _static, "topology": _topology, "metric": _metric}[command](machine)
+    """The answer to `amd-smi list`, `static`, `topology`, `metric --ecc` (metric) or `metric --usage --mem-usage` (usage).
+
+    `wrapped` as since ROCm 7.
+    """
+    commands = {"list": _listed, "static": _static, "topology": _topology, "metric": _metric, "usage": _usage}
+    records = commands[command](machine)
     return json.dumps({"gpu_data": records} if wrapped else records, indent=4) + "\n"
 
 
 def rocm_smi_json(machine: StubAmd, command: str) -> str:
-    """The answer to `rocm-smi --showuniqueid ... --json` (list) or `rocm-smi --showtopo --json` (topology)."""
+    """The answer to `rocm-smi --showuniqueid ... --json` (list), `--showtopo` (topology) or `--showuse --showmeminfo vram` (usage)."""
+    if command == "usage":
+        return json.dumps(
+            {
+                f"card{number}": {
+                    "GPU use (%)": "N/A" if one.busy is None else str(one.busy),
+                    "VRAM Total Memory (B)": str(one.vram),
+                    "VRAM Total Used Memory (B)": str(one.used),
+                }
+                for number, one in enumerate(machine.gpus)
+            }
+        )
     if command == "topology":
         keys = {one.key: number for number, one in enumerate(machine.gpus)}
         pairs: dict[str, str] = {}
@@ -102,3 +117,21 @@ def _metric(machine: StubAmd) -> list[dict[str, Any]]:
         }
         for n, one in enumerate(machine.gpus)
     ]
+
+
+def _usage(machine: StubAmd) -> list[dict[str, Any]]:
+    return [
+        {
+            "gpu": n,
+            "usage": {"gfx_activity": _with_unit(one.busy, "%"), "umc_activity": "N/A"},
+            "mem_usage": {
+                "total_vram": _with_unit(one.vram and one.vram >> 20, "MB"),
+                "used_vram": _with_unit(one.used and one.used >> 20, "MB"),
+            },
+        }
+        for n, one in enumerate(machine.gpus)
+    ]
+
+
+def _with_unit(value: int | None, unit: str) -> object:
+    return "N/A" if value is None else {"value": value, "unit": unit}

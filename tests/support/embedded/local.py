@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import subprocess
+import sys
+import tempfile
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -15,6 +18,7 @@ from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.cluster import ClusterSettings
 from linkwise.embedded.nodes.kubelet import SimulationSettings
 from linkwise.embedded.users import ADMIN
+from support.environment import surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -33,9 +37,11 @@ class Trial:
         self.store, self.local = local.cluster.store, local
         self.warnings: list[str] = []
 
-    async def create(self, kind: str, document: dict[str, Any], user: Requester = ADMIN) -> dict[str, Any]:
+    async def create(
+        self, kind: str, document: dict[str, Any], user: Requester = ADMIN, namespace: str = "default"
+    ) -> dict[str, Any]:
         """Create an object as a user."""
-        begin = functools.partial(self.store.begin_create, kind, document, "default")
+        begin = functools.partial(self.store.begin_create, kind, document, namespace)
         return (await self.local.cluster.api.admission.complete(begin, user, self.warnings)).read()
 
     async def refused(self, kind: str, document: dict[str, Any], user: Requester = ADMIN) -> str:
@@ -51,6 +57,23 @@ class Trial:
                 if event.object["status"]["phase"] == "Running" and name in {"", event.stored.name}:
                     return dict(event.object)
         raise AssertionError("the watch has ended")
+
+    async def command(self, *words: str, user: Requester, namespace: str) -> tuple[int, str, str]:
+        """Exit code and both outputs of the command line with a kubeconfig of the user, in a namespace."""
+        api = self.local.cluster.api
+        text = api.kubeconfig(namespace, token=api.tokens.add(user), user=user.user)
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "linkwise", *words),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**surroundings(), "COLUMNS": "200", "NO_COLOR": "1", "KUBECONFIG": file.name},
+            )
+            async with asyncio.timeout(SECONDS):
+                output, errors = await process.communicate()
+        return process.returncode or 0, output.decode(), errors.decode()
 
 
 def trial(**fleet: int) -> Callable[[Callable[[Trial], Coroutine[Any, Any, None]]], Callable[[], None]]:

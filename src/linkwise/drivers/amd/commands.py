@@ -6,20 +6,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.drivers.amd.kernel import gpu_nodes, versions
+from linkwise.drivers.amd.usage import with_processes
 from linkwise.drivers.host_files import HOST, numa_node, pci_address
 from linkwise.drivers.known_devices import KnownDevices
 from linkwise.drivers.tool_command import run_tool
 from linkwise.drivers.tool_outputs import read_outputs
 from linkwise.errors import DriverError
+from linkwise.model.usage import UsageReading
+from linkwise.vendors.amd.usage import card_usages, gpu_usages
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from linkwise.drivers.amd.kernel import GpuNodes
     from linkwise.drivers.tool_command import Answer
     from linkwise.model.device import Device
     from linkwise.model.discovery import Discovery
+    from linkwise.model.usage import DeviceUsage
 
 __all__ = ["AmdSmiDriver", "RocmSmiDriver"]
 
@@ -39,6 +43,10 @@ class _CommandDriver:
     """the command that lists the GPUs; without its answer there is nothing to read"""
     _more: tuple[tuple[str, ...], ...]
     """commands whose answers add to it"""
+    _usage: tuple[str, ...]
+    """the command that prints memory and utilization, by the number of the GPU"""
+    _usages: Callable[[str], dict[int, DeviceUsage]]
+    """the reader of its answer"""
 
     def __init__(self, tool: str = "", *, node: str = "", timeout: float = 30, host: Path = HOST) -> None:
         """Select the tool; `tool` is its path if it is not in PATH. Nothing is run before the first discovery."""
@@ -87,6 +95,26 @@ class _CommandDriver:
         whole = self._known.complete(found, outputs.unreadable)
         return replace(whole, vendor="amd" if whole.devices else "")
 
+    def usage(self) -> UsageReading:
+        """Run the tool for memory and utilization of the GPUs, and for their ids: it may have numbered them again.
+
+        Raises:
+            DriverError: the tool can't be run, or does not end in time.
+        """
+        listed, measured = self._run(self._list), self._run(self._usage)
+        problems = [
+            f"{' '.join((self.name, *arguments))} failed with exit code {answer.code}: {answer.message}"
+            for arguments, answer in ((self._list, listed), (self._usage, measured))
+            if answer.code
+        ]
+        nodes, usages = gpu_nodes(self._host), self._usages(measured.text)
+        found = [
+            (self._located(device, nodes), replace(usages[device.index], id=device.id))
+            for device in read_outputs({self.name: listed.text}, self._node).discovery.devices
+            if device.index in usages
+        ]
+        return UsageReading(with_processes(found, nodes, self._host), tuple(problems))
+
     def close(self) -> None:
         """Do nothing: the tool ends with every discovery."""
 
@@ -113,6 +141,8 @@ class AmdSmiDriver(_CommandDriver):
     name = "amd-smi"
     _list = ("list", "--json")
     _more = (("static", "--json"), ("topology", "--json"), ("metric", "--ecc", "--json"))
+    _usage = ("metric", "--usage", "--mem-usage", "--json")
+    _usages = staticmethod(gpu_usages)
 
 
 class RocmSmiDriver(_CommandDriver):
@@ -129,3 +159,5 @@ class RocmSmiDriver(_CommandDriver):
         "--json",
     )
     _more = (("--showtopo", "--json"),)
+    _usage = ("--showuse", "--showmeminfo", "vram", "--json")
+    _usages = staticmethod(card_usages)

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Final
 from linkwise.drivers.amd.gpus import Gpu, read_gpu
 from linkwise.drivers.amd.kernel import gpu_nodes, versions
 from linkwise.drivers.amd.library import Failure, Library
+from linkwise.drivers.amd.usage import read_usage, with_processes
 from linkwise.drivers.driver import common
 from linkwise.drivers.host_files import HOST
 from linkwise.drivers.known_devices import KnownDevices, Unreadable
 from linkwise.errors import DriverError
 from linkwise.model.discovery import Discovery
 from linkwise.model.topology import MAX_DEVICES, Topology
+from linkwise.model.usage import UsageReading
 from linkwise.vendors.amd.topo import Table, reading_of
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ class AmdSmiLibraryDriver:
         self._host: Final = host
         self._known: Final = KnownDevices()
         self._nodes = gpu_nodes(host)
+        self._read: tuple[Gpu, ...] = ()
+        """the GPUs of the last discovery; their handles are valid until the library is initialised again"""
         self._stale = False
         """whether the library may list GPUs that are gone"""
         self._paths: dict[tuple[str, str], tuple[str, str, str]] = {}
@@ -62,12 +66,13 @@ class AmdSmiLibraryDriver:
             DriverError: AMD SMI lists no GPUs.
         """
         nodes = gpu_nodes(self._host)
+        self._read = ()
         if self._stale or nodes != self._nodes:
             self._library.initialise()
         self._nodes, self._stale = nodes, True  # until everything is read
         problems: list[str] = []
         gpus, unreadable = self._gpus(problems)
-        self._stale = bool(unreadable)
+        self._stale, self._read = bool(unreadable), tuple(gpus)
         found = Discovery(
             _VENDOR if gpus else "",
             tuple(gpu.device for gpu in gpus),
@@ -79,9 +84,20 @@ class AmdSmiLibraryDriver:
         whole = self._known.complete(found, unreadable)
         return replace(whole, vendor=_VENDOR if whole.devices else "")
 
+    def usage(self) -> UsageReading:
+        """Read memory, utilization and processes of the GPUs that the last discovery read."""
+        found, problems = [], []
+        for gpu in self._read:
+            usage = read_usage(self._library, gpu)
+            if isinstance(usage, Failure):
+                problems.append(f"device {gpu.device.index}: its usage can't be read ({usage})")
+            else:
+                found.append((gpu.device, usage))
+        return UsageReading(with_processes(found, self._nodes, self._host), tuple(problems))
+
     def close(self) -> None:
         """Shut the library down."""
-        self._stale = True
+        self._stale, self._read = True, ()
         self._library.close()
 
     def _gpus(self, problems: list[str]) -> tuple[list[Gpu], list[Unreadable]]:

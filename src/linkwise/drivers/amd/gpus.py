@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
     from linkwise.drivers.amd.kernel import GpuNodes
 
-__all__ = ["Gpu", "read_gpu"]
+__all__ = ["MOST_MEMORY", "VRAM", "Gpu", "read_gpu"]
 
 T = TypeVar("T")
 
 _MIB: Final = 1024 * 1024
-_MOST_MEMORY: Final = 1 << 50
+MOST_MEMORY: Final = 1 << 50
 """bytes; more is an error code in place of a size"""
 _MOST_NUMA: Final = 1 << 20
-_VRAM: Final = 0
+VRAM: Final = 0
 """AMDSMI_MEM_TYPE_VRAM"""
 _WHOLE: Final = {"", "SPX", "N/A", "UNKNOWN"}
 """compute partition modes of an undivided GPU"""
@@ -128,9 +128,9 @@ def _address(bdf: int) -> str:
 
 
 def _memory(facts: _Facts, library: Library, handle: ctypes.c_void_p) -> int:
-    total = library.number("amdsmi_get_gpu_memory_total", handle, ctypes.c_int(_VRAM), kind=ctypes.c_uint64)
+    total = library.number("amdsmi_get_gpu_memory_total", handle, ctypes.c_int(VRAM), kind=ctypes.c_uint64)
     size = facts.take("memory", total) or 0
-    if size > _MOST_MEMORY:
+    if size > MOST_MEMORY:
         facts.note(f"its memory is unknown ({size} bytes are reported)")
         return 0
     return size

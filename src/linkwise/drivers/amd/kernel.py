@@ -1,4 +1,4 @@
-"""Files of the amdgpu kernel driver: device nodes of each GPU and partition, and versions.
+"""Files of the amdgpu kernel driver: device nodes of each GPU and partition, processes on them, and versions.
 
 The KFD topology lists every GPU that computes, with its render node; a divided GPU once per partition, whose number is in
 the upper bits of the location. Nodes of the kernel graphics driver (DRM) that KFD does not list do not compute.
@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.drivers.driver import common
 from linkwise.drivers.host_files import pci_address
+from linkwise.model.usage import ProcessUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-__all__ = ["GpuNodes", "gpu_nodes", "versions"]
+__all__ = ["GpuNodes", "gpu_nodes", "gpu_processes", "versions"]
 
 _RENDER: Final = re.compile(r"renderD([0-9]{1,6})")
 _CARD: Final = re.compile(r"card[0-9]{1,6}")
 _PROPERTY: Final = re.compile(r"^(\w{1,40}) ([0-9]{1,20})$", re.MULTILINE)
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _VERSION: Final = re.compile(r"[0-9]+(?:\.[0-9]+)+(?=-|$)")
 
 Place = tuple[str, int]
@@ -36,6 +38,8 @@ class GpuNodes:
     """the N of /dev/dri/renderDN"""
     card: str = ""
     """/dev/dri/cardN, where there is one"""
+    kfd: str = ""
+    """the number by which KFD's files of a process name it; empty where KFD can't be read"""
 
 
 def gpu_nodes(host: Path) -> dict[Place, GpuNodes]:
@@ -49,8 +53,28 @@ def gpu_nodes(host: Path) -> dict[Place, GpuNodes]:
             domain, function = int(properties.get("domain", 0)), location & 7
             address = f"{domain:04x}:{location >> 8 & 0xFF:02x}:{location >> 3 & 0x1F:02x}.{function:x}"
             drm = host / f"sys/class/drm/renderD{render}/device/drm"
-            found[address, location >> 28] = GpuNodes(render, _card(drm))
+            found[address, location >> 28] = GpuNodes(render, _card(drm), _read(folder / "gpu_id"))
     return found or _by_pci(host)
+
+
+def gpu_processes(nodes: Mapping[Place, GpuNodes], host: Path) -> dict[int, tuple[ProcessUsage, ...]]:
+    """The processes that compute and have memory of a GPU, by its render node; without a GPU whose processes can't be listed.
+
+    KFD has a folder per process, named by its id on the host, with a file per GPU: `vram_<number of the GPU>`, in bytes.
+    """
+    folder = host / "sys/class/kfd/kfd/proc"
+    if not folder.is_dir():
+        return {}
+    pids = [entry for entry in _entries(folder) if _NUMBER.fullmatch(entry.name)]
+    return {
+        node.render: tuple(
+            ProcessUsage(int(entry.name), int(memory) if _NUMBER.fullmatch(memory) else None)
+            for entry in pids
+            if (memory := _read(entry / f"vram_{node.kfd}")) not in {"", "0"}
+        )
+        for node in nodes.values()
+        if _NUMBER.fullmatch(node.kfd)
+    }
 
 
 def versions(buses: Iterable[str], host: Path) -> dict[str, str]:

@@ -147,6 +147,11 @@ class Library:
         buffer = ctypes.create_string_buffer(size)
         return self.call(function, handle, buffer, ctypes.c_uint32(size)) or _printable(buffer.value)
 
+    def first_number(self, function: str, handle: ctypes.c_void_p) -> int | Failure:
+        """The 32-bit number with which the structure begins that a function writes."""
+        values = (ctypes.c_uint32 * (_LARGEST // 4))()
+        return self.call(function, handle, values) or int(values[0])
+
     def counts(self, function: str, handle: ctypes.c_void_p) -> tuple[int, int] | Failure:
         """The two 64-bit numbers with which the structure begins that a function writes."""
         values = (ctypes.c_uint64 * (_LARGEST // 8))()

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.vendors.amd.smi_json import cards, gpu_records, integer, text_of
+from linkwise.vendors.amd.smi_json import cards, gpu_records, integer, mebibytes, part, text_of
 from linkwise.vendors.inventory_text import BUS_ID, inventory
 from linkwise.vendors.reader import DeviceFacts, Reader
 
@@ -23,7 +23,6 @@ __all__ = ["READERS", "uncorrectable"]
 
 _AMD_SMI: Final = "amd-smi static --json"
 _ROCM_SMI: Final = "rocm-smi --showuniqueid --json"
-_MIB: Final = {"B": 1 / (1 << 20), "KB": 1 / 1024, "MB": 1, "MIB": 1, "GB": 1024, "GIB": 1024}
 _AMD_KEYS: Final = frozenset({"uuid", "asic", "vram", "driver", "ecc"})
 _ROCM_KEYS: Final = ("Unique ID", "PCI Bus", "VRAM Total Memory (B)", "Card Series", "Card series", "Driver version")
 _UNIQUE: Final = re.compile(r"(?:0x)?([0-9a-f]{1,16})", re.IGNORECASE)
@@ -47,12 +46,12 @@ def _read_amd_smi(text: str) -> Reading:
             DeviceFacts(
                 f"GPU{number}",
                 uuid=uuid,
-                model=text_of(_part(record, "asic").get("market_name")),
-                bus_id=_bus_id(record.get("bdf")) or _bus_id(_part(record, "bus").get("bdf")),
-                memory=_memory(_part(record, "vram").get("size")),
-                numa=_numa(_part(record, "numa").get("node")),
-                health=_health(_part(record, "ecc")),
-                driver=text_of(_part(record, "driver").get("version")) or text_of(record.get("driver_version")),
+                model=text_of(part(record, "asic").get("market_name")),
+                bus_id=_bus_id(record.get("bdf")) or _bus_id(part(record, "bus").get("bdf")),
+                memory=mebibytes(part(record, "vram").get("size")),
+                numa=_numa(part(record, "numa").get("node")),
+                health=_health(part(record, "ecc")),
+                driver=text_of(part(record, "driver").get("version")) or text_of(record.get("driver_version")),
             )
         )
     return inventory(_AMD_SMI, facts)
@@ -93,24 +92,9 @@ READERS: Final = (
 )
 
 
-def _part(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    part = record.get(key)
-    return part if isinstance(part, dict) else {}
-
-
 def _bus_id(value: object) -> str:
     found = text_of(value)
     return found if BUS_ID.fullmatch(found) else ""
-
-
-def _memory(size: object) -> int | None:
-    """MiB of `{"value": 196592, "unit": "MB"}` or `"196592 MB"`; AMD's MB are MiB."""
-    if isinstance(size, str):
-        size = dict(zip(("value", "unit"), size.split(" ", 1), strict=False))
-    if not isinstance(size, dict):
-        return None
-    value, factor = integer(size.get("value")), _MIB.get(text_of(size.get("unit")).upper())
-    return None if value is None or factor is None else int(value * factor)
 
 
 def _numa(value: object) -> str | None:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["cards", "gpu_records", "integer", "text_of"]
+__all__ = ["cards", "gpu_records", "integer", "mebibytes", "part", "text_of"]
 
 _BEGINS: Final = re.compile(r"^[ \t]*[\[{]", re.MULTILINE)
 _CARD: Final = re.compile(r"card([0-9]{1,4})")
 _INTEGER: Final = re.compile(r"[0-9]{1,18}")
+_MIB: Final = {"B": 1 / (1 << 20), "KB": 1 / 1024, "MB": 1, "MIB": 1, "GB": 1024, "GIB": 1024}
 _NOTHING: Final = {"", "N/A", "NA", "None", "unknown", "Unknown"}
 _MOST_GPUS: Final = 1024
 """records of one text that are looked at"""
@@ -61,6 +62,22 @@ def text_of(value: object) -> str:
     """The text, without blanks around it; empty for what is not one, or is printed where there is no value."""
     found = value.strip() if isinstance(value, str) else ""
     return "" if found in _NOTHING else found
+
+
+def part(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """The record in a record; empty for anything else."""
+    found = record.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def mebibytes(size: object) -> int | None:
+    """MiB of `{"value": 196592, "unit": "MB"}` or `"196592 MB"`; AMD's MB are MiB."""
+    if isinstance(size, str):
+        size = dict(zip(("value", "unit"), size.split(" ", 1), strict=False))
+    if not isinstance(size, dict):
+        return None
+    value, factor = integer(size.get("value")), _MIB.get(text_of(size.get("unit")).upper())
+    return None if value is None or factor is None else int(value * factor)
 
 
 def _document(text: str) -> Any:  # noqa: ANN401 - whatever the text holds
