@@ -51,6 +51,15 @@ async def test_a_job_that_asks_by_the_old_name_runs(tried: Trial) -> None:
     assert runs["metadata"]["annotations"]["linkwise.dev/user"] == "jane"
 
 
+@trial(dgx1_v100=1)
+async def test_an_invalid_access_policy_is_refused_by_its_schema(tried: Trial) -> None:
+    spec = {"subjects": {"namespaces": ["default"]}, "maxDevices": 4}
+    for wrong in ({"subjects": ["default"]}, {"maxDevices": -1}, {"sharing": {"with": "everybody"}}):
+        policy = {"metadata": {"name": "p"}, "spec": spec | wrong}
+        assert f"spec.{next(iter(wrong))}" in await tried.refused("acceleratorpolicies.linkwise.dev", policy, JANE)
+    await tried.create("acceleratorpolicies.linkwise.dev", {"metadata": {"name": "p"}, "spec": spec}, JANE)
+
+
 @pytest.mark.rule("002.agnostic")
 @trial(dgx1_v100=1, atlas_800=1)
 async def test_a_pod_that_any_vendor_can_serve_runs_on_devices_of_one(tried: Trial) -> None:
