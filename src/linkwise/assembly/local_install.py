@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from linkwise.config.rbac import rbac_yaml, webhook_rbac_yaml
+from linkwise.config.rbac import SERVICE_PORT, rbac_yaml, webhook_rbac_yaml
 from linkwise.config.webhook_manifests import WebhookFile, webhook_configurations
 from linkwise.embedded.kinds.crds import CRD_RESOURCE
 from linkwise.embedded.users import service_account
@@ -50,12 +50,12 @@ def install(store: Store, settings: ServeSettings) -> None:
     roles = webhook_rbac_yaml(
         namespace=NAMESPACE, account=NAME, secret=webhook.secret, configuration=webhook.configuration
     )
-    for text in (rbac_yaml(name=NAME, namespace=NAMESPACE, evict=True), roles):
+    for text in (rbac_yaml(name=NAME, namespace=NAMESPACE, evict=True, tenants=True), roles):
         for document in yaml.load_all(text, yaml.CSafeLoader):
             _create(store, document)
     for document in webhook_configurations(wanted):  # not as text: they are long, and writing YAML is slow
         _create(store, document)
-    for name, port in ((NAME, {"name": "http", "port": 80}), (webhook.service, {"name": "webhook", "port": 443})):
+    for name, port in ((NAME, {"name": "http", "port": SERVICE_PORT}), (webhook.service, {"name": "webhook", "port": 443})):
         store.create("services", {"metadata": {"name": name}, "spec": {"ports": [port]}}, NAMESPACE)
 
 
