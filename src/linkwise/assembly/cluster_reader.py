@@ -111,9 +111,7 @@ def _hint(name: str, names: Iterable[str]) -> str:
     near = get_close_matches(name, all_names, n=3, cutoff=0.6) or [found for found in all_names if name in found][:3]
     if near:
         return f"; did you mean {' or '.join(near)}?"
-    return (
-        f"; there {'is' if len(all_names) == 1 else 'are'} {names_text(all_names)}" if all_names else "; there is none"
-    )
+    return f"; there {'is' if len(all_names) == 1 else 'are'} {names_text(all_names)}" if all_names else ""
 
 
 NOBODY: Final = (

@@ -84,6 +84,7 @@ def test_the_json_of_an_explanation_includes_its_sentences(cluster: AskedCluster
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
+        (["group/lm", "-n", "empty"], 1, "group empty/lm not found"),
         (["pod/trian"], 1, "pod default/trian not found; did you mean train?"),
         (["group/lm"], 1, "group default/lm not found; did you mean llm?"),
         (["node/zz"], 1, "node zz not found; there are a, b, x"),
