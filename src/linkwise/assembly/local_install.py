@@ -55,7 +55,10 @@ def install(store: Store, settings: ServeSettings) -> None:
             _create(store, document)
     for document in webhook_configurations(wanted):  # not as text: they are long, and writing YAML is slow
         _create(store, document)
-    for name, port in ((NAME, {"name": "http", "port": SERVICE_PORT}), (webhook.service, {"name": "webhook", "port": 443})):
+    for name, port in (
+        (NAME, {"name": "http", "port": SERVICE_PORT}),
+        (webhook.service, {"name": "webhook", "port": 443}),
+    ):
         store.create("services", {"metadata": {"name": name}, "spec": {"ports": [port]}}, NAMESPACE)
 
 
