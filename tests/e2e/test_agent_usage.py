@@ -51,9 +51,8 @@ def wait_series(agent: Agent, name: str, expected: dict[tuple[str, str], float])
 
 def top(agent: Agent, *words: str) -> list[Raw]:
     """What `linkwise top` prints."""
-    return list(
-        json.loads(printed("top", *words, "-o", "json", "--kubeconfig", str(agent.cluster.kubeconfig("admin"))))
-    )
+    shown = printed("top", *words, "-o", "json", "--kubeconfig", str(agent.cluster.kubeconfig("admin")))
+    return list(json.loads(shown)["items"])
 
 
 def usage(agent: Agent) -> Raw:

@@ -112,7 +112,7 @@ def test_a_tenant_lists_the_pods_of_its_namespace_with_their_reasons(reachable: 
     assert any(line.startswith("train Pending - 4 requested") and "too few free devices" in line for line in lines)
     assert any(line.startswith("small Starting a {") for line in lines)
     documents = json.loads(reachable.command("get", "pods", "-n", reachable.namespace, "-o", "json").stdout)
-    assert {each["pod"]: each["code"] for each in documents} == {"train": "NoRoom", "small": "Placed"}
+    assert {each["pod"]: each["code"] for each in documents["items"]} == {"train": "NoRoom", "small": "Placed"}
 
 
 def test_a_tenant_is_refused_in_other_namespaces_and_without_a_token(reachable: Tenant) -> None:
@@ -212,7 +212,7 @@ def test_without_the_service_what_is_published_is_shown(tenant: Tenant) -> None:
     assert "note: only what is published on the pods is shown, because you may not get services/proxy" in shown.stderr
     assert "linkwise manifests rbac --tenants" in shown.stderr
     listed = tenant.command("get", "pods", "-n", tenant.namespace, "-o", "json")
-    assert [(each["pod"], each["code"], each["why"]) for each in json.loads(listed.stdout)] == [
+    assert [(each["pod"], each["code"], each["why"]) for each in json.loads(listed.stdout)["items"]] == [
         ("train", "NoRoom", published["message"])
     ]
 

@@ -51,6 +51,15 @@ async def test_a_job_that_asks_by_the_old_name_runs(tried: Trial) -> None:
     assert runs["metadata"]["annotations"]["linkwise.dev/user"] == "jane"
 
 
+@trial(dgx1_v100=1)
+async def test_an_invalid_access_policy_is_refused_by_its_schema(tried: Trial) -> None:
+    spec = {"subjects": {"namespaces": ["default"]}, "maxDevices": 4}
+    for wrong in ({"subjects": ["default"]}, {"maxDevices": -1}, {"sharing": {"with": "everybody"}}):
+        policy = {"metadata": {"name": "p"}, "spec": spec | wrong}
+        assert f"spec.{next(iter(wrong))}" in await tried.refused("acceleratorpolicies.linkwise.dev", policy, JANE)
+    await tried.create("acceleratorpolicies.linkwise.dev", {"metadata": {"name": "p"}, "spec": spec}, JANE)
+
+
 @pytest.mark.rule("002.agnostic")
 @trial(dgx1_v100=1, atlas_800=1)
 async def test_a_pod_that_any_vendor_can_serve_runs_on_devices_of_one(tried: Trial) -> None:
@@ -155,6 +164,28 @@ async def test_the_service_is_reached_through_the_service_proxy(tried: Trial) ->
     finally:
         await http.close()
     assert answer.status == 200
+
+
+@trial(dgx1_v100=1)
+async def test_a_user_with_rights_in_one_namespace_asks_the_service_about_it_and_no_other(tried: Trial) -> None:
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+    jane = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}
+    binding = {"metadata": {"name": "jane"}, "roleRef": role, "subjects": [jane]}
+    await tried.create("rolebindings.rbac.authorization.k8s.io", binding)
+    await tried.create("pods", pod("p", {GPU: 1}))
+    await tried.running("p")
+    api = tried.local.cluster.api
+    token = api.tokens.add(JANE)
+    http = Http(Origin("127.0.0.1", api.port, tls=_trust(api.certificate)))
+    head = f"Authorization: Bearer {token}\r\nX-Linkwise-Token: {token}\r\n".encode()
+    root = "/api/v1/namespaces/linkwise-system/services/linkwise:39999/proxy/v1/namespaces"
+    try:
+        own = await http.call("GET", f"{root}/default/pods", head)
+        other = await http.call("GET", f"{root}/kube-system/pods", head)
+    finally:
+        await http.close()
+    assert (own.status, other.status) == (200, 403)
+    assert b'"p"' in own.body
 
 
 def _trust(certificate: str) -> ssl.SSLContext:

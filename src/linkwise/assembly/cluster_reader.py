@@ -63,7 +63,7 @@ class ClusterReader:
         elsewhere = sorted(pod.namespace for pod in pods if pod.name == name)
         if elsewhere:
             raise NotFoundError(
-                f"pod {namespace}/{name} is not there; one of that name is in {names_text(elsewhere)}: use -n"
+                f"pod {namespace}/{name} not found; one of that name is in {names_text(elsewhere)}: use -n"
             )
         return _known(f"pod {namespace}/", name, [pod.name for pod in pods if pod.namespace == namespace])
 
@@ -103,7 +103,7 @@ def read_cluster(kubeconfig: Path | None, context: str | None) -> ClusterReader:
 def _known(what: str, name: str, names: Sequence[str]) -> str:
     if name in names:
         return name
-    raise NotFoundError(f"{what}{'' if what.endswith('/') else ' '}{name} is not there{_hint(name, names)}")
+    raise NotFoundError(f"{what}{'' if what.endswith('/') else ' '}{name} not found{_hint(name, names)}")
 
 
 def _hint(name: str, names: Iterable[str]) -> str:
@@ -111,9 +111,7 @@ def _hint(name: str, names: Iterable[str]) -> str:
     near = get_close_matches(name, all_names, n=3, cutoff=0.6) or [found for found in all_names if name in found][:3]
     if near:
         return f"; did you mean {' or '.join(near)}?"
-    return (
-        f"; there {'is' if len(all_names) == 1 else 'are'} {names_text(all_names)}" if all_names else "; there is none"
-    )
+    return f"; there {'is' if len(all_names) == 1 else 'are'} {names_text(all_names)}" if all_names else ""
 
 
 NOBODY: Final = (

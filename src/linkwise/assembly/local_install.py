@@ -7,12 +7,14 @@ Service. Nothing creates Endpoints there, so they are written here, with the por
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
 from linkwise.config.rbac import SERVICE_PORT, rbac_yaml, webhook_rbac_yaml
 from linkwise.config.webhook_manifests import WebhookFile, webhook_configurations
+from linkwise.embedded.kinds.crds import CRD_RESOURCE
 from linkwise.embedded.users import service_account
 
 if TYPE_CHECKING:
@@ -35,8 +37,9 @@ def with_webhook(settings: ServeSettings) -> ServeSettings:
 
 
 def install(store: Store, settings: ServeSettings) -> None:
-    """Create namespace, ServiceAccount, roles, Services and webhook configurations."""
+    """Create namespace, ServiceAccount, roles, Services and webhook configurations, and the schema of AcceleratorPolicies."""
     webhook = settings.webhook
+    _add_policy_schema(store)
     store.create("namespaces", {"metadata": {"name": NAMESPACE}})
     wanted = WebhookFile(
         name=webhook.configuration,
@@ -68,6 +71,13 @@ def expose(store: Store, service: str, port: int) -> None:
     name = store.get("services", service, NAMESPACE).read()["spec"]["ports"][0]["name"]
     subset = {"addresses": [{"ip": "127.0.0.1"}], "ports": [{"name": name, "port": port}]}
     store.create("endpoints", {"metadata": {"name": service}, "subsets": [subset]}, NAMESPACE)
+
+
+def _add_policy_schema(store: Store) -> None:
+    """Add the schema that a real cluster has: of the kinds of Linkwise, people write this one."""
+    text = (files("linkwise.config") / "crds" / "acceleratorpolicies.linkwise.dev.yaml").read_text("utf-8")
+    crd = yaml.load(text, yaml.CSafeLoader)
+    store.patch(CRD_RESOURCE, crd["metadata"]["name"], {"spec": crd["spec"]})
 
 
 def _create(store: Store, document: dict[str, Any]) -> None:

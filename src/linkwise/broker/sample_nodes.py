@@ -71,7 +71,7 @@ def fleet_node(  # noqa: PLR0913 - a builder: every field has a default
         machine.hardware,
         offered.mode,
         offered.unit,
-        {"model": machine.model},
+        {"model": machine.model, **({"memory": f"{machine.memory}Mi"} if offered.unit == "%" else {})},
     )
     return (view, NodeObject(name, KIND, inventory_object(name, facts, enforced=True)))
 
@@ -83,7 +83,7 @@ def _offered(machine: MachineProfile, mode: Mode) -> _Offered:
         return _Offered("share", "GiB", each, {MEMORY: str(each * count), COUNT: str(count)})
     if mode == "percent":
         return _Offered("percent", "%", 100, {PERCENT: str(100 * count), NVIDIA: str(count)})
-    return _Offered("whole", "", machine.memory, _advertised(machine).resources)
+    return _Offered("whole", "MiB", machine.memory, _advertised(machine).resources)
 
 
 def _labels(machine: MachineProfile, offered: _Offered) -> dict[str, str]:

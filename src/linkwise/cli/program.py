@@ -26,7 +26,7 @@ COMMANDS: Final = {
     "read": ("linkwise.cli.commands.read", "Check how Linkwise interprets manifests."),
     "replay": ("linkwise.cli.commands.replay", "Show where the pending pods of a cluster would be placed."),
     "plan": ("linkwise.cli.commands.plan", "Plan the pods of a job as one group."),
-    "get": ("linkwise.cli.commands.get", "List nodes, pods, devices or groups of a cluster."),
+    "get": ("linkwise.cli.commands.get", "List nodes, pods, devices, groups or policies."),
     "describe": ("linkwise.cli.commands.describe", "Show the details of a node, pod or group, including links."),
     "explain": ("linkwise.cli.commands.explain", "Explain why a pod is pending, or why it was placed on its node."),
     "top": ("linkwise.cli.commands.top", "Show memory and utilization of devices, by node or by pod."),

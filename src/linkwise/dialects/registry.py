@@ -230,7 +230,7 @@ def requirement_of(pod: PodView, dialect: Dialect) -> Requirement | Problem | No
 
 
 def required_by(pod: PodView) -> Requirement | Problem | None:
-    """What a pod demands of its devices, whoever placed it; None if nothing, or if it requests no devices."""
+    """Requirement of a pod on its devices, whichever scheduler placed it; None if it has none or requests no devices."""
     if not _may_require(pod):
         return None
     dialect = next((owned[0] for name in resources_of(pod) if (owned := owners(name))), None)

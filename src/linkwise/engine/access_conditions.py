@@ -142,7 +142,7 @@ def _named_by(subjects: Subjects) -> Iterator[Subject]:
     """A subject per user, group, service account and namespace of a policy."""
     anywhere = "default"
     yield from (Subject(anywhere, user) for user in subjects.users)
-    yield from (Subject(anywhere, "somebody", (group,)) for group in subjects.groups)
+    yield from (Subject(anywhere, f"a member of {group}", (group,)) for group in subjects.groups)
     yield from (Subject(namespace, service_account=name) for namespace, name in subjects.service_accounts)
     yield from (Subject(name, service_account="") for name in subjects.namespaces)
 

@@ -44,7 +44,7 @@ def with_measurement(known: Sequence[Measurement], new: Measurement) -> tuple[Me
 
 
 def with_measurements(found: Discovery, measurements: Sequence[Measurement]) -> Discovery:
-    """The discovery with measured bandwidth; unchanged, with a problem, if the devices present can't be told from it."""
+    """The discovery with measured bandwidth; unchanged, with a problem, if its devices can't be identified."""
     if not found.devices or not measurements:
         return found
     topology = found.topology or Topology(tuple(device.id for device in found.devices))

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 MOST_NODES: Final = 8
-"""NUMA nodes with devices; with more NUMA nodes the Topology Manager does not start unless it is told to"""
+"""NUMA nodes with devices; with more NUMA nodes the Topology Manager does not start unless an option allows it"""
 _STEP: Final = 1 << 12
 """more than the pairs of any machine, so that link scores always decide first"""
 

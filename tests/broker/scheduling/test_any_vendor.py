@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from linkwise.broker.broker import Broker
+from linkwise.broker.watch_events import NodeObject
 from linkwise.dialects.linkwise.dialect import ACCELERATOR
 from linkwise.dialects.linkwise.require import REQUIRE
 from linkwise.dialects.pod_resources import with_resources_renamed
 from linkwise.model.requester import Requester
-from linkwise.model.views import ContainerView, PodView
+from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.testing.cluster import AMD, ASCEND, NVIDIA, FakeNode, broker_of, in_gang
 from support.builders.access_objects import access_policy
 
@@ -57,6 +58,24 @@ def test_a_count_that_a_vendor_s_hardware_does_not_support_goes_to_another() -> 
 
 def test_a_requirement_excludes_vendors() -> None:
     assert chosen(broker_of(GREEN, RED), asking("1", annotations={REQUIRE: "vendor=nvidia"})) == NVIDIA
+
+
+def in_two_halves(name: str, policy: str) -> tuple[NodeView, NodeObject]:
+    """A node with four devices on each of two NUMA nodes, and this policy of the Topology Manager."""
+    amounts = {NVIDIA: "8", "cpu": "64", "memory": "256Gi", "pods": "110"}
+    devices = [{"uuid": f"{name}{index}", "index": index, "healthy": True, "numa": index // 4} for index in range(8)]
+    spec = {"mode": "whole", "enforced": True, "devices": devices, "kubelet": {"topologyManagerPolicy": policy}}
+    inventory = {"metadata": {"name": name}, "spec": spec}
+    return NodeView(name, capacity=amounts, allocatable=amounts), NodeObject(name, "DeviceInventory", inventory)
+
+
+def test_nodes_that_differ_only_in_the_alignment_of_their_kubelets_are_judged_separately() -> None:
+    broker = Broker()
+    for number in range(20):
+        broker.observe(in_two_halves(f"strict-{number}", "single-numa-node"), 0.0)
+    assert f"{NVIDIA}: 20 node(s)" in refused(broker, asking("8"))
+    broker.observe(in_two_halves("lax", "none"), 0.0)
+    assert chosen(broker, asking("8")) == NVIDIA
 
 
 def test_nodes_that_accept_no_pods_serve_nothing() -> None:

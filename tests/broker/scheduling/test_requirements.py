@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.broker import Broker
+from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.snapshot import BrokerState
 from linkwise.dialects.linkwise.require import REQUIRE
 from linkwise.explain.pod import explain_pod
@@ -26,10 +27,12 @@ from linkwise.testing.cluster import (
     steers,
     woken,
 )
+from linkwise.vendors.machines import profile
 from linkwise.wire.snapshot import decode_snapshot, encode_snapshot
 
 if TYPE_CHECKING:
     from linkwise.broker.effects import Bind
+    from linkwise.model.node import Mode
     from linkwise.model.views import PodView
     from linkwise.testing.cluster import Family
 
@@ -71,6 +74,16 @@ def test_nodes_are_refused_for_the_fact_that_is_too_low_or_unknown_and_evicting_
     answer = broker.filter(CUDA, ["old", "older", "blank"], 0.0)
     assert (answer.nodes, answer.failed) == ([], {})
     assert answer.unresolvable == {"old": BELOW, "older": BELOW, "blank": UNKNOWN}
+
+
+@pytest.mark.parametrize(("mode", "resource"), [("whole", NVIDIA), ("share", MEMORY), ("percent", KOORDINATOR)])
+def test_the_memory_of_a_simulated_machine_is_known_in_every_sharing_mode(mode: Mode, resource: str) -> None:
+    broker = Broker()
+    broker.observe(fleet_node(profile("dgx1-v100"), "v100", mode=mode), 0.0)
+    pod = device_pod("p", 100 if mode == "percent" else 1, resource)
+    assert broker.filter(requiring(pod, "memory>=15Gi"), ["v100"], 0.0).nodes == ["v100"]
+    refused = broker.filter(requiring(pod, "memory>=40Gi"), ["v100"], 0.0).unresolvable
+    assert refused == {"v100": "node(s) had device memory below 40Gi"}
 
 
 def test_a_pod_without_a_requirement_goes_anywhere() -> None:

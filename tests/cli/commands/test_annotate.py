@@ -92,7 +92,7 @@ def test_nodes_that_share_memory_are_annotated_by_their_number_of_devices(cluste
 @pytest.mark.parametrize(
     ("words", "stdin", "code", "sentence"),
     [
-        (["node/gpu-8"], TEXT, 1, "node gpu-8 is not there; did you mean gpu-7?"),
+        (["node/gpu-8"], TEXT, 1, "node gpu-8 not found; did you mean gpu-7?"),
         (["node/bare"], TEXT, 1, "node bare has no devices; check its device plugin"),
         (["gpu-7"], TEXT, 2, "--annotate gpu-7: expected node/NAME"),
         (["node/gpu-7", "--json"], TEXT, 2, "--annotate prints no links"),

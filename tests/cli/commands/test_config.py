@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from linkwise.config.rbac import AGENT_OPTIONAL, OPTIONAL
 from linkwise.config.schema import SCHEMA
 from support.environment import surroundings
 
@@ -63,6 +64,11 @@ def test_every_setting_is_shown_with_its_source(run: Config, tmp_path: Path) -> 
 def test_a_default_inside_a_cluster_is_marked_as_such(run: Config) -> None:
     shown = run("config", "check", KUBERNETES_SERVICE_HOST="10.96.0.1").stdout
     assert "default, in a cluster" in next(line for line in shown.splitlines() if line.startswith("http.host"))
+
+
+def test_large_numbers_are_printed_as_they_are_written(run: Config) -> None:
+    lines = [line.split() for line in run("config", "check").stdout.splitlines()]
+    assert ["webhook.certificate_lifetime", "7776000", "default"] in lines
 
 
 def test_a_token_is_hidden(run: Config) -> None:
@@ -203,6 +209,11 @@ def test_invalid_names_print_no_policies(run: Config, words: list[str], said: st
     shown = run("manifests", "protection", *words)
     assert (shown.returncode, shown.stdout) == (2, "")
     assert said in shown.stderr
+
+
+def test_the_help_lists_every_optional_feature(run: Config) -> None:
+    shown = " ".join(run("manifests", "rbac", "--help").stdout.split())
+    assert f"Optional features: {', '.join(OPTIONAL)}; of the agent: {', '.join(AGENT_OPTIONAL)}." in shown
 
 
 def test_an_unknown_feature_is_reported(run: Config) -> None:

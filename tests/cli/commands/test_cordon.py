@@ -57,7 +57,8 @@ def test_the_cordon_and_its_reason_are_shown(cluster: AskedCluster) -> None:
     for words in (("get", "nodes"), ("get", "devices", NODE), ("describe", "node", NODE), ("explain", f"node/{NODE}")):
         shown = " ".join(cluster.ask(*words, columns=200).stdout.split())
         assert f"cordoned: {WHY}" in shown, words
-    (found,) = (one for one in json.loads(cluster.ask("get", "devices", NODE, "-o", "json").stdout) if one["cordoned"])
+    devices = json.loads(cluster.ask("get", "devices", NODE, "-o", "json").stdout)["items"]
+    (found,) = (one for one in devices if one["cordoned"])
     assert (found["index"], found["healthy"], found["cordon_reason"]) == (3, True, WHY)
 
 
@@ -103,15 +104,16 @@ def test_a_dry_run_changes_nothing(cluster: AskedCluster) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "complaint"),
     [
-        ((f"node/{NODE}",), 2, "--device required"),
+        ((f"node/{NODE}",), 2, "for a whole node use `kubectl cordon`"),
         ((f"node/{NODE}", "--device", "8"), 2, "has no such device; its devices are 0, 1, 2, 3, 4, 5, 6, 7"),
         ((f"node/{NODE}", "--device", "-1"), 2, "has no such device"),
         ((f"node/{NODE}", "--device", ""), 2, "has no such device"),
         ((f"node/{NODE}", "--device", "3", "--reason", "two\nlines"), 2, "one line of printable text"),
         ((f"node/{NODE}", "--device", "3", "--reason", "x" * 257), 2, "at most 256"),
-        (("node/nope", "--device", "3"), 1, "node nope is not there"),
+        (("node/nope", "--device", "3"), 1, "node nope not found"),
         (("node/bare", "--device", "0"), 1, "node bare has no devices"),
-        (("pod/x", "--device", "3"), 2, 'unknown resource type "pod"'),
+        (("pod/x", "--device", "3"), 2, 'unknown resource type "pod"; use node\n'),
+        (("gpu-7",), 2, 'unknown resource type "gpu-7"; use node; for a node of that name use node/gpu-7'),
     ],
 )
 def test_what_makes_no_sense_is_refused(

@@ -62,4 +62,4 @@ def test_a_group_is_described_with_the_planned_node_of_each_member(cluster: Aske
 def test_a_similar_name_is_suggested(cluster: AskedCluster) -> None:
     shown = cluster.ask("describe", "pod", "trian")
     assert (shown.returncode, shown.stdout) == (1, "")
-    assert shown.stderr == "linkwise: pod default/trian is not there; did you mean train?\n"
+    assert shown.stderr == "linkwise: pod default/trian not found; did you mean train?\n"

@@ -53,7 +53,7 @@ def test_a_pod_of_another_namespace_is_found_and_suggested(cluster: AskedCluster
     assert "request 1, 2, 4 or 8" in cluster.ask("explain", "pod/far", "-n", "kube-system", columns=200).stdout
     shown = cluster.ask("explain", "pod/far")
     assert shown.returncode == 1
-    assert "pod default/far is not there; one of that name is in kube-system: use -n" in shown.stderr
+    assert "pod default/far not found; one of that name is in kube-system: use -n" in shown.stderr
 
 
 def test_groups_and_nodes_are_explained(cluster: AskedCluster) -> None:
@@ -84,9 +84,10 @@ def test_the_json_of_an_explanation_includes_its_sentences(cluster: AskedCluster
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        (["pod/trian"], 1, "pod default/trian is not there; did you mean train?"),
-        (["group/lm"], 1, "group default/lm is not there; did you mean llm?"),
-        (["node/zz"], 1, "node zz is not there; there are a, b, x"),
+        (["group/lm", "-n", "empty"], 1, "group empty/lm not found"),
+        (["pod/trian"], 1, "pod default/trian not found; did you mean train?"),
+        (["group/lm"], 1, "group default/lm not found; did you mean llm?"),
+        (["node/zz"], 1, "node zz not found; there are a, b, x"),
         (["pdo/train"], 2, 'unknown resource type "pdo"; did you mean pod?'),
         (["Train"], 2, 'unknown resource type "Train"; use pod, group or node; for a pod of that name use pod/Train'),
         (["service/x"], 2, 'unknown resource type "service"; use pod, group or node'),

@@ -54,7 +54,7 @@ def test_policies_are_listed_with_what_is_in_use_and_their_conditions(tmp_path: 
         document = json.loads(cluster.ask("get", "policy/two", "-o", "json").stdout)
         assert document["policy"]["models"] == ["No Such"]
         assert {each["type"]: each["status"] for each in document["conditions"]}["Effective"] == "False"
-        assert "AcceleratorPolicy three is not there" in cluster.ask("get", "policy", "three").stderr
+        assert "AcceleratorPolicy three not found" in cluster.ask("get", "policy", "three").stderr
 
 
 def test_nodes_are_listed_with_sharing_mode_and_links(cluster: AskedCluster) -> None:
@@ -104,11 +104,17 @@ def test_groups_report_how_many_are_bound(cluster: AskedCluster) -> None:
 
 
 def test_the_same_data_is_printed_as_json_and_yaml(cluster: AskedCluster) -> None:
-    nodes = json.loads(cluster.ask("get", "nodes", "-o", "json").stdout)
+    nodes = json.loads(cluster.ask("get", "nodes", "-o", "json").stdout)["items"]
     assert [node["name"] for node in nodes] == ["a", "m", "s", "x"]
     assert nodes[3]["rings"] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     one = yaml.safe_load(cluster.ask("get", "pod", "huge", "-o", "yaml").stdout)
     assert (one["name"], one["state"], one["asked"]["devices"]) == ("default/huge", "unschedulable", 16)
+
+
+def test_an_empty_list_is_printed_as_a_list_without_items(cluster: AskedCluster) -> None:
+    for words in (("get", "pods", "-n", "empty"), ("get", "groups", "-n", "empty"), ("top", "pods", "-n", "empty")):
+        shown = cluster.ask(*words, "-o", "json")
+        assert (shown.returncode, json.loads(shown.stdout)) == (0, {"items": []})
 
 
 def test_the_json_flag_and_the_output_option_are_equivalent(cluster: AskedCluster) -> None:

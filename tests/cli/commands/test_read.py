@@ -104,6 +104,26 @@ def test_mig_requests_are_left_to_the_vendors_device_plugin(linkwise: Linkwise) 
     assert "requests allocated by the vendor's device plugin" in mig.stdout
 
 
+def test_a_request_for_devices_of_any_vendor_is_valid_and_its_requirement_is_checked(linkwise: Linkwise) -> None:
+    anyone = POD.replace("nvidia.com/gpu: 2", "linkwise.dev/accelerator: 3").replace(
+        "name: trainer", "name: trainer\n  annotations:\n    linkwise.dev/require: memory>=40Gi"
+    )
+    shown = linkwise("read", "-f", "-", stdin=anyone)
+    assert (shown.returncode, shown.stdout.splitlines()[1:]) == (
+        0,
+        [
+            "  requests main: 3 devices (linkwise.dev/accelerator)",
+            "  requires memory>=40Gi (linkwise.dev/require)",
+            "  api      linkwise",
+            "  policy   that of the vendor which the admission webhook chooses",
+        ],
+    )
+    misspelt = linkwise("read", "-f", "-", stdin=anyone.replace("memory>=", "memroy>="))
+    assert (misspelt.returncode, "unknown fact 'memroy'" in misspelt.stdout) == (1, True)
+    half = linkwise("read", "-f", "-", stdin=anyone.replace("accelerator: 3", "accelerator: 0.5"))
+    assert (half.returncode, "linkwise.dev/accelerator: " in half.stdout) == (1, True)
+
+
 def test_an_unsupported_kind_is_skipped_with_a_note(linkwise: Linkwise) -> None:
     shown = linkwise("read", "-f", "-", stdin="kind: Podd\nmetadata: {name: x}\n")
     assert "note: standard input:1: Podd x is skipped: unsupported kind" in shown.stderr

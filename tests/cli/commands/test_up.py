@@ -73,7 +73,7 @@ def test_pods_of_all_examples_are_scheduled(up: TriedCluster) -> None:
     up.shell("linkwise apply -f all.yaml")
 
     def nodes() -> set[str]:
-        pods = json.loads(up.shell("linkwise get pods -o json"))
+        pods = json.loads(up.shell("linkwise get pods -o json"))["items"]
         return {f"{pod['pod'].partition('-')[0]} on {pod['node'].rpartition('-')[0]}" for pod in pods}
 
     placed = {"group on dgx1-v100-percent", "ascend on atlas-800", "gpu on p40-share"}

@@ -40,3 +40,27 @@ def test_every_message_of_the_table_uses_known_types() -> None:
     for name, fields in messages().items():
         for _, kind in fields.values():
             assert kind.strip("*{}") in scalars | messages().keys(), f"{name}: {kind}"
+
+
+def encoded(number: int, content: bytes | str) -> bytes:
+    """A field with text or a message of less than 128 bytes."""
+    data = content.encode() if isinstance(content, str) else content
+    return bytes([number << 3 | 2, len(data)]) + data
+
+
+def sent(version: str, kind: str, spec: bytes) -> bytes:
+    """The body of a request with an object that has only a spec."""
+    return b"k8s\x00" + encoded(1, encoded(1, version) + encoded(2, kind)) + encoded(2, encoded(2, spec))
+
+
+def test_reviews_and_token_requests_of_kubectl_are_decoded() -> None:
+    attributes = encoded(1, "team-a") + encoded(2, "get") + encoded(5, "pods") + encoded(6, "log")
+    review = decode_object(sent("authorization.k8s.io/v1", "SelfSubjectAccessReview", encoded(1, attributes)))
+    asked = {"namespace": "team-a", "verb": "get", "resource": "pods", "subresource": "log"}
+    assert review["spec"] == {"resourceAttributes": asked}
+    request = decode_object(sent("authentication.k8s.io/v1", "TokenRequest", encoded(1, "api") + b"\x20\x90\x1c"))
+    assert request["spec"] == {"audiences": ["api"], "expirationSeconds": 3600}
+    who = decode_object(
+        b"k8s\x00" + encoded(1, encoded(1, "authentication.k8s.io/v1") + encoded(2, "SelfSubjectReview"))
+    )
+    assert who == {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}

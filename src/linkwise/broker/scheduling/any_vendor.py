@@ -121,8 +121,10 @@ def _capable(state: State, pod: PodView, query: Query, names: Iterable[str]) -> 
         node, view = state.cluster.index.nodes[name], state.cluster.nodes[name]
         reason = unfit(demand, view, capacity_of(view), Load())
         if reason is None:
-            words, health = state.cluster.inventories[name].words, tuple(device.healthy for device in node.devices)
-            kind = (words, node.mode, node.profile, facts_key(node), health, node.topology and node.topology.links)
+            words = state.cluster.inventories[name].words
+            devices = tuple([(device.healthy, device.reachable, device.numa) for device in node.devices])
+            links = node.topology and node.topology.links
+            kind = (words, node.mode, node.profile, facts_key(node), devices, links, node.alignment)
             if kind not in verdicts:
                 verdicts[kind] = _idle_refusal(query, node, words)
             reason = verdicts[kind]

@@ -21,16 +21,17 @@ Examples:
   linkwise get pods -A                    # all namespaces
   linkwise get devices gpu-7 -o wide      # devices of one node, with IDs
   linkwise get groups
-  linkwise get pods -o json | jq '.[] | select(.node == "").name'
+  linkwise get pods -o json | jq '.items[] | select(.node == "").name'
 
 \b
-nodes    sharing mode, idle devices and links of each node
-pods     pods that request devices: what they have, or why they are pending
-devices  health and usage of each device; NAME is the name of a node
-groups   pods that are scheduled together: bound members out of all
-policies AcceleratorPolicies: who may use and share which devices
+nodes     sharing mode, idle devices and links of each node
+pods      pods that request devices: what they have, or why they are pending
+devices   health and usage of each device; NAME is the name of a node
+groups    pods that are scheduled together: bound members out of all
+policies  AcceleratorPolicies: who may use and share which devices
 
 The reason is computed for the first 100 pods; `linkwise explain pod/NAME` shows all details.
+In JSON and YAML a list is in `items`; one object, named by NAME, is printed alone.
 
 If you have rights in single namespaces only, pods and groups of one namespace are listed by the service, which is
 asked through the API server with your token. If it can't be asked, pods are listed with what it has published on

@@ -51,7 +51,7 @@ def show_rows(rows: Sequence[Row], selection: Selection, form: str | None) -> No
     if form in {"json", "yaml"}:
         one = selection.name and selection.kind != "device"
         documents: Any = [row.document() for row in rows]
-        print_data(documents[0] if one else documents, form)
+        print_data(documents[0] if one else {"items": documents}, form)
         return
     if not rows:
         click.echo(_empty_message(selection), err=True)

@@ -64,7 +64,7 @@ def namespace_flag(function: Function) -> Function:
 
 def kind_and_name(arguments: Sequence[str], kinds: Sequence[str], *, name_required: bool = True) -> tuple[str, str]:
     """Parse `pod/x`, `pod x` or, unless the name is required, `pods`; InputError lists the valid kinds."""
-    known = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
+    known = " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
     if not arguments:
         raise InputError(f"resource type required: {known}, for example {kinds[0]}/NAME")
     kind, slash, name = arguments[0].partition("/")

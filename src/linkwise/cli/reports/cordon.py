@@ -41,7 +41,7 @@ class Target:
 
 def cordon(target: Target, reason: str) -> None:
     """Cordon the devices and print what changed; errors say why nothing was written."""
-    _check(target, reason)
+    _check(target, "cordon", reason)
     reader = read_cluster(target.kubeconfig, target.context)
     node = _node(reader, target)
     if node.by_claims:
@@ -67,7 +67,7 @@ def cordon(target: Target, reason: str) -> None:
 
 def uncordon(target: Target) -> None:
     """Uncordon the devices and print what changed; errors say why nothing was written."""
-    _check(target)
+    _check(target, "uncordon")
     reader = read_cluster(target.kubeconfig, target.context)
     node = _node(reader, target, empty=True)
     known, _ = cordons_of(reader.broker.nodes[node.name])
@@ -84,9 +84,9 @@ def uncordon(target: Target) -> None:
         click.echo(f"node/{node.name} device {name} {result}{' (server dry run)' if target.dry else ''}")
 
 
-def _check(target: Target, reason: str = "") -> None:
+def _check(target: Target, verb: str, reason: str = "") -> None:
     if not target.devices:
-        raise InputError("--device required: the index or ID of a device; for a whole node use kubectl")
+        raise InputError(f"--device required: the index or ID of a device; for a whole node use `kubectl {verb}`")
     if len(reason) > LONGEST_REASON:
         raise InputError(f"--reason has {len(reason)} characters; at most {LONGEST_REASON} are allowed")
     if not reason.isprintable():

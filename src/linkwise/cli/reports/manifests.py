@@ -12,12 +12,15 @@ from linkwise.broker.cluster.pod_request import policy_of
 from linkwise.cli.inputs.manifests import NODE_KINDS, WITHOUT_PODS, load_manifests
 from linkwise.cli.inputs.pod_templates import job_stamp, pod_templates
 from linkwise.cli.options.files import file_name
+from linkwise.dialects.amd import RESOURCE as ANY_COUNT
 from linkwise.dialects.dialect import where_pod
 from linkwise.dialects.groups.membership import group_by_owner, may_have_group
 from linkwise.dialects.groups.owners import counts_every_pod
+from linkwise.dialects.linkwise.dialect import ACCELERATOR
 from linkwise.dialects.misspelt_keys import misspelt_keys
 from linkwise.dialects.nvidia.dialect import opaque
-from linkwise.dialects.registry import DIALECTS, held_by, understand
+from linkwise.dialects.pod_resources import effective, resources_of, with_resources_renamed
+from linkwise.dialects.registry import DIALECTS, held_by, owners, understand
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.engine.reasons.phrases import count_text
 from linkwise.errors import InputError
@@ -76,7 +79,7 @@ def _pod_entry(manifest: Manifest, template: PodTemplate) -> dict[str, Any]:
         where, _, message = str(error).partition(": ")
         invalid = Problem(f"{manifest.kind} {template.name}", where if message else "", message or where)
         return _invalid(entry, manifest, invalid, template.root)
-    request, record = understand(pod), held_by(pod)
+    request, record = _understand(pod), held_by(pod)
     problems, policy = [*request.problems, *record.problems, *misspelt_keys(pod)], ""
     if request.ask is not None:
         policy, wrong = _policy(pod, request)
@@ -94,6 +97,20 @@ def _pod_entry(manifest: Manifest, template: PodTemplate) -> dict[str, Any]:
         "note": template.note,
         "problems": _placed(manifest, problems, template.root),
     }
+
+
+def _understand(pod: PodView) -> Understood:
+    """Return the request; one for devices of any vendor as it is for a vendor without rules for their number."""
+    request = understand(pod)
+    if [name for name in resources_of(pod) if owners(name)] != [ACCELERATOR]:
+        return request
+    try:
+        effective(pod, ACCELERATOR)
+    except InputError:
+        return request
+    variant = understand(with_resources_renamed(pod, {ACCELERATOR: ANY_COUNT}))
+    ask = replace(variant.ask, resource=ACCELERATOR) if variant.ask else None
+    return replace(variant, dialect=request.dialect, ask=ask)
 
 
 def _invalid(entry: dict[str, Any], manifest: Manifest, problem: Problem, root: yaml.Node | None) -> dict[str, Any]:
@@ -123,7 +140,7 @@ def _owner_group(manifest: Manifest, template: PodTemplate, pod: PodView, *, req
 
 def _policy(pod: PodView, request: Understood) -> tuple[str, list[Problem]]:
     """Return the policy of the pod, and the problems for which it would be refused on every node."""
-    if request.ask is None:
+    if request.ask is None or request.ask.resource == ACCELERATOR:
         return "", []
     policy, wrong = policy_of(pod, request.dialect, request.ask, in_group=request.group is not None)
     problems = [wrong] if wrong else []
@@ -213,7 +230,7 @@ def _lines(entry: dict[str, Any], file: str) -> Iterable[str]:
     elif entry["asks"]:
         yield from _request_lines(entry["asks"])
         yield f"api      {entry['dialect']}"
-        yield f"policy   {entry['policy']}"
+        yield f"policy   {entry['policy'] or 'that of the vendor which the admission webhook chooses'}"
     elif entry["left_to"]:
         yield f"requests allocated by {entry['left_to']}"
     else:

@@ -74,4 +74,4 @@ def _text(value: object) -> str:
         return "\n".join(map(str, value)) or "-"
     if isinstance(value, dict):
         return "\n".join(f"{key}: {of}" for key, of in value.items()) or "-"
-    return f"{value:g}" if isinstance(value, float) else str(value) if value != "" else "-"
+    return f"{value:.12g}" if isinstance(value, float) else str(value) if value != "" else "-"

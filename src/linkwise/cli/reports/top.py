@@ -87,7 +87,7 @@ def _show(found: UsageList, wanted: Wanted, *, everywhere: bool) -> None:
         rows = sorted(rows, key=lambda row: -_size(row, wanted.sort_by))
     if wanted.form in {"json", "yaml"}:
         documents: list[Any] = [plain(row) for row in rows]
-        print_data(documents[0] if wanted.name and documents else documents, wanted.form)
+        print_data(documents[0] if wanted.name and documents else {"items": documents}, wanted.form)
         return
     if not rows:
         where = "" if everywhere or wanted.kind == "node" else "; use -A for all namespaces"

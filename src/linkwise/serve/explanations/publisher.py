@@ -39,7 +39,7 @@ MAX_ROUND_SECONDS: Final = 5.0
 PODS_PER_TURN: Final = 500
 """pending pods that are looked at before calls are answered"""
 PLANNED_SECONDS: Final = 30.0
-"""for which the scheduler may carry out a plan before a pod is told about it; most pods are bound by then"""
+"""for which the scheduler may carry out a plan before it is published on the pod; most pods are bound by then"""
 IDLE_SHARE: Final = 3.0
 """after an explanation the publisher rests for this many times as long as it took, so that calls have the rest"""
 
