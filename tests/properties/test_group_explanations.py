@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind
@@ -108,6 +108,7 @@ def test_what_is_said_to_help_a_group_does(world: World) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(WORLDS)
+@example(World(["dgx1-v100", "v100-pcie"], [], 1, 1, "any"))  # one pod goes where its policy prefers it
 def test_a_gang_fits_if_and_only_if_it_would_be_planned(world: World) -> None:
     broker = broker_of(world)
     told = explain_group(broker, "g-0", 0.0)

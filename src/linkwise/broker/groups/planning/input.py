@@ -20,6 +20,7 @@ from linkwise.dialects.groups.network_labels import current_labels, same_level
 from linkwise.dialects.groups.network_topology import HOSTNAME, Ladder
 from linkwise.dialects.linkwise.dialect import any_model
 from linkwise.engine.index.shapes import shape_of
+from linkwise.engine.planning.hosts import in_parts
 from linkwise.engine.planning.node_capacity import NodeCapacity
 from linkwise.engine.planning.plan import BoundNode, Member, Site, Task
 from linkwise.engine.requirements import restricted, suitable
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from linkwise.broker.state import State
     from linkwise.dialects.groups.network_labels import Labels
     from linkwise.engine.feasibility import Neighbour
+    from linkwise.engine.index.node_index import Query
     from linkwise.model.ask import Group, NetworkWish
     from linkwise.model.requirement import Requirement
     from linkwise.model.views import NodeView
@@ -45,6 +47,7 @@ __all__ = [
     "planning_input",
     "read_network",
     "requirements_of",
+    "single_query",
     "takes_any_model",
 ]
 
@@ -85,6 +88,17 @@ def planning_input(
 def takes_any_model(state: State, group_view: GroupView) -> bool:
     """Return whether devices of different models may serve the group."""
     return state.settings.group.models == "any" or any(map(any_model, group_view.waiting))
+
+
+def single_query(state: State, view: GroupView) -> Query | None:
+    """Return the query of a group of one pod, which gets whole devices by the order of its policy; None for other groups."""
+    if len(view.waiting) != 1 or view.bound or view.group.network or minimum_of(view) > 1 or state.reservations.made:
+        return None
+    (pod,) = view.waiting
+    query = state.query(pod)
+    if query is None or in_parts(query) or pod.uid in state.groups.limits(view.key).allowed:
+        return None
+    return query
 
 
 def minimum_of(group_view: GroupView) -> int:

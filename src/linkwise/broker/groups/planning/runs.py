@@ -15,7 +15,13 @@ from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.host_fit import misfit, needed_by
 from linkwise.broker.groups.bundles import alternatives, bundle, joined
 from linkwise.broker.groups.notices import bundle_warnings, unfit_events
-from linkwise.broker.groups.planning.input import minimum_of, planning_input, read_network, takes_any_model
+from linkwise.broker.groups.planning.input import (
+    minimum_of,
+    planning_input,
+    read_network,
+    single_query,
+    takes_any_model,
+)
 from linkwise.broker.groups.planning.priority import preempt_plans_for_group
 from linkwise.broker.groups.readiness import pending_reason, waits_until
 from linkwise.broker.groups.reservations import (
@@ -31,7 +37,6 @@ from linkwise.broker.records.stages import NO_LIMITS, Idle, Planning, Reserved, 
 from linkwise.broker.reservations.devices import release, reserved_nodes
 from linkwise.broker.volcano.pins import pinned_node
 from linkwise.broker.wake_ups import flush
-from linkwise.engine.planning.hosts import in_parts
 from linkwise.engine.planning.make_plan import make_plan
 from linkwise.engine.planning.plan import model_of
 from linkwise.model.verdict import Reason
@@ -254,7 +259,7 @@ def _steps(state: State, views: Sequence[GroupView]) -> Generator[None, None, Pl
 def planning(state: State, view: GroupView) -> Generator[None, None, Plan | None]:
     """Compute a plan in steps; None if too few members fit."""
     network = yield from read_network(state.cluster, view.group)
-    if query := _single_query(state, view):
+    if query := single_query(state, view):
         found, plan = yield from _single(state, view, network, query)
         if found:
             return plan
@@ -264,17 +269,6 @@ def planning(state: State, view: GroupView) -> Generator[None, None, Plan | None
         yield
         del sites[-SITES_AT_ONCE:]
     return plan
-
-
-def _single_query(state: State, view: GroupView) -> Query | None:
-    """Return the query of a group of one pod, which gets whole devices by the order of its policy; None for other groups."""
-    if len(view.waiting) != 1 or view.bound or view.group.network or minimum_of(view) > 1 or state.reservations.made:
-        return None
-    (pod,) = view.waiting
-    query = state.query(pod)
-    if query is None or in_parts(query) or pod.uid in state.groups.limits(view.key).allowed:
-        return None
-    return query
 
 
 def _single(

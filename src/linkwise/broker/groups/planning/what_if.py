@@ -16,6 +16,7 @@ from linkwise.broker.groups.planning.input import (
     planning_input,
     read_network,
     requirements_of,
+    single_query,
 )
 from linkwise.broker.records.preemptions import ROOM
 from linkwise.engine.index.shapes import shape_of
@@ -25,6 +26,7 @@ from linkwise.engine.planning.plan import Site, Task
 from linkwise.engine.requirements import restricted
 from linkwise.engine.usage import node_of, usage_of
 from linkwise.model.demand import Load
+from linkwise.model.verdict import Offer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.feasibility import Neighbour
+    from linkwise.engine.index.node_index import Query
+    from linkwise.engine.index.score_table import Code
+    from linkwise.engine.index.shapes import Shape
     from linkwise.engine.planning.plan import Member, Plan
     from linkwise.model.node import Node
 
@@ -88,6 +93,7 @@ class WhatIf:
         ledger = state.cluster.ledger
         names = (name for pod in view.waiting for name in (pod.uid, pod.uid + ROOM))
         self._own = frozenset(name for name in names if (entry := ledger.get(name)) and entry.state == "PLANNED")
+        self._is_single = single_query(state, view) is not None
 
     @property
     def members(self) -> tuple[Member, ...]:
@@ -124,7 +130,22 @@ class WhatIf:
             mixed=change.mixed or task.mixed,
             minimum=task.minimum if change.minimum is None else change.minimum,
         )
-        return self._run(make_plan(task, self._changed(change), self._state.hosts))
+        sites = self._changed(change)
+        if self._is_single and len(task.members) == 1 and (query := task.members[0].wanted):
+            tried = (self._run(make_plan(task, [site], self._state.hosts)) for site in self._preferred(query, sites))
+            return next((plan for plan in tried if plan), None)
+        return self._run(make_plan(task, sites, self._state.hosts))
+
+    def _preferred(self, query: Query, sites: Iterable[Site]) -> list[Site]:
+        """Return the sites that have devices for a single pod, in the order of its policy."""
+        scores: dict[Shape, Code | None] = {}
+        for site in self._state.pausing(sites):
+            if site.shape not in scores:
+                offer = query.pick(site.node)
+                scores[site.shape] = query.score(site.node, offer) if isinstance(offer, Offer) else None
+        fitting = [(score, site) for site in sites if (score := scores[site.shape]) is not None]
+        fitting.sort(key=lambda entry: entry[1].node.name)
+        return [site for _, site in sorted(fitting, key=lambda entry: entry[0], reverse=True)]
 
     def whole(self, change: Assumption = AS_IT_IS) -> Plan | None:
         """Return the plan for all members; None if not all fit."""
