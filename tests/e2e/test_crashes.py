@@ -129,6 +129,7 @@ def test_a_service_that_starts_anew_holds_what_the_one_before_it_did(room: Placi
     namespace = room.namespace()
     room.cluster.create(some_pods(namespace, "p", 30, Random(30)))
     all_bound(room, namespace)
+    wait_for(lambda: {entry["state"] for entry in room.entries()} == {"ASSIGNED"}, 10, "the service has seen the binds")
     before = room.entries()
     room.serve.restart()
     after = room.entries()
