@@ -1,9 +1,11 @@
 """Builder of the programs of the end-to-end tests, from Go modules; prints the folder of each module.
 
-    python scripts/kubernetes.py build               all modules (about sixteen minutes the first time)
+    python scripts/kubernetes.py build               all modules (about eighteen minutes the first time)
     python scripts/kubernetes.py build kubernetes    Kubernetes only
     python scripts/kubernetes.py build containerd    the container runtime only
     python scripts/kubernetes.py build volcano       Volcano's scheduler and controllers only, with its CRDs
+    python scripts/kubernetes.py build helm          Helm only, which installs the chart
+    python scripts/kubernetes.py build kubeconform   the validator of manifests only
 
 Programs are cached outside the checkout, by version and go.sum. Concurrent builds wait for each other. Programs that
 Debian has are installed from there.
@@ -109,7 +111,9 @@ VOLCANO: Final = Module(
     # all of them: without those of job flows the controllers wait for ever
     manifests="config/crd/*/bases/*.yaml",
 )
-MODULES: Final = {module.name: module for module in (KUBERNETES, CONTAINERD, VOLCANO)}
+HELM: Final = Module("helm", "helm.sh/helm/v4", ("helm",), {})
+KUBECONFORM: Final = Module("kubeconform", "github.com/yannh/kubeconform", ("kubeconform",), {})
+MODULES: Final = {module.name: module for module in (KUBERNETES, CONTAINERD, VOLCANO, HELM, KUBECONFORM)}
 
 
 def main(arguments: Sequence[str]) -> int:
