@@ -17,15 +17,19 @@ if TYPE_CHECKING:
 __all__ = ["OwnCluster"]
 
 READY: Final = 60.0  # seconds a program has to get ready
+COMPONENTS: Final = frozenset({"controllers", "scheduler"})
+"""users that run where the API server does"""
 API_FLAGS: Final = (
     "--authorization-mode=RBAC,Node",
-    "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
-    "--bind-address=127.0.0.1",
-    "--endpoint-reconciler-type=none",
     "--service-account-issuer=https://kubernetes.default.svc",
     "--service-cluster-ip-range=10.96.0.0/24",
     "--delete-collection-workers=8",
     "--shutdown-delay-duration=0s",
+)
+LOOPBACK_FLAGS: Final = (
+    "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+    "--bind-address=127.0.0.1",
+    "--endpoint-reconciler-type=none",
 )
 """pods need no service account, and a node without kubelet is schedulable as soon as it is there"""
 CONTROLLER_FLAGS: Final = (
@@ -44,20 +48,25 @@ class OwnCluster(Cluster):
     """etcd, kube-apiserver and kube-controller-manager of our own; the scheduler runs when a test says how."""
 
     own = True
+    api_flags: tuple[str, ...] = LOOPBACK_FLAGS
+    enter: tuple[str, ...] = ()
+    """words before the command of a component, which make it run elsewhere"""
 
     def __init__(self, programs: Path, folder: Path, *api_flags: str, scheduler_flags: tuple[str, ...] = ()) -> None:
         client, peer, port, controllers = free_ports(4)
-        self.server = f"https://127.0.0.1:{port}"
+        self.server = f"https://{self.outside(port)}"
+        self.inner_server = f"https://{self.inside(port)}"
         self.certificate = folder / "certificates/apiserver.crt"
         super().__init__(programs, folder, *scheduler_flags)
         key, tokens = (
             service_account_key(folder / "service-account.key"),
             token_file(folder / "tokens", OWN_USERS.values()),
         )
-        self.etcd = _etcd(folder, client, peer)
+        self.etcd = Process("etcd", [*self.enter, *_etcd(folder, client, peer)], folder)
         self.api_server = Process(
             "kube-apiserver",
             [
+                *self.enter,
                 programs / "kube-apiserver",
                 f"--etcd-servers=http://127.0.0.1:{client}",
                 f"--secure-port={port}",
@@ -66,6 +75,7 @@ class OwnCluster(Cluster):
                 f"--service-account-signing-key-file={key}",
                 f"--service-account-key-file={key}",
                 *API_FLAGS,
+                *self.api_flags,
                 *api_flags,
             ],
             folder,
@@ -74,6 +84,7 @@ class OwnCluster(Cluster):
         self.controllers = Process(
             "kube-controller-manager",
             [
+                *self.enter,
                 programs / "kube-controller-manager",
                 f"--kubeconfig={own}",
                 f"--authentication-kubeconfig={own}",
@@ -81,10 +92,23 @@ class OwnCluster(Cluster):
                 f"--service-account-private-key-file={key}",
                 f"--secure-port={controllers}",
                 *CONTROLLER_FLAGS,
+                *self.controller_flags(),
             ],
             folder,
         )
-        self._controllers_health = Api(f"https://127.0.0.1:{controllers}")
+        self._controllers_health = Api(f"https://{self.outside(controllers)}")
+
+    def controller_flags(self) -> tuple[str, ...]:
+        """Further flags of kube-controller-manager."""
+        return ()
+
+    def outside(self, port: int) -> str:
+        """Where tests reach a port of a component."""
+        return self.inside(port)
+
+    def inside(self, port: int) -> str:
+        """Where components reach a port of each other."""
+        return f"127.0.0.1:{port}"
 
     def start(self) -> None:
         """Start all but the scheduler, and wait until they serve."""
@@ -123,7 +147,8 @@ class OwnCluster(Cluster):
         path = self.folder / f"{user}.kubeconfig"
         if path.exists():
             return path
-        return kubeconfig(path, self.server, OWN_USERS[user].token, self.certificate)
+        server = self.inner_server if user in COMPONENTS else self.server
+        return kubeconfig(path, server, OWN_USERS[user].token, self.certificate)
 
     def clear(self) -> None:
         """Remove whatever tests have made, marked or not, from an API server that a failed test may have left dead."""
@@ -143,7 +168,7 @@ class OwnCluster(Cluster):
         return self.api.answers(path)
 
 
-def _etcd(folder: Path, client: int, peer: int) -> Process:
+def _etcd(folder: Path, client: int, peer: int) -> list[str]:
     program = shutil.which("etcd")
     if program is None:
         raise BedError("there is no etcd on the PATH: `python scripts/kubernetes.py build` gets one")
@@ -157,5 +182,4 @@ def _etcd(folder: Path, client: int, peer: int) -> Process:
         "initial-cluster": f"default={there}",
         "log-level": "warn",
     }
-    command = [program, "--unsafe-no-fsync", *(f"--{name}={value}" for name, value in words.items())]
-    return Process("etcd", command, folder)
+    return [program, "--unsafe-no-fsync", *(f"--{name}={value}" for name, value in words.items())]
