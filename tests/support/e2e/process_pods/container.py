@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from support.e2e.process_pods.volumes import MissingError, read_object
-from support.e2e.process_pods.volumes import field as pod_field
+from support.e2e.process_pods.volumes import MissingError, field as pod_field, read_object
 from support.e2e.processes import BedError, Process
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class Image:
 
 def image_of(images: Mapping[str, Image], name: str) -> Image:
     """By repository and tag, else by the last part of the repository."""
-    plain = name.split("@")[0]
+    plain = name.split("@", maxsplit=1)[0]
     repository = plain.rpartition(":")[0] if ":" in plain.rpartition("/")[2] else plain
     last = repository.rpartition("/")[2]
     for key in (plain, f"{last}:{plain.rpartition(':')[2]}", last):
@@ -47,7 +46,7 @@ def image_of(images: Mapping[str, Image], name: str) -> Image:
     raise BedError(f"no image of the tests is called {name}; there are {sorted(images)}")
 
 
-def container_process(
+def container_process(  # noqa: PLR0913 - all that a container depends on
     spec: Raw, pod: Raw, image: Image, volumes: Volumes, folder: Path, *, enter: Sequence[str], about: Environment
 ) -> Process:
     """A process for a container, to be started; MissingError if its environment refers to something missing."""
@@ -155,14 +154,16 @@ def _start(spec: Raw, pod: Raw, image: Image, inside: Path) -> str:
     group = int(security.get("runAsGroup", user))
     if security.get("runAsNonRoot") and not user:
         raise BedError(f"container {spec['name']} must not run as root, and neither it nor its image names a user")
-    groups = ",".join(str(one) for one in {group, security.get("fsGroup", group), *security.get("supplementalGroups", ())})
+    groups = ",".join(
+        str(one) for one in {group, security.get("fsGroup", group), *security.get("supplementalGroups", ())}
+    )
     words = ["setpriv", f"--reuid={user}", f"--regid={group}", f"--groups={groups}"]
     if ALL in security.get("capabilities", {}).get("drop", []) and not security.get("privileged"):
         kept = [f"+{name.lower()}" for name in security.get("capabilities", {}).get("add", [])]
         words += ["--inh-caps=-all", f"--bounding-set={','.join(['-all', *kept])}"]
     if not security.get("allowPrivilegeEscalation", True):
         words.append("--no-new-privs")
-    return f"exec chroot {shlex.quote(str(inside / 'root'))} {' '.join(words)} -- \"$@\""
+    return f'exec chroot {shlex.quote(str(inside / "root"))} {" ".join(words)} -- "$@"'
 
 
 def _expanded(text: str, variables: Mapping[str, str]) -> str:

@@ -109,7 +109,9 @@ class ProcessKubelet:
     @staticmethod
     def _away(error: Exception) -> bool:
         """Whether the API server does not answer, which a kubelet survives."""
-        return (isinstance(error, ApiError) and error.status >= 429) or "refused" in str(error) or "closed" in str(error)
+        return (
+            (isinstance(error, ApiError) and error.status >= 429) or "refused" in str(error) or "closed" in str(error)
+        )
 
     def _round(self) -> None:
         self.services.follow()

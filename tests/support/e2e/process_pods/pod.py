@@ -148,7 +148,9 @@ class PodProcesses:
     def _prepared(self) -> bool:
         """Whether the pod has a network and all its volumes."""
         if self._pause is None:
-            self._pause = Process(f"{self.pod['metadata']['name']}.pause", ["unshare", "--net", *_SLEEP], self._folder.parent)
+            self._pause = Process(
+                f"{self.pod['metadata']['name']}.pause", ["unshare", "--net", *_SLEEP], self._folder.parent
+            )
             self._pause.start()
             self._pause.wait_until(lambda: self._pause is not None and _SIGN in self._pause.tail(), 5)
             hosted = self.pod["spec"].get("hostNetwork")
@@ -287,7 +289,9 @@ class PodProcesses:
         return False
 
     def _pre_stop(self) -> float:
-        hooks = [container.spec["lifecycle"]["preStop"] for container in self.containers if container.spec.get("lifecycle")]
+        hooks = [
+            container.spec["lifecycle"]["preStop"] for container in self.containers if container.spec.get("lifecycle")
+        ]
         if any("sleep" not in hook for hook in hooks):
             raise BedError(f"{self.name}: the tests know no other preStop hook than sleep")
         return max((float(hook["sleep"]["seconds"]) for hook in hooks), default=0.0)
@@ -317,7 +321,9 @@ class PodProcesses:
         if state == self._said:
             return
         known = {each["type"]: each for each in self.pod["status"].get("conditions", [])}
-        written = [_condition(kind, value, known.get(kind)) for kind, value in conditions.items()]
+        written = [
+            _condition(kind, "True" if value else "False", known.get(kind)) for kind, value in conditions.items()
+        ]
         about = self.pod["metadata"]
         body = {"metadata": {"uid": about["uid"]}, "status": {**status, "conditions": written}}
         try:
@@ -367,8 +373,7 @@ _SIGN: Final = "up"
 _SLEEP: Final = ("sh", "-c", f"echo {_SIGN}; exec sleep infinity")
 
 
-def _condition(kind: str, value: bool, known: Raw | None) -> Raw:
-    status = "True" if value else "False"
+def _condition(kind: str, status: str, known: Raw | None) -> Raw:
     if known and known["status"] == status:
         return dict(known)
     return {"type": kind, "status": status, "lastTransitionTime": _now()}
