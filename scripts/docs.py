@@ -1,4 +1,4 @@
-"""Generator of the pages and pictures under docs/; `make docs` runs it."""
+"""Generator of the pages and pictures under docs/ and of files of the Helm chart; `make docs` runs it."""
 
 import io
 import re
@@ -20,6 +20,7 @@ from linkwise.cli.tour.stories import STORIES
 from linkwise.cli.tour.tour import run_stories
 from linkwise.rulebook.page import rules_page
 from linkwise.vendors.machines import profile
+from support.chart_files import GENERATED as CHART_FILES
 from support.doc_examples import pages, refreshed
 from support.plugin_page import followed
 from support.record_page import snapshot_page
@@ -106,6 +107,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "docs/reference/cli.md": cli_page,
     "docs/reference/snapshot.md": snapshot_page,
     "docs/how-to/support-a-new-accelerator.md": followed,
+    **CHART_FILES,
 }
 
 

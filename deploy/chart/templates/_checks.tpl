@@ -1,0 +1,9 @@
+{{/* Values that can't work together, which a schema can't express. */}}
+{{- define "linkwise.checks" -}}
+{{- if and (not .Values.leaderElection.enabled) (gt (int .Values.service.replicas) 1) -}}
+{{- fail "service.replicas: without leaderElection.enabled two replicas would allocate devices twice; set service.replicas=1 or enable it" -}}
+{{- end -}}
+{{- if and .Values.scheduler.defaultScheduler (not .Values.scheduler.enabled) -}}
+{{- fail "scheduler.defaultScheduler: the kube-scheduler of this chart is off; set scheduler.enabled=true" -}}
+{{- end -}}
+{{- end -}}
