@@ -139,7 +139,9 @@ def _mounts(spec: Raw, volumes: Volumes, inside: Path, hosts: Path, shared: Sequ
     for mount in sorted(spec.get("volumeMounts", []), key=lambda one: str(one["mountPath"])):
         if mount.get("subPath") or mount.get("subPathExpr"):
             raise BedError(f"{mount}: the tests know no subPath")
-        source, target = shlex.quote(str(volumes.path(mount["name"]))), f"{root}{shlex.quote(mount['mountPath'])}"
+        # Links of the host, such as /var/run, must not lead out of the root.
+        target = f"{root}{shlex.quote(str(Path(mount['mountPath']).resolve()))}"
+        source = shlex.quote(str(volumes.path(mount["name"])))
         lines += [f"mkdir -p {target}", f"mount --bind {source} {target}"]
         lines += [f"mount -o remount,bind,ro {target}"] if mount.get("readOnly") else []
     if spec.get("securityContext", {}).get("readOnlyRootFilesystem"):
