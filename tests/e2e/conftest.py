@@ -63,6 +63,22 @@ def volcano_programs(root: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def helm_programs(root: Path) -> Path:
+    return built(root, "helm")
+
+
+@pytest.fixture(scope="session")
+def kubeconform_programs(root: Path) -> Path:
+    return built(root, "kubeconform")
+
+
+@pytest.fixture(scope="session")
+def prometheus_definitions(root: Path) -> Path:
+    """The folder with the CRDs of the Prometheus Operator."""
+    return built(root, "prometheus-operator").parent / "manifests"
+
+
+@pytest.fixture(scope="session")
 def kubernetes(programs: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """The cluster of this run; tests take `cluster`, which is empty, unless they share what they make."""
     before = {number: signal.signal(number, ended) for number in (signal.SIGTERM, signal.SIGHUP)}

@@ -73,7 +73,9 @@ class Installation:
         """The address in the EndpointSlice that only the leader writes; empty if there is none."""
         slices = self.api.list(f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices")
         own = [
-            found for found in slices if found["metadata"].get("labels", {}).get("kubernetes.io/service-name") == RELEASE
+            found
+            for found in slices
+            if found["metadata"].get("labels", {}).get("kubernetes.io/service-name") == RELEASE
         ]
         return "".join(address for found in own for one in found["endpoints"] or [] for address in one["addresses"])
 
