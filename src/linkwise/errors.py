@@ -9,6 +9,7 @@ Linkwise, and for bugs::
         AskError          an invalid ask: a device named twice, a size that is not a number
       ClusterError        the API server or the connection to it failed; the text says what to check
         NotFoundError     the cluster has no object of that name; the text suggests similar names
+        LostLeaseError    another replica may lead now; this one must end
       DriverError         the hardware or its management library can't be read; the text says what to check
       LedgerError         a transition that the ledger's table does not allow; nothing was changed
       GroupError          a transition that the table of group stages does not allow; nothing was changed
@@ -26,6 +27,7 @@ __all__ = [
     "InputError",
     "LedgerError",
     "LinkwiseError",
+    "LostLeaseError",
     "NotFoundError",
     "NotNowError",
     "PluginError",
@@ -57,6 +59,10 @@ class ClusterError(LinkwiseError):
 
 class NotFoundError(ClusterError):
     """The cluster has no object of that name."""
+
+
+class LostLeaseError(ClusterError):
+    """Another replica may lead now; this one must end."""
 
 
 class DriverError(LinkwiseError):

@@ -89,7 +89,7 @@ def test_a_snapshots_settings_can_stand_in_the_file(write: Write) -> None:
         ("placing:\n  bredth: 4", "2:3: placing.bredth: unknown setting; did you mean breadth?"),
         ("placing: {group: {writePlans: true}}", "1:19: placing.group.writePlans: unknown setting; did you mean"),
         ("hold: 3", "1:1: hold: unknown setting; did you mean placing.group.hold?"),
-        ("colour: 3", "1:1: colour: unknown setting; use one of http, log, kube, debug, explain, placing"),
+        ("colour: 3", "1:1: colour: unknown setting; use one of http, log, kube, leader, debug, explain"),
         ("<<: {http: {}}", "1:1: <<: unknown setting"),
         ("? [a]\n: 1", "1:3: ?: unknown setting"),
         ("http: 3", "1:7: http: expected a section with host, port, drain"),

@@ -36,14 +36,14 @@ def permissions(manifests: list[dict[str, Any]]) -> set[Permission]:
     }
 
 
-def test_what_is_watched_may_be_listed_and_nothing_but_pods_is_read_by_name() -> None:
-    read = {found for found in allowed() if found[3] in {"get", "list", "watch"}}
+def test_what_is_watched_may_be_listed_and_beside_pods_only_objects_of_the_election_are_read_by_name() -> None:
+    read = {found for found in allowed(without=["leader"]) if found[3] in {"get", "list", "watch"}}
     watched = {(source.namespace, source.group, source.resource) for source in SOURCES}
     assert read == {(*source, verb) for source in watched for verb in ("list", "watch")} | {("", "", "pods", "get")}
 
 
 def test_what_is_written_are_binds_events_annotations_conditions_and_the_status_of_policies() -> None:
-    written = {found for found in allowed() if found[3] not in {"get", "list", "watch"}}
+    written = {found for found in allowed(without=["leader"]) if found[3] not in {"get", "list", "watch"}}
     assert written == {
         ("", "", "pods/binding", "create"),
         ("", "", "events", "create"),
@@ -51,6 +51,21 @@ def test_what_is_written_are_binds_events_annotations_conditions_and_the_status_
         ("", "", "pods", "patch"),
         ("", "", "pods/status", "patch"),
         ("", "linkwise.dev", "acceleratorpolicies/status", "patch"),
+    }
+
+
+def test_the_election_is_a_role_of_the_services_own_namespace_for_objects_of_that_name() -> None:
+    roles = [each for each in objects(namespace="ai") if each["kind"] == "Role" and each["metadata"]["namespace"] == "ai"]
+    (role,) = roles
+    named = {(rule["resources"][0], verb): rule.get("resourceNames") for rule in role["rules"] for verb in rule["verbs"]}
+    assert named == {
+        ("leases", "create"): None,
+        ("leases", "get"): ["linkwise"],
+        ("leases", "update"): ["linkwise"],
+        ("services", "get"): ["linkwise"],
+        ("endpointslices", "create"): None,
+        ("endpointslices", "get"): ["linkwise-leader"],
+        ("endpointslices", "update"): ["linkwise-leader"],
     }
 
 
@@ -104,9 +119,9 @@ def test_every_feature_is_described_above_its_rules() -> None:
 def test_bindings_lead_from_the_account_to_its_roles() -> None:
     found = objects(name="lw", namespace="ai")
     assert [each["kind"] for each in found] == [
-        *("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
+        *("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Role", "RoleBinding"),
     ]
-    for role, binding in (found[1:3], found[3:5]):
+    for role, binding in (found[1:3], found[3:5], found[5:7]):
         assert binding["roleRef"]["name"] == role["metadata"]["name"] == "lw"
         assert binding["roleRef"]["kind"] == role["kind"]
         assert binding["metadata"].get("namespace") == role["metadata"].get("namespace")
@@ -117,7 +132,7 @@ def test_a_user_needs_no_account() -> None:
     found = objects(user="tester")
     assert "ServiceAccount" not in {each["kind"] for each in found}
     subjects = [each["subjects"] for each in found if "subjects" in each]
-    assert subjects == [[{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "tester"}]] * 2
+    assert subjects == [[{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "tester"}]] * 3
 
 
 def test_without_config_maps_there_is_nothing_in_kube_system() -> None:
@@ -126,7 +141,7 @@ def test_without_config_maps_there_is_nothing_in_kube_system() -> None:
 
 @pytest.mark.parametrize("name", ["foo", "extender"])
 def test_what_is_no_feature_can_not_be_left_out(name: str) -> None:
-    with pytest.raises(InputError, match=f"unknown feature: {name}; use events, wake"):
+    with pytest.raises(InputError, match=f"unknown feature: {name}; use leader, events, wake"):
         rbac_yaml(without=[name])
 
 

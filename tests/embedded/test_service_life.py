@@ -14,7 +14,7 @@ from linkwise.embedded.apiserver.faults import Fault
 from linkwise.net.http.server import listen
 from linkwise.net.timing import Timing
 from support.embedded.cluster import Bed, embedded
-from support.embedded.service import EmbeddedService
+from support.embedded.service import ALONE, EmbeddedService
 from support.fakes.scripted_api import play, until
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def test_garbage_is_collected_again_where_the_cluster_cannot_be_listed_for_long(
         del api  # it has neither pods nor nodes
         minutes = itertools.count(step=MAX_LIST_SECONDS / 4)
         timing = Timing(clock=lambda: next(minutes), sleep=lambda seconds: asyncio.sleep(min(seconds, 0.05)))
-        serving, door = Serving(ServeSettings(), connection, timing=timing), listen("127.0.0.1", 0)
+        serving, door = Serving(ServeSettings(leader=ALONE), connection, timing=timing), listen("127.0.0.1", 0)
         running = asyncio.create_task(serving.run(door))
         await until(gc.isenabled)
         assert not serving.ready

@@ -35,19 +35,19 @@ class Evicting(Broker):
         return super().not_evicted(uid, now)
 
 
-def observed(*, leads: bool) -> tuple[Evicting, Recorder]:
+def observed(*, refusal: str = "") -> tuple[Evicting, Recorder]:
     broker, performer = Evicting(), Recorder()
-    service = Service(broker, performer, Counting(), leads=lambda: leads, clock=lambda: 1.0)
+    service = Service(broker, performer, Counting(), lambda: refusal, clock=lambda: 1.0)
     service.synced = True
     service.observe([])
     return broker, performer
 
 
 def test_a_replica_that_leads_carries_evictions_out() -> None:
-    broker, performer = observed(leads=True)
+    broker, performer = observed()
     assert (broker.given_up, performer.effects) == ([], [EVICT])
 
 
-def test_a_replica_that_does_not_lead_evicts_no_pod_and_remembers_that() -> None:
-    broker, performer = observed(leads=False)
-    assert (broker.given_up, performer.effects) == (["u-a"], [])
+def test_effects_of_a_leader_that_cannot_renew_its_lease_wait_in_the_queue_whose_connection_is_fenced() -> None:
+    broker, performer = observed(refusal="the Lease was not renewed")
+    assert (broker.given_up, performer.effects) == ([], [EVICT])

@@ -253,7 +253,7 @@ def test_inspect_reports_what_gpushares_extender_reports() -> None:
 
 
 def test_a_replica_that_does_not_lead_answers_and_binds_nothing() -> None:
-    with Served(broker_of(FakeNode("a")), leads=lambda: False) as served:
+    with Served(broker_of(FakeNode("a")), refusal=lambda: "replica b is") as served:
         refused = served.post("/filter", filter_call("p", 1, ["a"]))
         bound = served.post("/bind", bind_call("p", "a"))
     assert (refused.status, bound.status) == (200, 200)

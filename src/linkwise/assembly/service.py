@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Final
 import uvloop
 
 from linkwise import __version__
+from linkwise.assembly.election import Election
 from linkwise.assembly.logs import start_logging
 from linkwise.assembly.webhook import WebhookServing
 from linkwise.broker.broker import Broker
+from linkwise.errors import LostLeaseError
 from linkwise.kube.client.api import connect
 from linkwise.kube.client.reviews import Reviews
 from linkwise.kube.perform.performer import Performer
@@ -25,6 +27,7 @@ from linkwise.net.timing import SteadyClock, Timing
 from linkwise.serve.app import application
 from linkwise.serve.explanations.access import Access
 from linkwise.serve.gauges import Gauges, WatchStatus
+from linkwise.serve.leadership import ALONE
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
 from linkwise.wire.decoding import parse_json
@@ -76,12 +79,15 @@ class Serving:
         clock: Callable[[], float] | None = None,
         timing: Timing | None = None,
     ) -> None:
-        self._timing = timing = timing or Timing()
+        given, self._timing = timing, timing or Timing()
+        timing = self._timing
         self._settings = settings
         self._connection = connection
         broker, counting = Broker(settings.placing, parse_json), Counting()
+        self.election: Final = Election(settings, connection, given) if settings.leader.enabled else None
+        """of the leader among replicas, if it is on"""
         self._performer = Performer(
-            connection,
+            self.election.connection if self.election else connection,
             _perform_settings(settings.kube),
             timing,
             evictable=broker.evictable,
@@ -93,9 +99,11 @@ class Serving:
             broker,
             self._performer,
             counting,
-            clock=clock or SteadyClock(),
+            self.election.elector.refusal if self.election else str,
+            clock or SteadyClock(),
             explain=settings.explain,
             timing=timing,
+            leadership=self.election.status if self.election else lambda: ALONE,
         )
         self._watching = Watching(
             connection,
@@ -126,8 +134,8 @@ class Serving:
 
     @property
     def ready(self) -> bool:
-        """Whether calls are answered."""
-        return self._service.synced and not self._stopping.is_set()
+        """Whether calls are answered, or would be if this replica led."""
+        return (self._service.synced or self._service.standby) and not self._stopping.is_set()
 
     @property
     def broker(self) -> Broker:
@@ -148,17 +156,22 @@ class Serving:
             asyncio.create_task(work, name=name)
             for name, work in (
                 ("http", self._server.serve(listener)),
-                ("watch", self._watching.run()),
+                ("watch", self.election.watch(self._watching) if self.election else self._watching.run()),
                 ("effects", self._performer.run()),
                 ("broker", self._service.run()),
                 ("explanations", self._service.publish()),
                 ("life", self._start_when_synced()),
                 *((("webhook", self.webhook.run()),) if self.webhook else ()),
+                *((("leader", self.election.elector.run()),) if self.election else ()),
+                *((("endpoint", self.election.announce(port)),) if self.election else ()),
             )
         }
         try:
             ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
-            await self._shut_down(parts)
+            if any(isinstance(task.exception(), LostLeaseError) for task in ended):
+                await self._abort(parts)  # it may write nothing any more, and what it knows may be outdated
+            else:
+                await self._shut_down(parts)
         except asyncio.CancelledError:
             await self._abort(parts)
             raise
@@ -174,10 +187,24 @@ class Serving:
                 gc.enable()  # retries against an unreachable cluster do leave garbage
             await asyncio.sleep(SYNC_POLL)
         if not self._stopping.is_set():
-            await self._service.prepare()
-            await self._service.recover()
-            self._service.start()
+            starting, stopping = asyncio.create_task(self._start()), asyncio.create_task(self._stopping.wait())
+            try:
+                await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                if starting.done():
+                    starting.result()
+            finally:
+                starting.cancel()
+                stopping.cancel()
+                await asyncio.gather(starting, stopping, return_exceptions=True)
         await self._stopping.wait()
+
+    async def _start(self) -> None:
+        if self.election:
+            await self.election.take_over(self._service, self._watching)
+            return
+        await self._service.prepare()
+        await self._service.recover()
+        self._service.start()
 
     async def _shut_down(self, parts: set[asyncio.Task[None]]) -> None:
         """Stop gracefully; abort on a second `stop`."""
@@ -202,10 +229,13 @@ class Serving:
         if left:
             log.warning("%d binds did not complete; their outcome is read from the cluster after the next start", left)
         await self._performer.close()
+        named = {task.get_name(): task for task in parts}
+        if self.election:  # last of all writes: the next leader begins at once
+            named["leader"].cancel()
+            await self.election.elector.release()
         self._server.stop()
         if self.webhook:
             self.webhook.stop()
-        named = {task.get_name(): task for task in parts}
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await named["http"]
         with contextlib.suppress(asyncio.CancelledError, Exception):
@@ -232,16 +262,22 @@ class Serving:
         """What the service waits for before it is ready."""
         if self._stopping.is_set():
             return {"service": "stopping"}
-        if self._service.synced:
+        if self._service.synced or self._service.standby:
             return {}
         unsynced = {name: stats for name, stats in self._watching.stats.items() if not stats.synced}
-        return {name: stats.trouble or "not listed yet" for name, stats in unsynced.items()} or {"service": "starting"}
+        waits = {name: stats.trouble or "not listed yet" for name, stats in unsynced.items()} or {"service": "starting"}
+        return (
+            {"leader": self.election.elector.trouble, **waits}
+            if self.election and self.election.elector.trouble
+            else waits
+        )
 
     def _notes(self) -> Sequence[str]:
         """Problems for an operator to look at while the service answers."""
         own = (self._service.trouble, self._service.elsewhere.note(self._service.clock()))
         admission = self.webhook.problems if self.webhook else ()
-        return (*self._watching.problems, *self._performer.problems, *admission, *filter(None, own))
+        election = self.election.problems if self.election else ()
+        return (*self._watching.problems, *self._performer.problems, *admission, *election, *filter(None, own))
 
     def _watches(self) -> Mapping[str, WatchStatus]:
         now = self._timing.clock()
@@ -268,7 +304,7 @@ class Serving:
 
 def _perform_settings(settings: KubeSettings) -> PerformSettings:
     return PerformSettings(
-        bind_seconds=max(1, int(settings.bind_timeout) - 1),
+        bind_seconds=max(settings.bind_timeout - 1.0, settings.bind_timeout / 2),
         bind_deadline=settings.bind_timeout,
         wakes=settings.wake_rate,
         wakes_burst=settings.wake_burst,

@@ -30,7 +30,7 @@ from linkwise.broker.scheduling.filter import filter_nodes, prioritize
 from linkwise.broker.scheduling.preempt import budget_violations, preempt
 from linkwise.broker.scheduling.queries import additions, admit, admit_job, creator, dry_plan, dry_run, preferred
 from linkwise.broker.scheduling.simulate import simulate_filter, simulate_prioritize
-from linkwise.broker.snapshot import capture, restore, take
+from linkwise.broker.snapshot import capture, inherit, observed_by, restore, take
 from linkwise.broker.state import State, pod_name
 from linkwise.broker.unobserved import unanswered
 from linkwise.broker.volcano.booking import book, unbook
@@ -99,7 +99,7 @@ class BrokerView:
     """
 
     def __init__(self, settings: PlacingSettings, parse: Parse) -> None:
-        self._state: Final = State(settings, parse)
+        self._state = State(settings, parse)
 
     @property
     def device_changes(self) -> int:
@@ -283,11 +283,46 @@ class Broker(BrokerView):
 
     def __init__(self, settings: PlacingSettings | None = None, parse: Parse = json.loads) -> None:
         super().__init__(settings or PlacingSettings(), parse)
+        self._parse: Final = parse
         self._recovery = Recovery(self._state)
+        self._since: list[WatchEvent] | None = None
+        """what was observed since `start_over` began; None if it is not in progress"""
 
     def see(self, sights: Iterable[WatchEvent]) -> None:
         """Record a page of a list; consequences are computed by the next verb."""
-        observe(self._state, sights)
+        seen = tuple(sights)
+        if self._since is not None:
+            self._since += seen
+        observe(self._state, seen)
+
+    def stand_by(self, nodes: int) -> bool:
+        """Process changes of at most that many nodes, for another instance decides; return whether more are left.
+
+        What would follow from the changes is dropped: it is for the other instance to do, and `start_over` forgets it anyway.
+        """
+        state = self._state
+        if state.cluster.settle_some(nodes):
+            return True
+        state.cluster.settle()
+        state.cluster.changes.forget_consequences()
+        state.outbox.drain()
+        return False
+
+    def start_over(self, objects: int = 1000) -> Iterator[None]:
+        """Forget all but what was observed, in slices of that many objects: the state of an instance that has just listed the cluster.
+
+        For a standby that takes over. What it derived in the meantime, from explanations that it was asked for and from
+        the history of pods, must not count: the leader before it decided otherwise.
+        """
+        fresh, self._since = State(self.settings, self._parse), []
+        fresh.pause = self._state.pause
+        for number, sight in enumerate(observed_by(self._state)):
+            observe(fresh, (sight,))
+            if number % objects == objects - 1:
+                yield
+        inherit(fresh, self._state)
+        observe(fresh, self._since)
+        self._state, self._since, self._recovery = fresh, None, Recovery(fresh)
 
     def observe(self, sights: Iterable[WatchEvent], now: float) -> tuple[Effect, ...]:
         """Record watch events; the order of different objects does not matter."""

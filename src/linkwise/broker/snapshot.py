@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from linkwise.broker.state import State
     from linkwise.broker.watch_events import WatchEvent
 
-__all__ = ["BrokerState", "capture", "restore", "sights_of", "take"]
+__all__ = ["BrokerState", "capture", "inherit", "observed_by", "restore", "sights_of", "take"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +206,25 @@ def sights_of(snapshot: Snapshot[BrokerState]) -> Iterator[WatchEvent]:
     for kind, named in snapshot.shared.items():
         yield from (ClusterObject(kind, name, document) for name, document in named.items())
     yield from snapshot.pods
+
+
+def observed_by(state: State) -> Iterator[WatchEvent]:
+    """Return the views and objects of a state as watch events; it may change meanwhile."""
+    cluster = state.cluster
+    yield from tuple(cluster.nodes.values())
+    for node, objects in tuple(cluster.objects.documents.items()):
+        yield from (NodeObject(node, kind, document) for kind, document in objects.items())
+    for kind, named in (cluster.shared.documents | cluster.claims.documents()).items():
+        yield from (ClusterObject(kind, name, document) for name, document in tuple(named.items()))
+    yield from tuple(cluster.pods.values())
+
+
+def inherit(state: State, before: State) -> None:
+    """Take over from another state what it observed and objects do not show: inventories that are missing, deleted pods."""
+    documents, missing = before.cluster.objects.documents, before.cluster.objects.stored()
+    state.cluster.objects.restore(documents, missing)
+    state.cluster.changes.observed |= dict.fromkeys(missing)
+    state.cluster.known.gone.update(before.cluster.known.gone)
 
 
 def _with_query(state: State, queued: QueuedPod) -> QueuedPod:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.config.environment import FILE, IN_CLUSTER, from_environment
 from linkwise.config.schema import SCHEMA, SettingValue, build_settings, refusal
-from linkwise.config.validation import hint
+from linkwise.config.validation import check_together, hint
 from linkwise.config.yaml_file import from_file
 from linkwise.model.verdict import Problem
 
@@ -60,7 +60,11 @@ def load_with_sources(
     in_environment, more = from_environment(environ)
     in_flags, last = _from_flags(flags)
     values = {**_defaults(environ), **in_file, **in_environment, **in_flags}
-    return LoadedSettings(values, (*problems, *more, *last))
+    contradictions = [
+        Problem(values[name].place or values[name].source, name, sentence)
+        for name, sentence in check_together({name: value.value for name, value in values.items()})
+    ]
+    return LoadedSettings(values, (*problems, *more, *last, *contradictions))
 
 
 def _defaults(environ: Mapping[str, str]) -> dict[str, SettingValue]:

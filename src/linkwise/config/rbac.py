@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.config.yaml_comments import yaml_with_comments
@@ -16,6 +16,7 @@ __all__ = [
     "AGENT_OPTIONAL",
     "FEATURES",
     "OPTIONAL",
+    "OWN_NAMESPACE",
     "Feature",
     "Rule",
     "agent_rbac_yaml",
@@ -28,6 +29,8 @@ _FOLLOW: Final = ("list", "watch")
 _RBAC: Final = "rbac.authorization.k8s.io"
 _ADMISSION: Final = "admissionregistration.k8s.io"
 _CONFIGURATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+OWN_NAMESPACE: Final = "linkwise-system"
+"""stands for the namespace of the service, which is an argument"""
 SERVICE_PORT: Final = 39999
 """of the Service, as `http.port` is by default"""
 
@@ -51,7 +54,7 @@ class Feature:
     why: str
     rules: tuple[Rule, ...]
     namespace: str = ""
-    """of the role; empty for a cluster role"""
+    """of the role; empty for a cluster role, OWN_NAMESPACE for a role where the service is"""
     opt_in: bool = False
     """whether it is included only on request"""
 
@@ -65,6 +68,18 @@ FEATURES: Final[Mapping[str, Feature]] = {
             Rule(_CORE, ("pods",), ("get", *_FOLLOW)),
             Rule(_CORE, ("pods/binding",), ("create",)),
         ),
+    ),
+    "leader": Feature(
+        "Hold the Lease by which one of several replicas decides (leader.enabled), and write the EndpointSlice that leads to it"
+        " (leader.service). RBAC can't restrict the names of new objects.",
+        (
+            Rule(("coordination.k8s.io",), ("leases",), ("create",)),
+            Rule(("coordination.k8s.io",), ("leases",), ("get", "update"), ("linkwise",)),
+            Rule(_CORE, ("services",), ("get",), ("linkwise",)),
+            Rule(("discovery.k8s.io",), ("endpointslices",), ("create",)),
+            Rule(("discovery.k8s.io",), ("endpointslices",), ("get", "update"), ("linkwise-leader",)),
+        ),
+        OWN_NAMESPACE,
     ),
     "events": Feature("Report decisions as events.", (Rule(_CORE, ("events",), ("create", "patch")),)),
     "wake": Feature(
@@ -206,6 +221,10 @@ def rbac_yaml(  # noqa: PLR0913 - one per flag
     """Roles and bindings of the service, for a service account or a user; what is dangerous only on request."""
     wanted = {"evict": evict, "tenants": tenants, "rank-tables": rank_tables}
     chosen = _chosen(FEATURES, OPTIONAL, without, [key for key, value in wanted.items() if value])
+    chosen = {
+        key: replace(feature, namespace=namespace) if feature.namespace == OWN_NAMESPACE else feature
+        for key, feature in chosen.items()
+    }
     own = _manifests(chosen, name, namespace, user)
     return "---\n".join((own, *_proxy_role(name, namespace))) if tenants else own
 

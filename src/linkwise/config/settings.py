@@ -15,6 +15,7 @@ __all__ = [
     "HealthSettings",
     "HttpSettings",
     "KubeSettings",
+    "LeaderSettings",
     "LogSettings",
     "ServeSettings",
     "VolcanoRouteSettings",
@@ -62,6 +63,30 @@ class KubeSettings:
     """limit for writing events, warnings first; decisions never wait for them, and excess is dropped and counted"""
     event_burst: int = 200
     """events that may be written in a burst"""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderSettings:
+    """Leader election among the replicas of the service, by a Lease."""
+
+    enabled: bool = True
+    """whether only the holder of the Lease decides; without it, two replicas would allocate devices twice"""
+    lease: str = "linkwise"
+    """name of the Lease; replicas of one service have the same"""
+    namespace: str = ""
+    """namespace of the Lease and the Service; by default that of the pod, or linkwise-system outside a cluster"""
+    lease_duration: float = 15.0  # seconds
+    """for which another replica must see no renewal before it takes over"""
+    renew_deadline: float = 10.0  # seconds
+    """for which the leader writes without a renewal; the rest of lease_duration must be longer than kube.bind_timeout"""
+    retry_period: float = 2.0  # seconds
+    """between two renewals of the leader, and between two looks of the others"""
+    identity: str = ""
+    """start of this replica's name in the Lease, before a random suffix; by default POD_NAME or the host name"""
+    service: str = ""
+    """name of a Service without a selector, whose EndpointSlice SERVICE-leader the leader writes; empty for none"""
+    address: str = ""
+    """address of this replica in that EndpointSlice; POD_IP by default"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +262,7 @@ class ServeSettings:
     http: HttpSettings = field(default_factory=HttpSettings)
     log: LogSettings = field(default_factory=LogSettings)
     kube: KubeSettings = field(default_factory=KubeSettings)
+    leader: LeaderSettings = field(default_factory=LeaderSettings)
     debug: DebugSettings = field(default_factory=DebugSettings)
     explain: ExplainSettings = field(default_factory=ExplainSettings)
     placing: PlacingSettings = field(default_factory=PlacingSettings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from difflib import get_close_matches
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.groups.owners import MODES
@@ -14,7 +15,7 @@ from linkwise.policies.registry import POLICIES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["LIMITS", "REMOVED", "SECRET", "check_value", "describe", "hint", "range_text"]
+__all__ = ["LIMITS", "REMOVED", "SECRET", "check_together", "check_value", "describe", "hint", "range_text"]
 
 SECRET: Final = frozenset({"debug.token"})
 """settings whose values are never printed"""
@@ -24,11 +25,14 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "http.drain": (0, 3600),
     "kube.page": (1, 10_000),
     "kube.resync": (0, 604_800),
-    "kube.bind_timeout": (2, 60),
+    "kube.bind_timeout": (0.5, 60),
     "kube.wake_rate": (0.1, 10_000),
     "kube.wake_burst": (1, 100_000),
     "kube.event_rate": (0.1, 10_000),
     "kube.event_burst": (1, 100_000),
+    "leader.lease_duration": (1, 3600),
+    "leader.renew_deadline": (0.2, 3600),
+    "leader.retry_period": (0.05, 3600),
     "explain.delay": (0, 3600),
     "explain.interval": (1, 3600),
     "explain.rate": (0.1, 10_000),
@@ -119,6 +123,26 @@ def check_value(name: str, value: object) -> str:
     return _CHECKS[name](value) if name in _CHECKS else ""
 
 
+def check_together(values: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Settings that contradict each other, by name, with the problem."""
+    names = ("leader.lease_duration", "leader.renew_deadline", "leader.retry_period", "kube.bind_timeout")
+    duration, deadline, period, bind = (float(str(values[name])) for name in names)
+    if not values["leader.enabled"]:
+        return []
+    problems = []
+    if not period < deadline:
+        problems.append((names[2], f"expected less than {names[1]}, {deadline:g} s, got {period:g} s"))
+    if not deadline < duration:
+        problems.append((names[1], f"expected less than {names[0]}, {duration:g} s, got {deadline:g} s"))
+    elif not bind < duration - deadline:
+        # A write that the old leader sent last must have ended before a new one decides.
+        rest = f"{names[0]} - {names[1]}, {duration - deadline:g} s"
+        problems.append(
+            (names[3], f"expected less than {rest}, got {bind:g} s; make {names[0]} longer, or this shorter")
+        )
+    return problems
+
+
 def _address(value: object) -> str:
     valid = isinstance(value, str) and value and not re.search(r"[\s/]", value)
     return "" if valid else f"expected an address to listen on, such as 0.0.0.0, got {describe(value)}"
@@ -132,6 +156,23 @@ def _object_name(value: object) -> str:
 def _object_names(value: object) -> str:
     names: tuple[str, ...] = value if isinstance(value, tuple) else ()
     return next((problem for name in names if (problem := _object_name(name))), "")
+
+
+def _optional_name(value: object) -> str:
+    return _object_name(value) if value else ""
+
+
+def _ip_address(value: object) -> str:
+    try:
+        ip_address(str(value)) if value else None
+    except ValueError:
+        return f"expected an IP address, such as 10.0.0.7, got {describe(value)}"
+    return ""
+
+
+def _identity(value: object) -> str:
+    valid = isinstance(value, str) and re.fullmatch(r"[!-~]{0,200}", value)
+    return "" if valid else f"expected at most 200 printable ASCII characters without spaces, got {describe(value)}"
 
 
 def _hosts(value: object) -> str:
@@ -185,6 +226,11 @@ _CHECKS: Final[Mapping[str, Callable[[object], str]]] = {
     "http.host": _address,
     "agent.host": _address,
     "webhook.host": _address,
+    "leader.lease": _object_name,
+    "leader.namespace": _optional_name,
+    "leader.service": _optional_name,
+    "leader.identity": _identity,
+    "leader.address": _ip_address,
     "webhook.scheduler": _object_name,
     "webhook.configuration": _object_name,
     "webhook.secret": _object_name,

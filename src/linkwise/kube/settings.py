@@ -34,7 +34,7 @@ class WatchSettings:
 class PerformSettings:
     """Writes of effects."""
 
-    bind_seconds: int = 2
+    bind_seconds: float = 2.0
     """the timeout parameter of a bind request: the API server gives up after it"""
     bind_margin: float = 0.5  # s
     """how much longer than that its response is awaited"""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["Backoff", "RateLimit", "SteadyClock", "Timing"]
+__all__ = ["Backoff", "RateLimit", "SteadyClock", "Timing", "boot_time"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,12 @@ class Timing:
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     chance: Callable[[], float] = random.random
     """random number from 0 to 1"""
+
+
+def boot_time() -> float:
+    """Monotonic seconds that pass while the machine is suspended, too, where the system has such a clock."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 class Backoff:

@@ -56,7 +56,7 @@ def application(  # noqa: PLR0913 - what the routes need
             *extender.routes(),
             *Volcano(service, predicate_reply).routes(),
             *gpushare_routes(service, extender.routes(PREFIX), access),
-            *health_routes(ready, notes),
+            *health_routes(ready, notes, lambda: service.leadership().line()),
             Route("GET", "/metrics", metrics),
             *debug_routes(service, token),
             *tenant_routes(service, access),

@@ -1,4 +1,4 @@
-"""Debug routes: snapshot and explanations, for callers on this machine or with a token.
+"""Debug routes: snapshot, leadership and explanations, for callers on this machine or with a token.
 
 `linkwise replay` reads the snapshot; an explanation is the output of `linkwise explain`.
 """
@@ -9,6 +9,8 @@ import asyncio
 import hmac
 from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from linkwise.errors import NotNowError
 from linkwise.net.http.messages import Response, text
@@ -29,7 +31,7 @@ __all__ = ["debug_routes"]
 
 
 def debug_routes(service: Service, token: str) -> list[Route]:
-    """Snapshot and explanations; with an empty token only callers on this machine get them."""
+    """Snapshot, leadership and explanations; with an empty token only callers on this machine get them."""
     broker, explainer = service.broker, service.explainer
 
     async def snapshot(request: Request, variables: Mapping[str, str]) -> Response:
@@ -65,8 +67,13 @@ def debug_routes(service: Service, token: str) -> list[Route]:
 
         return answer(request, f"node {name}", explain)
 
+    def leader(request: Request, variables: Mapping[str, str]) -> Response:
+        del request, variables
+        return Response(msgspec.json.encode(service.leadership()))
+
     paths: dict[str, Handler] = {
         "/snapshot": snapshot,
+        "/leader": leader,
         "/explain/node/{name}": node,
         "/explain/group/{key:path}": group,
         "/explain/{namespace}/{name}": pod,

@@ -30,6 +30,10 @@ class ForeignGrants:
         self._started = started
         self._last = ("", 0.0)
 
+    def restart(self, now: float) -> None:
+        """Note that this replica leads from now on; writes of its predecessor may still be delivered."""
+        self._started = now
+
     def look(self, broker: BrokerView, events: Iterable[WatchEvent], now: float) -> None:
         """Report pods that were bound with a Linkwise grant this service did not write."""
         for pod in events:
@@ -48,6 +52,6 @@ class ForeignGrants:
         if not name or not 0 <= now - at < NOTE_SECONDS:
             return ""
         return (
-            f"devices of pod {name} were allocated by another Linkwise service: run only one per cluster, or devices are"
-            " allocated twice"
+            f"devices of pod {name} were allocated by another Linkwise service: its replicas must have leader.enabled and the same"
+            " Lease, or devices are allocated twice"
         )

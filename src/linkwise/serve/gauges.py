@@ -74,9 +74,30 @@ class Gauges(Collector):
         for (effect, result), count in sorted(self._effects().items()):
             effects.add_metric([effect, result], count)
         yield effects
-        yield GaugeMetricFamily(
-            "linkwise_ready", "1 once the initial lists are complete and calls are answered.", self._service.synced
-        )
+        service, leadership = self._service, self._service.leadership()
+        for name, text, value in (
+            (
+                "linkwise_ready",
+                "1 once the initial lists are complete: calls are answered, or this replica is a standby.",
+                service.synced or service.standby,
+            ),
+            (
+                "linkwise_leader",
+                "1 if this replica decides, 0 if it is a standby or can't renew its Lease.",
+                service.leads,
+            ),
+            (
+                "linkwise_lease_transitions",
+                "Hand-overs: how often the holder of the Lease changed.",
+                leadership.transitions,
+            ),
+            (
+                "linkwise_takeover_seconds",
+                "Seconds that this replica needed from taking the Lease to its first answer; 0 if it has not.",
+                leadership.takeover or 0.0,
+            ),
+        ):
+            yield GaugeMetricFamily(name, text, value)
         yield GaugeMetricFamily(
             "linkwise_problems", "Number of problems that /readyz reports as notes.", len(self._notes())
         )

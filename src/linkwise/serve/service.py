@@ -14,12 +14,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.answers import BindAnswer
-from linkwise.broker.effects import Bind, Event, Evict
+from linkwise.broker.effects import Bind, Event
 from linkwise.errors import NotNowError
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.serve.explanations.explainer import Explainer
 from linkwise.serve.explanations.publisher import Publisher
 from linkwise.serve.foreign_grants import ForeignGrants
+from linkwise.serve.leadership import ALONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,9 +37,10 @@ if TYPE_CHECKING:
     from linkwise.explain.inspect import NodeInspection
     from linkwise.model.views import NodeView, PodView
     from linkwise.net.timing import Timing
+    from linkwise.serve.leadership import LeaderStatus
     from linkwise.serve.metrics import Counting
 
-__all__ = ["Service"]
+__all__ = ["Service", "collect_garbage"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -61,10 +63,11 @@ class Service:
         broker: makes the decisions.
         performer: writes their effects to the API server.
         counting: counts decisions and binds.
-        leads: whether this replica may decide now. With several replicas, only the holder of the lease may.
+        refusal: why this replica may not decide now, as a sentence; empty if it may. Of several replicas, only one may.
         clock: seconds since the epoch.
         explain: what is published about pending pods; None for nothing.
         timing: when it is published.
+        leadership: the election, as shown to people.
     """
 
     def __init__(  # noqa: PLR0913 - its parts
@@ -72,28 +75,32 @@ class Service:
         broker: Broker,
         performer: Performer,
         counting: Counting,
-        leads: Callable[[], bool] = lambda: True,
+        refusal: Callable[[], str] = lambda: "",
         clock: Callable[[], float] = time.time,
         *,
         explain: ExplainSettings | None = None,
         timing: Timing | None = None,
+        leadership: Callable[[], LeaderStatus] = lambda: ALONE,
     ) -> None:
         self.broker: Final = broker
         self.counting: Final = counting
         self.clock: Final = clock
         self.synced = False
-        """whether the initial lists are complete; calls are refused before"""
+        """whether the initial lists are complete and, of several replicas, this one leads; calls are refused before"""
+        self.standby = False
+        """whether the initial lists are complete, and another replica leads"""
         self.trouble = ""
         """why background work (plans, wake-ups) fails while calls are still answered; empty if it succeeds"""
         self.elsewhere: Final = ForeignGrants(clock())
         """grants of a second service in this cluster"""
-        self.explainer: Final = Explainer(broker, clock)
+        self.explainer: Final = Explainer(broker, clock, self._standby_refusal)
         self.publisher: Final = (
             Publisher(self.explainer, self._perform, explain, timing) if explain and explain.publish else None
         )
         """publishes the reasons of pending pods"""
         self._performer: Final = performer
-        self._leads: Final = leads
+        self.refusal: Final = refusal
+        self.leadership: Final = leadership
         self._deadline_near: Final = asyncio.Event()
         self._binding: set[asyncio.Task[str]] = set()
         self._settling: set[asyncio.Task[None]] = set()
@@ -102,8 +109,13 @@ class Service:
 
     # watch events
 
+    @property
+    def leads(self) -> bool:
+        """Whether this replica decides."""
+        return self.synced and not self.refusal()
+
     def observe(self, events: Sequence[WatchEvent]) -> None:
-        """Apply watch events; effects follow only once the initial lists are complete."""
+        """Apply watch events; effects follow only once the initial lists are complete and this replica leads."""
         if self.publisher:
             self.publisher.observe(events)
         if not self.synced:
@@ -116,6 +128,17 @@ class Service:
     async def prepare(self) -> None:
         """Build inventories and indexes from the initial lists, in slices so that probes are answered meanwhile."""
         while self.broker.prepare(NODES_PER_TURN):  # noqa: ASYNC110 - each call does work; there is nothing to wait for
+            await asyncio.sleep(0)
+
+    async def stand_by(self) -> None:
+        """Keep inventories and indexes current, for another replica leads; nothing is decided, and no effect follows."""
+        self.standby = True
+        while self.broker.stand_by(NODES_PER_TURN):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0)
+
+    async def start_over(self) -> None:
+        """Forget all but what was observed, before this replica leads."""
+        for _ in self.broker.start_over():
             await asyncio.sleep(0)
 
     async def recover(self) -> None:
@@ -135,10 +158,9 @@ class Service:
         started = time.perf_counter()
         self._perform(self.broker.step(self.clock()))
         self._perform(self.broker.unanswered())
-        gc.enable()
-        gc.collect()
-        gc.freeze()  # keeps the views of a large cluster out of every later collection
-        self.synced = True
+        collect_garbage()
+        self.synced, self.standby = True, False
+        self.elsewhere.restart(self.clock())
         self._notify_loop()
         counts, seconds = self.broker.counts(), time.perf_counter() - started
         log.info("ready nodes=%d pods=%d grants=%d seconds=%.2f", counts.nodes, counts.pods, counts.grants, seconds)
@@ -341,7 +363,7 @@ class Service:
         while True:
             self._deadline_near.clear()
             self._report_policies()
-            deadline = self.broker.next_deadline() if self.synced and self._leads() else None
+            deadline = self.broker.next_deadline() if self.leads else None
             wait = POLL_SECONDS if deadline is None else deadline - self.clock()
             if wait <= 0:
                 await asyncio.sleep(0 if self._step() else POLL_SECONDS)
@@ -355,12 +377,12 @@ class Service:
         if self.publisher is None:
             await asyncio.Event().wait()
             return
-        await self.publisher.run(lambda: self.synced and self._leads() and not self._draining)
+        await self.publisher.run(lambda: self.leads and not self._draining)
 
     def _report_policies(self) -> None:
         """Write the status of AcceleratorPolicies and rank tables, every few seconds and only what changed."""
         now = self.clock()
-        if not self.synced or not self._leads() or self._next_status - STATUS_SECONDS <= now < self._next_status:
+        if not self.leads or self._next_status - STATUS_SECONDS <= now < self._next_status:
             return
         self._next_status = now + STATUS_SECONDS
         for what, made in (
@@ -401,16 +423,26 @@ class Service:
     def _check_open(self) -> None:
         if self._draining:
             raise NotNowError("this replica of Linkwise is stopping; try again")
-        if not self.synced:
+        refusal = self.refusal()
+        if not self.synced and not (refusal and self.standby):
             raise NotNowError("Linkwise is still listing the cluster; try again in a moment")
-        if not self._leads():
-            raise NotNowError("this replica of Linkwise is not the leader; call the one that is")
+        if refusal:
+            raise NotNowError(f"this replica of Linkwise is not the leader: {refusal}")
+
+    def _standby_refusal(self) -> str:
+        """Why explanations are not for this replica to give; empty if they are."""
+        return f"this replica of Linkwise is not the leader: {self.refusal()}" if self.standby else ""
 
     def _perform(self, effects: Iterable[Effect]) -> None:
+        # A leader that can't renew its Lease has effects too: they are written when it can, and dropped with the process if not.
         queued = [effect for effect in effects if not isinstance(effect, Bind)]
-        if queued and self._leads():
+        if queued:
             self._performer.tell(queued)
-            return
-        for effect in queued:
-            if isinstance(effect, Evict):  # otherwise the eviction would count as requested once this replica leads
-                self.not_evicted(effect.uid)
+
+
+def collect_garbage() -> None:
+    """Collect garbage, and keep the views of a large cluster out of every later collection."""
+    gc.enable()
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.effects import Bind, BindResult
+from linkwise.kube.client.api import FencedConnection
 from linkwise.kube.perform.bind import Binder
 from linkwise.kube.settings import PerformSettings
+from linkwise.net.http.client import NotSentError
 from support.fakes.scripted_api import FakeTime, Reply, ScriptedApi, play
 
 if TYPE_CHECKING:
@@ -41,8 +43,16 @@ def there(node: str = "", uid: str = "u1", annotations: dict[str, str] | None = 
 BOUND = there("n1", annotations={GRANT: "{}", "scheduler.example/time": "4"})
 
 
+def fence(may_write: Callable[[], bool]) -> Callable[[], None]:
+    def guard() -> None:
+        if not may_write():
+            raise NotSentError("it does not lead")
+
+    return guard
+
+
 def bind(
-    *posts: Reply, reads: tuple[Reply, ...] = (), settle: bool = False, may_bind: Callable[[], bool] = lambda: True
+    *posts: Reply, reads: tuple[Reply, ...] = (), settle: bool = False, may_write: Callable[[], bool] = lambda: True
 ) -> tuple[BindResult, ScriptedApi, FakeTime]:
     """Bind once, or settle a bind that was never answered."""
 
@@ -53,7 +63,7 @@ def bind(
             api.script(GET, *reads)
         time = FakeTime()
         settings = PerformSettings(bind_seconds=2, bind_margin=-1.9, wait=0.1)
-        binder = Binder(connection, settings, time.timing, may_bind)
+        binder = Binder(FencedConnection(connection, fence(may_write)), settings, time.timing)
         ended = await (binder.settle(EFFECT) if settle else binder.bind(EFFECT))
         assert binder.ended[ended.outcome] == 1
         return ended, api, time
@@ -190,13 +200,13 @@ def test_a_server_that_cannot_be_reached_has_written_nothing() -> None:
 
 
 def test_nothing_is_sent_by_a_replica_that_may_not_bind() -> None:
-    ended, api, _ = bind(MADE, may_bind=lambda: False)
-    assert (ended.outcome, api.requests) == ("refused", [])
+    ended, api, _ = bind(MADE, may_write=lambda: False)
+    assert (ended, api.requests) == (BindResult("refused", "nothing was written: it does not lead"), [])
 
 
 def test_nothing_is_sent_again_by_a_replica_that_may_no_longer_bind() -> None:
     answers = iter([True, False])
-    ended, api, _ = bind(RESET, reads=(there(),), may_bind=lambda: next(answers))
+    ended, api, _ = bind(RESET, reads=(there(),), may_write=lambda: next(answers))
     assert (ended.outcome, len(api.asked("POST"))) == ("unknown", 1)
 
 

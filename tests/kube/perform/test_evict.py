@@ -41,7 +41,6 @@ def evict(
     names: str = "a",
     version_of: Callable[[str], int | None] = lambda _: 7,
     settings: PerformSettings | None = None,
-    leads: bool = True,
 ) -> Told:
     """Tell evictions of pods, the first of which is answered so."""
 
@@ -56,7 +55,6 @@ def evict(
             connection,
             settings or PerformSettings(),
             time.timing,
-            may_bind=lambda: leads,
             evictable=version_of,
             not_evicted=given_up.append,
         )
@@ -150,11 +148,6 @@ def test_an_eviction_that_is_given_up_is_reported() -> None:
 @pytest.mark.parametrize("reply", [MADE, Reply(404, {}), OTHER])
 def test_who_is_evicted_or_gone_is_not_given_up(reply: Reply) -> None:
     assert evict(reply).given_up == []
-
-
-def test_a_replica_that_does_not_lead_any_more_evicts_no_pod() -> None:
-    told = evict(MADE, leads=False)
-    assert (told.requests, told.stats, told.given_up) == ([], {"kept": 1}, ["u-a"])
 
 
 def test_a_server_that_fails_is_asked_again() -> None:

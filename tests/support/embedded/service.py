@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from linkwise.assembly.service import Serving
-from linkwise.config.settings import KubeSettings, ServeSettings
+from linkwise.config.settings import KubeSettings, LeaderSettings, ServeSettings
 from linkwise.kube.client.api import connect
 from linkwise.model.settings import PlacingSettings
 from linkwise.net.http.server import listen
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
     from linkwise.broker.broker import Broker
 
-__all__ = ["EmbeddedService"]
+__all__ = ["ALONE", "EmbeddedService"]
+
+ALONE: Final = LeaderSettings(enabled=False)
 
 
 class EmbeddedService:
@@ -41,7 +43,7 @@ class EmbeddedService:
     ) -> None:
         self.ahead = 0.0
         """seconds by which its clock differs from that on the wall"""
-        self.settings = ServeSettings(kube=kube, placing=placing or PlacingSettings())
+        self.settings = ServeSettings(kube=kube, placing=placing or PlacingSettings(), leader=ALONE)
         self._timing = Timing(
             clock=lambda: time.monotonic() * speed,
             sleep=lambda seconds: asyncio.sleep(seconds / speed),

@@ -12,6 +12,7 @@ from linkwise.net.http.client import Origin
 from linkwise.net.http.server import Limits, Server, listen
 from linkwise.serve.app import application
 from linkwise.serve.gauges import Gauges
+from linkwise.serve.leadership import ALONE
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
 from linkwise.testing.recorder import Recorder
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.broker import Broker
     from linkwise.serve.explanations.access import Access
+    from linkwise.serve.leadership import LeaderStatus
 
 __all__ = ["Reply", "Served"]
 
@@ -53,14 +55,15 @@ class Served:
         performer: Recorder | None = None,
         *,
         clock: Callable[[], float] = lambda: 100.0,
-        leads: Callable[[], bool] = lambda: True,
+        refusal: Callable[[], str] = str,
+        leadership: Callable[[], LeaderStatus] = lambda: ALONE,
         synced: bool = True,
         token: str = "",
         limits: Limits | None = None,
         access: Access | None = None,
     ) -> None:
         self.performer = performer or Recorder()
-        self.service = Service(broker, self.performer, Counting(), leads, clock)
+        self.service = Service(broker, self.performer, Counting(), refusal, clock, leadership=leadership)
         self.service.synced = synced
         self.service.counting.registry.register(Gauges(self.service, dict, dict))
         self._server = Server(

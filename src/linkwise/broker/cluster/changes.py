@@ -6,7 +6,7 @@ in which pods, nodes and inventories are observed does not matter.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -76,6 +76,16 @@ class Changes:
         """Take the earlier access rules out."""
         before, self.access = self.access, None
         return before
+
+    def forget_consequences(self) -> None:
+        """Drop all but the nodes to be processed, for an instance that does not decide: sets must not grow for weeks."""
+        kept = ("observed", "used")
+        for each in fields(self):
+            notes = None if each.name in kept else getattr(self, each.name)
+            if hasattr(notes, "clear"):
+                notes.clear()
+        self.network = self.reopened = False
+        self.access = None
 
     def forget_events(self) -> None:
         """Drop what would only lead to events, for a restored state: nothing of it is new."""

@@ -160,7 +160,7 @@ class NodeObjects:
 
     def restore(
         self,
-        documents: Mapping[str, Mapping[str, Mapping[str, object]]],
+        documents: Mapping[str, Mapping[str, Mapping[str, object] | bytes]],
         missing: Mapping[str, Mapping[str, MissingInventory]],
     ) -> None:
         """Restore a snapshot."""

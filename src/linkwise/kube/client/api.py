@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from linkwise.kube.client.kubeconfig import ClusterConfig
     from linkwise.net.http.client import Exchange
 
-__all__ = ["Answer", "Connection", "connect", "is_loopback"]
+__all__ = ["Answer", "Connection", "FencedConnection", "connect", "is_loopback"]
 
 log = logging.getLogger(__name__)
 
@@ -70,18 +70,20 @@ class Connection:
         wait: float = 10.0,
         *,
         headers: bytes = b"",
+        guard: Callable[[], None] | None = None,
     ) -> Answer:
         """Send a request and return its response, whatever the status; ClusterError without a response.
 
-        `headers` are further lines that end with CRLF.
+        `headers` are further lines that end with CRLF. `guard` is called immediately before the request is sent.
         """
         content_type = headers + (f"Content-Type: {content}\r\n".encode("ascii") if body else b"")
         credentials = self._credentials
         authorization = await credentials.line()
-        answer = await self.http.call(method, path, self._headers + authorization + content_type, body, wait)
+        lines = self._headers + authorization + content_type
+        answer = await self.http.call(method, path, lines, body, wait, guard=guard)
         if answer.status == 401 and await self._renew(credentials, authorization):
-            authorization = await self._credentials.line()
-            answer = await self.http.call(method, path, self._headers + authorization + content_type, body, wait)
+            lines = self._headers + await self._credentials.line() + content_type
+            answer = await self.http.call(method, path, lines, body, wait, guard=guard)
         return answer
 
     async def token(self) -> str:
@@ -116,6 +118,40 @@ class Connection:
     async def close(self) -> None:
         """Close all connections."""
         await self.http.close()
+
+
+class FencedConnection(Connection):
+    """Calls over another connection, of which writes are sent only if `guard` does not raise NotSentError."""
+
+    def __init__(self, inner: Connection, guard: Callable[[], None]) -> None:
+        super().__init__(inner.http, inner._credentials, inner.server, inner.namespace)  # noqa: SLF001 - same class
+        self._inner = inner
+        self._fence = guard
+
+    async def call(  # noqa: PLR0913 - as above
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        content: str = JSON,
+        wait: float = 10.0,
+        *,
+        headers: bytes = b"",
+        guard: Callable[[], None] | None = None,
+    ) -> Answer:
+        """Send a request; NotSentError if it is a write and this replica may not write now."""
+        fence = guard or (None if method == "GET" else self._fence)
+        return await self._inner.call(method, path, body, content, wait, headers=headers, guard=fence)
+
+    async def token(self) -> str:
+        """The bearer token of the identity."""
+        return await self._inner.token()
+
+    @asynccontextmanager
+    async def stream(self, path: str, wait: float = 10.0) -> AsyncIterator[Exchange]:
+        """A GET whose response is streamed."""
+        async with self._inner.stream(path, wait) as exchange:
+            yield exchange
 
 
 def connect(

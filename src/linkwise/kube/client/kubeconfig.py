@@ -23,7 +23,7 @@ from linkwise.errors import ClusterError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["SERVICE_ACCOUNT", "ClusterConfig", "find"]
+__all__ = ["SERVICE_ACCOUNT", "ClusterConfig", "find", "pod_namespace"]
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _FILES: Final = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
@@ -72,6 +72,15 @@ def find(
     raise ClusterError(
         f"no cluster is configured: $KUBECONFIG is not set, {default} does not exist, and this is not a pod"
     )
+
+
+def pod_namespace(environ: Mapping[str, str] | None = None, account: Path = SERVICE_ACCOUNT) -> str:
+    """The namespace of the pod that this process runs in; empty outside a cluster."""
+    env = os.environ if environ is None else environ
+    if name := env.get("POD_NAMESPACE", ""):
+        return name
+    file = account / "namespace"
+    return file.read_text().strip() if "KUBERNETES_SERVICE_HOST" in env and file.is_file() else ""
 
 
 def _from_service_account(env: Mapping[str, str], account: Path, context: str | None) -> ClusterConfig:

@@ -25,8 +25,6 @@ from linkwise.wire.kubernetes.watch_stream import status_of
 from linkwise.wire.kubernetes.writes import binding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from linkwise.broker.effects import Bind
     from linkwise.kube.client.api import Connection
     from linkwise.model.verdict import Outcome
@@ -62,8 +60,6 @@ class Binder:
     connection: Connection
     settings: PerformSettings = field(default_factory=PerformSettings)
     timing: Timing = field(default_factory=Timing)
-    may_bind: Callable[[], bool] = lambda: True
-    """checked before every POST: only the leading replica may write"""
     ended: Counter[Outcome] = field(default_factory=Counter)
     """by outcome; an unknown bind counts once more when it is settled"""
     in_flight: int = 0
@@ -112,8 +108,6 @@ class Binder:
             await backoff.wait()
 
     async def _bind(self, effect: Bind) -> BindResult:
-        if not self.may_bind():
-            return BindResult("refused", "this replica may not bind: another one is the leader")
         body = binding(effect.name, effect.uid, effect.node, effect.annotations)
         # The caller gets a result by then; an outcome that is still unknown is settled in the background.
         deadline = self.timing.clock() + self.settings.bind_deadline
@@ -121,7 +115,7 @@ class Binder:
         if first.outcome != "unknown" or self.timing.clock() >= deadline:
             return first
         current = await self._read(effect, deadline)
-        if current is not _UNBOUND or not self.may_bind():
+        if current is not _UNBOUND:
             return current if current.outcome != "unknown" else first
         # Sending it again is safe: whichever request arrives last gets a conflict, because the pod is bound.
         second = await self._post(effect, body, deadline, repeated=True)
@@ -129,7 +123,7 @@ class Binder:
 
     async def _post(self, effect: Bind, body: bytes, deadline: float, *, repeated: bool = False) -> BindResult:
         # fieldValidation=Ignore saves the server a search for unknown fields, of which we send none.
-        query = f"timeout={self.settings.bind_seconds}s&fieldValidation=Ignore"
+        query = f"timeout={self.settings.bind_seconds:g}s&fieldValidation=Ignore"
         path = f"{pod_path(effect.namespace, effect.name)}/binding?{query}"
         retry_until = min(deadline, self.timing.clock() + self.settings.busy_retry)
         backoff: Backoff | None = None

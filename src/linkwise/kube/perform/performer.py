@@ -39,10 +39,9 @@ class Performer:
     """Writes effects with one binder, and one queue per kind of the others."""
 
     connection: Connection
+    """with several replicas a fenced one: only the leader writes, and what it could not write waits"""
     settings: PerformSettings = field(default_factory=PerformSettings)
     timing: Timing = field(default_factory=Timing)
-    may_bind: Callable[[], bool] = lambda: True
-    """checked before every bind and eviction: only the leading replica may write"""
     evictable: Callable[[str], int | None] = lambda _: 0
     """checked before every eviction: by UID, the pod's resourceVersion, or None if it is not to be evicted any more"""
     not_evicted: Callable[[str], None] = lambda _: None
@@ -66,18 +65,15 @@ class Performer:
 
     def __post_init__(self) -> None:
         attempts = Attempts(self.connection, self.settings, self.timing)
-        self.binder = Binder(self.connection, self.settings, self.timing, self.may_bind)
+        self.binder = Binder(self.connection, self.settings, self.timing)
         self.waker = Waker(attempts, waits=self.waits)
         self.status_writer = StatusWriter(attempts)
-        self.grant_recorder = GrantRecorder(attempts, may_write=self.may_bind)
+        self.grant_recorder = GrantRecorder(attempts)
         self.rank_tables = RankTableWriter(attempts)
-        self.steerer = Steerer(attempts, waits=self.waits, may_write=self.may_bind, ungated=self.ungated)
+        self.steerer = Steerer(attempts, waits=self.waits, ungated=self.ungated)
         self.reporter = Reporter(attempts, busy=lambda: self.binder.in_flight > 0)
         self.conditions = ConditionWriter(attempts)
-        self.evictor = Evictor(attempts, version_of=self._still_evictable, given_up=self.not_evicted)
-
-    def _still_evictable(self, uid: str) -> int | None:
-        return self.evictable(uid) if self.may_bind() else None
+        self.evictor = Evictor(attempts, version_of=self.evictable, given_up=self.not_evicted)
 
     @property
     def _parts(

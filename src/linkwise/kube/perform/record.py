@@ -15,8 +15,6 @@ from linkwise.kube.perform.write_queue import WriteQueue
 from linkwise.wire.kubernetes.writes import annotations_patch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from linkwise.kube.perform.write_queue import WriteResult
 
 __all__ = ["GrantRecorder"]
@@ -27,8 +25,6 @@ class GrantRecorder(WriteQueue[Record]):
     """Writes records, one request in flight per pod."""
 
     past_tense = "given the record of its devices"
-    may_write: Callable[[], bool] = lambda: True
-    """checked before every write: only the leading replica may write"""
 
     def tell(self, effect: Record) -> None:
         """Queue a record; it replaces one that is queued for the same pod."""
@@ -38,8 +34,6 @@ class GrantRecorder(WriteQueue[Record]):
         """Write queued records, until cancelled."""
         await self._run(self.attempts.settings.concurrent_records)
 
-    async def _send(self, effect: Record) -> WriteResult | None:
-        if not self.may_write():
-            return None
+    async def _send(self, effect: Record) -> WriteResult:
         patch = annotations_patch(effect.uid, effect.annotations)
         return await self.attempts.write("PATCH", pod_path(effect.namespace, effect.name), patch, MERGE)

@@ -33,8 +33,6 @@ class Steerer(PendingPodQueue[Steer]):
 
     past_tense = "steered"
     permission = "patch on pods and pods/status"
-    may_write: Callable[[], bool] = lambda: True
-    """checked before every write: only the leading replica may write"""
     ungated: Callable[[float], None] = lambda _: None
     """called with the seconds from the complete gang to the removed gate"""
 
@@ -48,8 +46,6 @@ class Steerer(PendingPodQueue[Steer]):
         path = pod_path(effect.namespace, effect.name)
         result: WriteResult | None = None
         for _ in range(self.attempts.settings.steer_conflicts):
-            if not self.may_write():
-                return None
             first = await self._nominate(path, effect)
             if not first.done:
                 return first

@@ -66,6 +66,14 @@ class Reflector:
     _newest: int = 0
     """the highest resourceVersion so far"""
     _listed_at: float = 0.0
+    _requested: int = 0
+    """lists that `list_now` requested"""
+    _served: int = 0
+    """the last of them that is complete"""
+    _listed: asyncio.Event = field(default_factory=asyncio.Event)
+    """set whenever a list is complete"""
+    _limit: asyncio.Timeout | None = None
+    """of the watch in progress, by which it can be ended"""
 
     def __post_init__(self) -> None:
         self._reader = EventReader(self.source, self.stats)
@@ -75,7 +83,7 @@ class Reflector:
         """List and watch; ends only with Absent-, Forbidden- or RestoredError. Events that the sink rejects are skipped."""
         while True:
             try:
-                if not self._version or self._needs_resync():
+                if not self._version or self._is_requested() or self._needs_resync():
                     await self._list()
                 elif self.source.required:
                     await self._check_not_restored()
@@ -94,6 +102,22 @@ class Reflector:
     @property
     def _lister(self) -> Lister:
         return Lister(self.connection, self.source, self.path, self.settings)
+
+    async def list_now(self) -> None:
+        """List again, and return when all of it is delivered: a quorum read that begins after this call."""
+        self._requested += 1
+        number = self._requested
+        self._end_watch()
+        while self._served < number:
+            self._listed.clear()
+            await self._listed.wait()
+
+    def _is_requested(self) -> bool:
+        return self._served < self._requested
+
+    def _end_watch(self) -> None:
+        if self._limit is not None:
+            self._limit.reschedule(asyncio.get_running_loop().time())
 
     def delete_all(self) -> None:
         """Deliver the deletion of every object, because the kind is no longer served."""
@@ -119,6 +143,7 @@ class Reflector:
         """List all objects, page by page; objects that existed before and are not listed are deleted."""
         # Set before the list: a resync that fails must not keep the watch from resuming.
         self._listed_at = self.timing.clock()
+        serves = self._requested
         before = frozenset(self.known()) if self.known else frozenset()
         keys, version, nameless = set[ObjectKey](), "", self._reader.nameless
         self._reader.begin_list()
@@ -141,6 +166,8 @@ class Reflector:
         self.stats.heard_at = self.timing.clock()
         self.stats.lists += 1
         self.stats.synced = True
+        self._served = serves
+        self._listed.set()
         self._clear_trouble()
 
     async def _check_not_restored(self) -> None:
@@ -189,9 +216,12 @@ class Reflector:
         except TimeoutError as error:
             raise ClusterError(f"the watch of {self.source.name} did not end at its timeoutSeconds") from error
         finally:
+            self._limit = None
             self._newest = max(self._newest, _number(self._version))
             if self.stats.events > events or self.timing.clock() - started >= _HEALTHY_SECONDS:
                 self._backoff.reset()
+        if self._is_requested():
+            return
         if self.stats.events == events and self.timing.clock() - started < _HEALTHY_SECONDS:
             raise ClusterError(f"the watch of {self.source.name} ended immediately, without an event")
 
@@ -200,12 +230,17 @@ class Reflector:
         # The API server, or a proxy before it, can be dead while the connection stays open.
         with suppress(TimeoutError):
             async with asyncio.timeout(idle) as limit:
+                self._limit = limit
+                if self._is_requested():
+                    self._end_watch()
                 async for chunk in stream.chunks():
                     self.stats.heard_at = self.timing.clock()
                     complete = lines.feed(chunk)
                     for start in range(0, len(complete), self.settings.slice):
                         self._read_lines(complete[start : start + self.settings.slice])
                         await asyncio.sleep(0)
+                    if self._is_requested():
+                        return
                     if (limit.when() or 0.0) < loop.time() + 0.9 * idle:  # rescheduling costs more than reading a chunk
                         limit.reschedule(loop.time() + idle)
 

@@ -105,6 +105,10 @@ class Watching:
         except ExceptionGroup as group:
             raise group.exceptions[0] from group
 
+    async def list_pods(self) -> None:
+        """List all pods by a quorum read that begins now, and return when they are delivered."""
+        await asyncio.gather(*(reflector.list_now() for reflector in self._reflectors if reflector.source.by_uid))
+
     def _is_synced(self, reflector: Reflector, *, overdue: bool) -> bool:
         source, stats = reflector.source, reflector.stats
         skipped = source.name in self._skipped or (overdue and stats.trouble != "")

@@ -18,7 +18,7 @@ from linkwise.errors import ClusterError
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
 __all__ = ["Answer", "CutError", "Exchange", "Http", "NotSentError", "Origin", "Proxy", "SlowError"]
 
@@ -249,6 +249,7 @@ class Http:
         wait: float = 10.0,
         *,
         repeatable: bool = False,
+        guard: Callable[[], None] | None = None,
     ) -> Answer:
         """Send a request and read its complete response.
 
@@ -259,11 +260,12 @@ class Http:
             body: empty for none.
             wait: seconds.
             repeatable: whether it may be sent again if the server closes an idle connection just as it is reused.
+            guard: called immediately before the request is sent; raises NotSentError if it must not be any more.
         """
         request = self._request(method, path, headers, body)
         try:
             async with asyncio.timeout(wait):
-                return await self._call(request, wait, retry=repeatable or method == "GET")
+                return await self._call(request, wait, guard, retry=repeatable or method == "GET")
         except TimeoutError as error:
             raise SlowError(f"{self.origin.authority} did not answer {method} {path} within {wait:g} s") from error
         except CutError as error:
@@ -300,20 +302,22 @@ class Http:
         self._busy.clear()
         await asyncio.sleep(0)
 
-    async def _call(self, request: bytes, wait: float, *, retry: bool) -> Answer:
+    async def _call(self, request: bytes, wait: float, guard: Callable[[], None] | None, *, retry: bool) -> Answer:
         exchange = self._take_idle()
         if exchange is not None:
             try:
-                return await self._send(exchange, request)
+                return await self._send(exchange, request, guard)
             except CutError:
                 # The server may close an idle connection just as it is reused.
                 if not retry or exchange.begun:
                     raise
-        return await self._send(await self._connect(wait), request)
+        return await self._send(await self._connect(wait), request, guard)
 
-    async def _send(self, exchange: Exchange, request: bytes) -> Answer:
+    async def _send(self, exchange: Exchange, request: bytes, guard: Callable[[], None] | None) -> Answer:
         done = False
         try:
+            if guard is not None:
+                guard()  # nothing is awaited between this and the write, which is passed to the kernel at once
             answer = await exchange.ask(request)
             done = True
         finally:
@@ -362,25 +366,34 @@ class Http:
         name = (origin.tls_name or origin.host) if origin.tls else None
         if proxy is not None:
             return await self._open_through(proxy, name)
-        transport, exchange = await loop.create_connection(
-            Exchange, origin.host, origin.port, ssl=origin.tls, server_hostname=name
-        )
-        _keep_alive(transport.get_extra_info("socket"))
-        return exchange
+        transport, exchange = await loop.create_connection(Exchange, origin.host, origin.port)
+        _prepare(transport)
+        if origin.tls is None:
+            return exchange
+        try:
+            return await self._secured(transport, origin.tls, name)
+        except BaseException:
+            transport.abort()
+            raise
+
+    async def _secured(self, transport: asyncio.Transport, tls: ssl.SSLContext, name: str | None) -> Exchange:
+        """Begin TLS on a connection."""
+        fresh = Exchange()
+        secured = await asyncio.get_running_loop().start_tls(transport, fresh, tls, server_hostname=name)
+        fresh.connection_made(secured or transport)  # None if it was closed meanwhile; its first use fails then
+        return fresh
 
     async def _open_through(self, proxy: Proxy, name: str | None) -> Exchange:
         loop = asyncio.get_running_loop()
         transport, exchange = await loop.create_connection(Exchange, proxy.host, proxy.port)
-        _keep_alive(transport.get_extra_info("socket"))
+        _prepare(transport)
         try:
             await self._tunnel(exchange, proxy)
+            if self.origin.tls is not None:
+                return await self._secured(transport, self.origin.tls, name)
             fresh = Exchange()
-            if self.origin.tls is None:
-                transport.set_protocol(fresh)
-                fresh.connection_made(transport)
-            else:
-                secured = await loop.start_tls(transport, fresh, self.origin.tls, server_hostname=name)
-                fresh.connection_made(secured or transport)  # None if it was closed meanwhile; its first use fails then
+            transport.set_protocol(fresh)
+            fresh.connection_made(transport)
         except BaseException:
             transport.abort()
             raise
@@ -394,7 +407,14 @@ class Http:
             raise CutError(f"the proxy answered {exchange.status}")
 
 
-def _keep_alive(connection: object) -> None:
+def _prepare(transport: asyncio.Transport) -> None:
+    """Detect a dead server, and write at once.
+
+    uvloop writes only after all callbacks of its turn, unless that exceeds the limit of the buffer. A process that is
+    suspended in between would send the request when it is resumed, however long after its guard.
+    """
+    transport.set_write_buffer_limits(high=0)
+    connection = transport.get_extra_info("socket")
     if not isinstance(connection, socket.socket) and not hasattr(connection, "setsockopt"):
         return
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 __all__ = ["health_routes"]
 
 
-def health_routes(ready: Callable[[], Mapping[str, str]], notes: Callable[[], Sequence[str]]) -> list[Route]:
+def health_routes(
+    ready: Callable[[], Mapping[str, str]], notes: Callable[[], Sequence[str]], role: Callable[[], str] = str
+) -> list[Route]:
     """Build the probes.
 
     Args:
         ready: what the service waits for before it is ready, by name, each with a sentence.
         notes: problems to report while the service answers.
+        role: which of several replicas this one is, for people; empty if there is only one.
     """
 
     def livez(request: Request, variables: Mapping[str, str]) -> Response:
@@ -33,6 +36,7 @@ def health_routes(ready: Callable[[], Mapping[str, str]], notes: Callable[[], Se
         del request, variables
         blockers = [f"{name}: {sentence}" for name, sentence in ready().items()]
         lines = [f"not ready: {blocker}" for blocker in blockers] or ["ok"]
+        lines += filter(None, [role()])
         lines += [f"note: {note}" for note in notes() if note not in blockers]
         return text("\n".join(lines), 503 if blockers else 200)
 

@@ -31,11 +31,15 @@ ATTEMPTS: Final = 3
 
 
 class Explainer:
-    """Explanations of one broker."""
+    """Explanations of one broker.
 
-    def __init__(self, broker: Broker, clock: Callable[[], float]) -> None:
+    `refusal` says why this replica can't explain, because it does not decide; empty if it can.
+    """
+
+    def __init__(self, broker: Broker, clock: Callable[[], float], refusal: Callable[[], str] = lambda: "") -> None:
         self.broker: Final = broker
         self.clock: Final = clock
+        self._refusal: Final = refusal
         self._slices: Final = Slices()
         broker.pause_with(self._slices.pause)
 
@@ -62,6 +66,8 @@ class Explainer:
         A busy cluster changes all the time: the last attempt counts anyway. NotNowError if even that one failed, because
         something that it needed went away.
         """
+        if refusal := self._refusal():
+            raise NotNowError(refusal)
         attempt = 0
         while True:
             attempt, changes = attempt + 1, self.broker.device_changes

@@ -1,0 +1,215 @@
+"""Elector: keeps one replica in the election, by reading and writing the Lease; `election` decides.
+
+The fence is extended only by a write of this process that succeeded, from the moment it was sent. A write whose answer was
+lost extends nothing: the Lease is read, and renewed again if this replica holds it.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from linkwise.errors import ClusterError, LostLeaseError
+from linkwise.kube.errors import ForbiddenError
+from linkwise.kube.leader.election import Fence, LeaseTimes, Sighting, decide, observe, released, renewed, taken
+from linkwise.kube.leader.lease import NoNamespaceError, whole_seconds
+from linkwise.kube.perform.annotate import timestamp
+from linkwise.net.http.client import NotSentError
+from linkwise.net.timing import Timing
+
+if TYPE_CHECKING:
+    from linkwise.kube.leader.election import LeaseSpec
+    from linkwise.kube.leader.lease import LeaseObject
+
+__all__ = ["Elector"]
+
+log: Final = logging.getLogger(__name__)
+
+ROLE_GRACE: Final = 30.0  # seconds
+"""for which a missing permission is retried at start: an API server that has just started has not loaded its roles yet"""
+RELEASE_SECONDS: Final = 2.0
+"""for each of the requests that release the Lease"""
+RELEASE_ATTEMPTS: Final = 3
+
+
+@dataclass(slots=True)
+class Elector:
+    """One replica of an election; `run` it until the Lease is lost, then `release` what it holds."""
+
+    lease: LeaseObject
+    identity: str
+    """of this process alone: what is held under it was taken by it"""
+    times: LeaseTimes = field(default_factory=LeaseTimes)
+    timing: Timing = field(default_factory=Timing)
+    fence: Fence = field(init=False)
+    trouble: str = ""
+    """why the Lease could not be read or written last; empty if it could"""
+    attempts: int = 0
+    """rounds so far"""
+    _last: Sighting = Sighting()  # noqa: RUF009 - frozen
+    _held: bool = False
+    """whether the Lease is as this replica wrote it, as far as it knows: it can be renewed without a read"""
+    _stopped: bool = False
+    _began: float | None = None
+
+    def __post_init__(self) -> None:
+        self.fence = Fence(self.times.renew_deadline)
+
+    @property
+    def leader(self) -> str:
+        """The holder of the Lease as last seen; empty if there is none."""
+        return self._last.spec.holder if self._last.spec else ""
+
+    @property
+    def transitions(self) -> int:
+        """How often the holder changed."""
+        return self._last.spec.transitions if self._last.spec else 0
+
+    @property
+    def leads(self) -> bool:
+        """Whether this replica has taken the Lease; what it may write is for the fence to say."""
+        return self._last.led
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since the last successful renewal was sent; None if there was none."""
+        return None if self.fence.started is None else self.timing.clock() - self.fence.started
+
+    def may_write(self) -> bool:
+        """Whether this replica may write now."""
+        return self.fence.may_write(self.timing.clock())
+
+    def guard(self) -> None:
+        """Refuse a write; to be called immediately before it is sent."""
+        if not self.may_write():
+            raise NotSentError(f"this replica may not write now: {self.refusal() or 'it does not lead'}")
+
+    def refusal(self) -> str:
+        """Why this replica does not decide, as a sentence; empty if it does."""
+        if self.may_write():
+            return ""
+        if self._last.led and not self.fence.holds(self.timing.clock()):
+            why = f": {self.trouble}" if self.trouble else ""
+            return f"{self.lease} was not renewed for {self.times.renew_deadline:g} s{why}"
+        if self._last.led:
+            return f"it has just taken {self.lease} and is still reading what the leader before it wrote"
+        return f"it is a standby, and {self.leader or 'no replica'} is the leader by {self.lease}"
+
+    async def run(self) -> None:
+        """Take part until `release`; LostLeaseError if another replica has taken the Lease."""
+        self._began = self.timing.clock()
+        while not self._stopped:
+            await self.round()
+            await self.timing.sleep(self._pause())
+
+    async def round(self) -> None:
+        """Renew, take or look at the Lease once; a failure is kept in `trouble`.
+
+        Raises:
+            LostLeaseError: this replica led, and the Lease is not its own any more.
+            ClusterError: the Lease can't be used: its namespace does not exist, or the role lacks it since the start.
+        """
+        try:
+            await self._look_and_act()
+        except NoNamespaceError:
+            if not self._last.led:
+                raise
+            self._note("its namespace does not exist any more")
+        except ForbiddenError as error:
+            if not self._last.seen and self.timing.clock() - (self._began or 0.0) >= ROLE_GRACE:
+                raise
+            self._note(str(error))
+        except LostLeaseError:
+            self.fence.open = False
+            raise
+        except ClusterError as error:
+            self._held = False  # a write may have arrived, or not
+            self._note(str(error))
+        else:
+            self._note("")
+        finally:
+            self.attempts += 1
+
+    async def release(self) -> None:
+        """Stop writing and give the Lease up, if this replica holds it, so that another one need not wait."""
+        self._stopped, self.fence.open = True, False
+        if not self._last.led:
+            return
+        try:
+            for _ in range(RELEASE_ATTEMPTS):  # a renewal that was in flight may arrive in between
+                current = await self.lease.read(RELEASE_SECONDS)
+                if current is None or current.holder != self.identity:
+                    return
+                if await self.lease.replace(released(current, self._stamp()), RELEASE_SECONDS):
+                    log.info("released lease=%s", self.lease)
+                    return
+        except ClusterError as error:
+            log.warning("%s was not released, so the next leader waits until it expires: %s", self.lease, error)
+
+    async def _look_and_act(self) -> None:
+        if self._held and self._last.spec and await self._write(renewed(self._last.spec, self._seconds, self._stamp())):
+            return
+        self._held = False
+        self._see(await self.lease.read(self._wait))
+        match decide(self._last, self.identity, self.timing.clock()):
+            case "lost":
+                holder = f"{self.leader} has it" if self.leader else "it was released or deleted"
+                raise LostLeaseError(
+                    f"lost {self.lease}: {holder}; this replica ends, and may lead again after a restart"
+                )
+            case "renew" if self._last.spec:
+                await self._write(renewed(self._last.spec, self._seconds, self._stamp()))
+            case "create":
+                await self._write(taken(None, self.identity, self._seconds, self._stamp()), create=True)
+            case "take":
+                await self._write(taken(self._last.spec, self.identity, self._seconds, self._stamp()))
+
+    async def _write(self, spec: LeaseSpec, *, create: bool = False) -> bool:
+        """Write the Lease; if that succeeds, it is held from when it was sent."""
+        if self._stopped:
+            return True
+        started = self.timing.clock()
+        write = self.lease.create if create else self.lease.replace
+        written = await write(spec, self._wait)
+        if written is None:
+            return False
+        if not self._last.led:
+            log.info("holds lease=%s identity=%s transitions=%d", self.lease, self.identity, spec.transitions)
+        self._see(written)
+        self.fence.renew(started)
+        self._held = True
+        return True
+
+    def _see(self, spec: LeaseSpec | None) -> None:
+        before = self.leader
+        self._last = observe(self._last, spec, self.identity, self.timing.clock(), self.times)
+        if self.leader not in {before, self.identity}:
+            log.info("lease=%s holder=%s", self.lease, self.leader or "none")
+
+    def _note(self, trouble: str) -> None:
+        if trouble and trouble != self.trouble:
+            log.warning("%s", trouble)
+        elif self.trouble and not trouble:
+            log.info("lease=%s is reachable again", self.lease)
+        self.trouble = trouble
+
+    def _pause(self) -> float:
+        """Until the next round: earlier if the Lease of another replica is over before that."""
+        period = self.times.retry_period
+        if self._last.led:
+            return period
+        rest = self._last.free_at - self.timing.clock()
+        return rest if 0.0 < rest < period else period * (1.0 + 0.2 * self.timing.chance())
+
+    @property
+    def _wait(self) -> float:
+        """For a response: a renewal can be tried again before the deadline."""
+        return self.times.renew_deadline / 2
+
+    @property
+    def _seconds(self) -> int:
+        return whole_seconds(self.times.duration)
+
+    def _stamp(self) -> str:
+        return timestamp(self.timing.now())

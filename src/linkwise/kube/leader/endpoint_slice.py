@@ -1,0 +1,138 @@
+"""EndpointSlice of the leader: the only way from a Service without a selector to the replica that decides.
+
+Only the leader writes it, after it has taken over. Whoever changes or deletes it, the leader repairs it at its next look. The
+Service owns it, so that it is removed with the Service.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from linkwise.errors import ClusterError, InputError
+from linkwise.wire.decoding import decode_as
+from linkwise.wire.kubernetes.watch_stream import status_of
+from linkwise.wire.kubernetes.writes import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from linkwise.kube.client.api import Answer, Connection
+
+__all__ = ["Endpoint", "LeaderSlice"]
+
+log: Final = logging.getLogger(__name__)
+
+WAIT: Final = 5.0  # seconds for a response
+MANAGER: Final = "linkwise.dev"
+"""value of the label endpointslice.kubernetes.io/managed-by, so that controllers of Kubernetes leave it alone"""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the leader is reached."""
+
+    address: str
+    ports: Mapping[str, int]
+    """by their names, which are those of the Service"""
+    pod: str = ""
+    """name of its pod, without which the API server does not proxy to it"""
+
+
+class LeaderSlice:
+    """The EndpointSlice SERVICE-leader; the connection is fenced."""
+
+    def __init__(self, connection: Connection, namespace: str, service: str, endpoint: Endpoint) -> None:
+        self._connection = connection
+        self._namespace, self._service = namespace, service
+        self.name: Final = f"{service}-leader"
+        self._endpoint = endpoint
+        self._collection = f"/apis/discovery.k8s.io/v1/namespaces/{quote(namespace, safe='')}/endpointslices"
+
+    def __str__(self) -> str:
+        return f"EndpointSlice {self._namespace}/{self.name}"
+
+    async def keep(self) -> bool:
+        """Write the slice if it is not as it should be; returns whether it had to be written.
+
+        Raises:
+            ClusterError: it could not be read or written, or the Service does not exist.
+        """
+        path = f"{self._collection}/{quote(self.name, safe='')}"
+        found = await self._connection.call("GET", path, wait=WAIT)
+        if found.status not in {200, 404}:
+            raise self._error("get", found)
+        current = _document(found.body) if found.status == 200 else {}
+        wanted = self._wanted()
+        if current and _equal(current, wanted):
+            return False
+        meta = {**current.get("metadata", {}), **wanted["metadata"], "ownerReferences": [await self._owner()]}
+        meta["labels"] = {**(current.get("metadata", {}).get("labels") or {}), **wanted["metadata"]["labels"]}
+        if current and current.get("addressType") != wanted["addressType"]:
+            # The type can't be changed: the slice is deleted with its Service, or by an administrator.
+            raise ClusterError(f"{self} has another address type than {self._endpoint.address}; delete it")
+        body = encode({**wanted, "metadata": meta})
+        method, place = ("PUT", path) if current else ("POST", self._collection)
+        answer = await self._connection.call(method, place, body, wait=WAIT)
+        if answer.status not in {200, 201}:
+            raise self._error("update" if current else "create", answer)
+        log.info("endpoint written slice=%s/%s address=%s", self._namespace, self.name, self._endpoint.address)
+        return True
+
+    async def _owner(self) -> dict[str, str]:
+        path = f"/api/v1/namespaces/{quote(self._namespace, safe='')}/services/{quote(self._service, safe='')}"
+        answer = await self._connection.call("GET", path, wait=WAIT)
+        if answer.status == 404:
+            raise ClusterError(
+                f"Service {self._namespace}/{self._service} does not exist, so schedulers do not find the leader; create it"
+                " without a selector, or clear leader.service"
+            )
+        if answer.status != 200:
+            raise self._error("get the Service of", answer)
+        uid = str(_document(answer.body).get("metadata", {}).get("uid", ""))
+        return {"apiVersion": "v1", "kind": "Service", "name": self._service, "uid": uid}
+
+    def _wanted(self) -> dict[str, Any]:
+        endpoint = self._endpoint
+        target = {"kind": "Pod", "namespace": self._namespace, "name": endpoint.pod}
+        labels = {"kubernetes.io/service-name": self._service, "endpointslice.kubernetes.io/managed-by": MANAGER}
+        return {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {"name": self.name, "namespace": self._namespace, "labels": labels},
+            "addressType": f"IPv{ip_address(endpoint.address).version}",
+            "endpoints": [
+                {
+                    "addresses": [endpoint.address],
+                    "conditions": {"ready": True, "serving": True, "terminating": False},
+                    **({"targetRef": target} if endpoint.pod else {}),
+                }
+            ],
+            "ports": [{"name": name, "port": port, "protocol": "TCP"} for name, port in sorted(endpoint.ports.items())],
+        }
+
+    def _error(self, verb: str, answer: Answer) -> ClusterError:
+        message = status_of(answer.body).message or f"the API server answered {answer.status}"
+        remedy = "; `linkwise manifests rbac` prints the role" if answer.status == 403 else ""
+        return ClusterError(f"can't {verb} {self}: {message}{remedy}")
+
+
+def _document(body: bytes) -> dict[str, Any]:
+    try:
+        return decode_as(body, dict[str, Any])
+    except InputError as error:
+        raise ClusterError(f"the response of the API server can't be read: {error}") from error
+
+
+def _equal(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether a slice is as it should be; other labels, and fields that the API server adds, do not count."""
+    labels = current.get("metadata", {}).get("labels") or {}
+    return (
+        all(labels.get(key) == value for key, value in wanted["metadata"]["labels"].items())
+        and current.get("endpoints") == wanted["endpoints"]
+        and sorted(current.get("ports") or (), key=lambda port: str(port.get("name"))) == wanted["ports"]
+        and bool(current.get("metadata", {}).get("ownerReferences"))
+    )
