@@ -36,10 +36,13 @@ WORD: Final = "linkwise.dev/simulated"
 SECONDS: Final = 30.0
 VALUES: Final[Mapping[str, Any]] = {
     # No kubelet is there to serve devices to, and no devices.
-    "config": {"agent": {"driver": "simulated", "source": MACHINE, "plugin": "never"}},
+    "config": {
+        "agent": {"driver": "simulated", "source": MACHINE, "plugin": "never"},
+        "kube": {"bind_timeout": 1.5},
+    },
     "agent": {"nodeSelector": {WORD: "true"}},
-    # Half a minute without a leader is the price of few writes in large clusters; tests have one node and less time.
-    "leaderElection": {"leaseDuration": 4, "renewDeadline": 2, "retryPeriod": 0.5},
+    # A test has less time than a cluster.
+    "leaderElection": {"leaseDuration": 4, "renewDeadline": 2, "retryPeriod": 0.4},
 }
 
 
@@ -125,8 +128,7 @@ def stand_ins(programs: Path, root: Path) -> dict[str, Image]:
 
 def simulated_node(name: str, **labels: str) -> Raw:
     """A node whose agent simulates devices; their number is what the kubelet would report."""
-    made = node(name, {"nvidia.com/gpu": GPUS}, labels={WORD: "true", "kubernetes.io/os": "linux", **labels})
-    return made
+    return node(name, {"nvidia.com/gpu": GPUS}, labels={WORD: "true", "kubernetes.io/os": "linux", **labels})
 
 
 def merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

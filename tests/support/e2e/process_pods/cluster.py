@@ -7,8 +7,10 @@ addresses, and the control plane has a kube-scheduler of its own that knows noth
 from __future__ import annotations
 
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from linkwise.net.certificates import new_chain
 from support.e2e.own_cluster import OwnCluster
 from support.e2e.process_pods.network import GATEWAY, Network
 from support.e2e.processes import Process, free_ports
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NetworkedCluster", "networked_cluster"]
 
-READY: Final = 30.0  # seconds
+DAY: Final = 86400.0  # seconds
 
 
 class NetworkedCluster(OwnCluster):
@@ -34,7 +36,10 @@ class NetworkedCluster(OwnCluster):
 
     def __init__(self, programs: Path, folder: Path, network: Network, *api_flags: str) -> None:
         self.network, self.enter = network, tuple(network.enter)
-        super().__init__(programs, folder, *api_flags)
+        # Nobody has a certificate of this authority, but components look for it in a ConfigMap of the API server.
+        authority = folder / "clients.crt"
+        authority.write_text(new_chain(("clients",), datetime.now(UTC), DAY).authorities)
+        super().__init__(programs, folder, f"--client-ca-file={authority}", *api_flags)
         (port,) = free_ports(1)
         way = self.kubeconfig("scheduler")
         self.default_scheduler = Process(

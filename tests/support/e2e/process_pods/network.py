@@ -146,11 +146,11 @@ class Network:
 
         async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             found = list(targets())
-            try:
+            # asyncio would report the end of the network as an error.
+            with suppress(asyncio.CancelledError):
                 if found:
                     await _forward(reader, writer, found[next(turns) % len(found)])
-            finally:
-                writer.transport.abort()
+            writer.transport.abort()
 
         if isinstance(where, socket.socket):
             return await asyncio.start_server(forward, sock=where)
