@@ -47,7 +47,7 @@ WARM_SECONDS: Final = 1.0
 def service_ports(settings: ServeSettings, port: int) -> dict[str, int]:
     """The ports of the Service by name, as this replica listens on them."""
     del settings  # the seam for ports that settings add
-    return {"http": port}
+    return {"https": port}
 
 
 class Election:

@@ -10,15 +10,18 @@ import shutil
 import sys
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
-from support.e2e.api_client import Api
+from support.e2e.api_client import LABEL, Api
 from support.e2e.helm import NAMESPACE, RELEASE, Helm
 from support.e2e.node_objects import node
 from support.e2e.process_pods.cluster import networked_cluster
 from support.e2e.process_pods.container import Image
 from support.e2e.process_pods.kubelet import ProcessKubelet, machine_node
 from support.e2e.processes import wait_for
+from support.e2e.scheduler import Serve
+from support.e2e.service import Placing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,6 +37,7 @@ GPUS: Final = 8
 WORD: Final = "linkwise.dev/simulated"
 """label of nodes whose agents simulate devices"""
 SECONDS: Final = 30.0
+TOKEN: Final = token_hex(16)
 VALUES: Final[Mapping[str, Any]] = {
     # No kubelet is there to serve devices to, and no devices.
     "config": {
@@ -41,6 +45,8 @@ VALUES: Final[Mapping[str, Any]] = {
         "kube": {"bind_timeout": 1.5},
     },
     "agent": {"nodeSelector": {WORD: "true"}},
+    # The tests compare the ledger of the service with the pods.
+    "service": {"env": [{"name": "LINKWISE_DEBUG_TOKEN", "value": TOKEN}]},
     # A test has less time than a cluster.
     "leaderElection": {"leaseDuration": 4, "renewDeadline": 2, "retryPeriod": 0.4},
 }
@@ -85,7 +91,29 @@ class Installation:
     def service(self, address: str = "") -> Api:
         """A connection to a replica of the service, by default the leader; without a client certificate."""
         at = address or wait_for(self.leader, SECONDS, "there is a leader")
-        return Api(f"https://localhost:{self.cluster.network.door((at, 39999))}")
+        return Api(f"https://localhost:{self.cluster.network.door((at, 39999))}", TOKEN)
+
+    @property
+    def placing(self) -> Placing:
+        """The cluster and the leader, for the words of other tests."""
+        return Placing(self.cluster, Leader(self))
+
+    def add_nodes(self, *names: str) -> None:
+        """Make nodes whose agents simulate devices, and wait until the service has seen what they publish."""
+        self.cluster.create([simulated_node(name) for name in names])
+        wait_for(
+            lambda: set(names) <= self.placing.snapshot()["objects"].keys(), SECONDS, "the service knows the devices"
+        )
+
+    def clear(self) -> None:
+        """Remove what tests have made: their namespaces with all pods, and nodes with devices and what tells of them."""
+        for space in self.api.list(f"/api/v1/namespaces?labelSelector={LABEL}"):
+            self.api.delete(f"/api/v1/namespaces/{space['metadata']['name']}/pods")
+            self.api.delete(f"/api/v1/namespaces/{space['metadata']['name']}")
+        for found in self.api.list(f"/api/v1/nodes?labelSelector={WORD}"):
+            self.api.delete(f"/api/v1/nodes/{found['metadata']['name']}")
+        for kind in ("deviceinventories", "acceleratorpolicies"):
+            self.api.delete(f"/apis/linkwise.dev/v1alpha1/{kind}")
 
     def state(self) -> str:
         """What runs, what waits and what was printed last, for the message of a failed test."""
@@ -97,6 +125,22 @@ class Installation:
             if not log.name.endswith(".pause.log")
         ]
         return "\n".join([pods, waiting, repr(self.kubelet.errors), *logs])
+
+
+class Leader(Serve):
+    """The replica that leads, where other tests have a service that they started themselves."""
+
+    def __init__(self, bed: Installation) -> None:
+        self._bed = bed
+        self._known: dict[str, Api] = {}
+
+    @property
+    def http(self) -> Api:  # type: ignore[override]
+        """A connection to the leader of this moment."""
+        address = wait_for(self._bed.leader, SECONDS, "there is a leader")
+        if address not in self._known:
+            self._known[address] = self._bed.service(address)
+        return self._known[address]
 
 
 @contextmanager

@@ -68,6 +68,7 @@ class Network:
         self._entered = threading.Event()
         self._error: OSError | None = None
         self._numbers = count(2)
+        self._servers: list[asyncio.Server] = []
 
     @property
     def enter(self) -> list[str]:
@@ -135,13 +136,14 @@ class Network:
         self._loop.run_forever()
 
     async def _cancel_all(self) -> None:
+        for server in self._servers:
+            server.close()
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    @staticmethod
-    async def _serve(where: socket.socket | Address, targets: Callable[[], Sequence[Address]]) -> asyncio.Server:
+    async def _serve(self, where: socket.socket | Address, targets: Callable[[], Sequence[Address]]) -> asyncio.Server:
         turns = count()
 
         async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -153,8 +155,11 @@ class Network:
             writer.transport.abort()
 
         if isinstance(where, socket.socket):
-            return await asyncio.start_server(forward, sock=where)
-        return await asyncio.start_server(forward, *where)
+            server = await asyncio.start_server(forward, sock=where)
+        else:
+            server = await asyncio.start_server(forward, *where)
+        self._servers.append(server)
+        return server
 
 
 async def probe_http(address: Address, path: str, *, tls: bool, seconds: float) -> int:

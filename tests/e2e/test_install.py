@@ -1,0 +1,146 @@
+"""One Helm command on an empty cluster: everything is ready, and pods that request devices are placed.
+
+Pods of the chart run as processes; what that stands in for is said in `support.e2e.process_pods`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from support.e2e.helm import NAMESPACE, RELEASE
+from support.e2e.installation import installation_bed
+from support.e2e.invariants import all_is_well
+from support.e2e.pod_objects import pod
+from support.e2e.processes import wait_for
+from support.e2e.service import grant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.e2e.api_client import Raw
+    from support.e2e.installation import Installation
+
+GPU: Final = "nvidia.com/gpu"
+SCHEDULER: Final = "linkwise-scheduler"
+USER: Final = 65532
+GANG: Final = "gang.scheduling.koordinator.sh"
+
+
+@pytest.fixture(scope="module")
+def installed(
+    programs: Path, helm_programs: Path, root: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Installation]:
+    """The chart on a cluster of its own, with one node that has devices."""
+    with installation_bed(programs, helm_programs, root, tmp_path_factory.mktemp("install")) as bed:
+        bed.install(features={"tenants": True})
+        bed.add_nodes("gpu-1")
+        yield bed
+
+
+@pytest.fixture
+def namespace(installed: Installation) -> Iterator[str]:
+    """A namespace whose pods are gone after the test."""
+    name = installed.cluster.namespace()
+    yield name
+    installed.api.delete(f"/api/v1/namespaces/{name}/pods")
+    installed.placing.counted(0)
+
+
+def place(bed: Installation, namespace: str, name: str, gpus: int, **more: object) -> Raw:
+    """A pod of an ordinary user, as soon as it has a node."""
+    bed.api.create(pod(namespace, name, {GPU: gpus}, **more))
+    return bed.cluster.wait_bound(namespace, name, 30)
+
+
+def test_everything_is_ready_after_one_command(installed: Installation) -> None:
+    deployments = installed.objects(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments")
+    assert {name: found["status"]["readyReplicas"] for name, found in deployments.items()} == {
+        RELEASE: 2,
+        f"{RELEASE}-scheduler": 2,
+    }
+    agents = installed.objects(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets")[f"{RELEASE}-agent"]
+    assert agents["status"]["desiredNumberScheduled"] == agents["status"]["numberReady"] == 1
+    assert [one["status"] for one in installed.helm.history()] == ["deployed"]
+
+
+def test_no_container_had_to_be_started_twice(installed: Installation) -> None:
+    statuses = [
+        (found["metadata"]["name"], status["restartCount"])
+        for found in installed.api.list(f"/api/v1/namespaces/{NAMESPACE}/pods")
+        for status in found["status"]["containerStatuses"]
+    ]
+    assert [one for one in statuses if one[1]] == []
+
+
+def test_the_replica_that_leads_is_one_of_the_service_and_the_only_endpoint(installed: Installation) -> None:
+    addresses = [one.address for one in installed.pods("service")]
+    assert installed.leader() in addresses
+    assert len(addresses) == 2
+
+
+def test_a_pod_is_reviewed_scheduled_and_bound_with_devices(installed: Installation, namespace: str) -> None:
+    found = place(installed, namespace, "train", 2)
+    assert found["spec"]["schedulerName"] == SCHEDULER
+    assert found["metadata"]["annotations"]["linkwise.dev/user"] == "admin"
+    assert (grant(found).node, len(grant(found).devices)) == ("gpu-1", 2)
+    all_is_well(installed.placing)
+
+
+def test_a_gang_is_held_back_until_it_can_start_as_a_whole(installed: Installation, namespace: str) -> None:
+    words = {f"{GANG}/name": "job", f"{GANG}/min-available": "2"}
+    first = installed.api.create(pod(namespace, "job-0", {GPU: 4}, annotations=words))
+    assert first["spec"]["schedulingGates"]
+    place(installed, namespace, "job-1", 4, annotations=words)
+    installed.cluster.wait_bound(namespace, "job-0", 30)
+    all_is_well(installed.placing)
+
+
+def test_strangers_may_not_call_the_extender(installed: Installation, namespace: str) -> None:
+    question = {"Pod": pod(namespace, "train", {GPU: 1}), "NodeNames": ["gpu-1"]}
+    for replica in installed.pods("service"):
+        service = installed.service(replica.address)
+        status, _ = service.raw("POST", "/filter", str(question).encode(), "application/json")
+        assert status == 403
+        assert service.answers("/readyz")
+
+
+def test_the_test_of_the_release_passes(installed: Installation) -> None:
+    assert "Succeeded" in installed.helm.run("test", RELEASE)
+
+
+def test_a_tenant_asks_through_the_api_server_why_a_pod_waits(installed: Installation, namespace: str) -> None:
+    installed.cluster.kubectl(
+        "create", "rolebinding", "tenant", "--clusterrole=view", "--user=tenant", "--namespace", namespace
+    )
+    installed.api.create(pod(namespace, "train", {GPU: 9}))
+    command = [sys.executable, "-m", "linkwise", "explain", "pod/train", "--namespace", namespace]
+    command += ["--kubeconfig", str(installed.cluster.kubeconfig("tenant"))]
+
+    def explained() -> str:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    said = wait_for(explained, 20, "the tenant is answered")
+    assert "9 devices requested, but only 8 of 8 are free" in said
+
+
+def test_the_service_and_its_scheduler_run_without_root_and_rights(installed: Installation) -> None:
+    for component in ("service", "scheduler"):
+        for found in installed.pods(component):
+            process = found.containers[0].process
+            assert process is not None
+            status = dict(
+                line.split(":\t", 1)
+                for line in Path(f"/proc/{process.pid}/status").read_text().splitlines()
+                if ":\t" in line
+            )
+            assert status["Uid"].split("\t") == [str(USER)] * 4
+            assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0
+            assert os.statvfs(f"/proc/{process.pid}/root").f_flag & os.ST_RDONLY
