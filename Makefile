@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCHES := partition filter rebuild conflicts packing openb plan explain calls volcano embedded agent admission
 
-.PHONY: help setup demo up test e2e check fix shape bench bench-cluster soak docs lock clean
+.PHONY: help setup demo up test e2e check fix shape bench bench-cluster soak docs manifests lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -34,6 +34,7 @@ e2e: $(READY)  ## tests on a real Kubernetes, built on first use (KUBECONFIG=FIL
 
 check: $(READY)  ## lint, types, layers, documentation
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
+	$(BIN)/hadolint deploy/Dockerfile
 	$(BIN)/pytest tests/architecture tests/docs
 
 fix: $(READY)  ## apply automatic fixes and formatting
@@ -55,9 +56,14 @@ soak: $(READY)  ## fuzz the parsers and the broker (SECONDS=600, or STEPS of eac
 docs: $(READY)  ## regenerate generated pages, pictures and console samples
 	$(BIN)/python scripts/docs.py
 
-lock: pyproject.toml  ## update requirements.lock (needs uv)
+manifests: $(READY)  ## render the manifests of `linkwise manifests all` from the Helm chart (needs helm; HELM=FILE)
+	HELM="$(or $(HELM),helm)" $(BIN)/python scripts/manifests.py
+
+lock: pyproject.toml  ## update requirements.lock, and the part of it that the container image has (needs uv)
 	uv pip compile pyproject.toml --extra agent --group dev --universal --generate-hashes --upgrade \
 	  --python-version 3.11 --custom-compile-command "make lock" -o requirements.lock
+	uv pip compile pyproject.toml --extra agent --universal --generate-hashes --upgrade --constraints requirements.lock \
+	  --no-annotate --python-version 3.11 --custom-compile-command "make lock" -o deploy/image/requirements.lock
 
 clean:  ## remove everything that the other targets created
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

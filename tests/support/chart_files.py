@@ -15,6 +15,7 @@ from linkwise.config.protection import protection_yaml
 from linkwise.config.rbac import AGENT_FEATURES, FEATURES, rbac_yaml, webhook_rbac_yaml
 from linkwise.config.scheduler_config import SchedulerFile, scheduler_yaml
 from linkwise.config.webhook_manifests import WebhookFile, webhook_configurations
+from support.chart_pages import chart_readme, chart_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -151,6 +152,8 @@ def _definition(name: str) -> str:
 
 
 GENERATED: Final[dict[str, Callable[[], str]]] = {
+    f"{CHART}/values.yaml": chart_values,
+    f"{CHART}/README.md": chart_readme,
     f"{CHART}/files/rbac.yaml": rbac_file,
     f"{CHART}/files/scheduler.yaml": scheduler_file,
     f"{CHART}/files/webhook.yaml": webhook_file,

@@ -1,4 +1,5 @@
 """Test of a release: the service answers as kube-scheduler calls it, and refuses strangers."""
+# ruff: noqa: INP001, S310, T201 - a script with the address of the service, in a pod of `helm test`
 
 import json
 import os
@@ -11,7 +12,7 @@ URL = os.environ["URL"]
 FOLDER = os.environ.get("CERTIFICATES", "")
 
 
-def call(path, *, body=None, client=True):
+def call(path: str, *, body: object = None, client: bool = True) -> tuple[int, str]:
     """Status and text of an answer; a refusal is an answer."""
     context = None
     if FOLDER:
@@ -27,9 +28,12 @@ def call(path, *, body=None, client=True):
         return error.code, error.read().decode()
 
 
-def main():
+def main() -> int:
     """Print one line per check; exit code 1 if one failed."""
-    pod = {"metadata": {"name": "linkwise-test", "namespace": "default", "uid": "linkwise-test"}, "spec": {"containers": []}}
+    pod = {
+        "metadata": {"name": "linkwise-test", "namespace": "default", "uid": "linkwise-test"},
+        "spec": {"containers": []},
+    }
     question = {"Pod": pod, "NodeNames": []}
     status, text = call("/readyz")
     checks = {"the leader is ready": (status == 200, f"{status} {text.strip()}")}

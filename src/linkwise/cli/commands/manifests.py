@@ -1,7 +1,8 @@
-"""`linkwise manifests`: prints CRDs, RBAC manifests, the admission webhook, and the policies that protect records."""
+"""`linkwise manifests`: prints a complete installation, or its CRDs, RBAC manifests, webhook and policies that protect records."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final
 
@@ -13,11 +14,24 @@ from linkwise.errors import InputError
 
 _EXAMPLES: Final = """\b
 Examples:
+  linkwise manifests all | kubectl apply --server-side -f -
   linkwise manifests crd | kubectl apply --server-side -f -
   linkwise manifests rbac | kubectl apply -f -
   linkwise manifests rbac --agent | kubectl apply -f -
   linkwise manifests webhook | kubectl apply -f -
   linkwise manifests protection | kubectl apply -f -
+"""
+_ALL: Final = """\b
+Examples:
+  linkwise manifests all | kubectl apply --server-side -f -
+  linkwise manifests all --image registry.example.com/linkwise:0.1.0
+  linkwise manifests all --replicas 1              # for a single node
+  linkwise manifests all --without agent --without protection
+  linkwise manifests all --kubernetes-version 1.34.2
+  linkwise manifests all --without crds | kubectl delete -f -   # uninstall
+
+The objects are those that the Helm chart renders with its default values, and a Namespace. For other
+values use the chart. The image of kube-scheduler should have the version of the cluster.
 """
 _CRD: Final = """\b
 Examples:
@@ -77,11 +91,57 @@ schedulers of other systems that write records of their own need --identity or -
 neither allows them to write the records of Linkwise. Volcano binds with the annotations of the pod
 and needs --binder. Names are those that `kubectl auth whoami` prints. Kubernetes 1.30 or later is required.
 """
+_SCHEDULER_IMAGE: Final = "registry.k8s.io/kube-scheduler"
+_IMAGE: Final = re.compile(r"[a-z0-9][A-Za-z0-9._/:@-]*")
 
 
 @click.group("manifests", epilog=_EXAMPLES)
 def command() -> None:
     """Print the manifests that Linkwise needs in a cluster."""
+
+
+@command.command("all", epilog=_ALL, short_help="Print everything that an installation consists of.")
+@namespace_option("Namespace of the installation.")
+@click.option("--image", default="", metavar="IMAGE", help="Image of the service and the node agent.")
+@click.option("--scheduler-image", default="", metavar="IMAGE", help="Image of kube-scheduler.")
+@click.option("--kubernetes-version", default="", metavar="VERSION", help="Version of kube-scheduler's image.")
+@click.option(
+    "--replicas", type=click.IntRange(1, 5), default=2, show_default=True, help="Of the service and of kube-scheduler."
+)
+@click.option(
+    "--without",
+    multiple=True,
+    type=click.Choice(["crds", "scheduler", "agent", "protection", "network-policies"]),
+    help="Leave out a part; can be repeated.",
+)
+def everything(  # noqa: PLR0913 - one parameter per option
+    *,
+    namespace: str,
+    image: str,
+    scheduler_image: str,
+    kubernetes_version: str,
+    replicas: int,
+    without: tuple[str, ...],
+) -> None:
+    """Print the manifests of a complete installation, as the Helm chart renders them.
+
+    CRDs, roles, the service, a second kube-scheduler, the node agent, the admission webhook and the policies that protect
+    records.
+    """
+    from linkwise.config.installation import Installation, installation_yaml  # noqa: PLC0415 - imports yaml
+
+    if scheduler_image and kubernetes_version:
+        raise InputError("--kubernetes-version: --scheduler-image names the version too; leave out one of them")
+    if kubernetes_version:
+        found = re.fullmatch(r"v?(\d{1,3}\.\d{1,3}\.\d{1,3})(?:[-+].*)?", kubernetes_version)
+        if found is None:
+            raise InputError(f"--kubernetes-version: expected a version such as 1.36.4, got '{kubernetes_version}'")
+        scheduler_image = f"{_SCHEDULER_IMAGE}:v{found[1]}"
+    for option, value in (("--image", image), ("--scheduler-image", scheduler_image)):
+        if value and not _IMAGE.fullmatch(value):
+            raise InputError(f"{option}: {value!r} is not an image; use NAME:TAG or NAME@DIGEST")
+    wanted = Installation(namespace, image, scheduler_image, replicas, without)
+    click.echo(installation_yaml(wanted), nl=False)
 
 
 @command.command("crd", epilog=_CRD, short_help="Print the CRDs of DeviceInventory and AcceleratorPolicy.")

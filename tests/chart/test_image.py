@@ -1,0 +1,54 @@
+"""The recipe of the container image: pinned, without privileges, and with requirements of the lock file."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import linkwise
+
+ROOT = Path(__file__).resolve().parents[2]
+RECIPE = (ROOT / "deploy/Dockerfile").read_text("utf-8")
+PINNED = re.compile(r"^(\S+==\S+)(.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def pins(file: str) -> dict[str, set[str]]:
+    """The hashes of each requirement in a lock file."""
+    text = (ROOT / file).read_text("utf-8")
+    return {found[1]: set(re.findall(r"sha256:[0-9a-f]{64}", found[2])) for found in PINNED.finditer(text)}
+
+
+def test_the_recipe_has_no_findings_of_its_linter() -> None:
+    linter = Path(sys.executable).with_name("hadolint")
+    done = subprocess.run([linter, ROOT / "deploy/Dockerfile"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_bases_have_a_version_and_may_have_a_digest() -> None:
+    bases = re.findall(r"^FROM (\S+)", RECIPE, re.MULTILINE)
+    assert set(bases) == {"python:${PYTHON_VERSION}${PYTHON_DIGEST}"}
+    assert re.search(r"^ARG PYTHON_VERSION=\d+\.\d+\.\d+-slim-\w+$", RECIPE, re.MULTILINE)
+
+
+def test_the_image_runs_without_privileges() -> None:
+    assert re.findall(r"^USER (\S+)", RECIPE, re.MULTILINE) == ["65532:65532"]
+
+
+def test_the_label_names_the_version_of_the_package() -> None:
+    assert f'org.opencontainers.image.version="{linkwise.__version__}"' in RECIPE
+
+
+def test_requirements_of_the_image_are_a_part_of_the_lock_file() -> None:
+    all_pins = pins("requirements.lock")
+    different = [
+        name for name, hashes in pins("deploy/image/requirements.lock").items() if all_pins.get(name) != hashes
+    ]
+    assert different == []
+
+
+def test_the_image_has_no_tools_of_development() -> None:
+    names = {name.partition("==")[0] for name in pins("deploy/image/requirements.lock")}
+    assert {"grpcio", "lightkube", "nvidia-ml-py"} <= names
+    assert not {"pytest", "ruff", "mypy", "hatchling"} & names
