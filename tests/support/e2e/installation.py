@@ -57,6 +57,7 @@ class Installation:
 
     def __init__(self, cluster: NetworkedCluster, kubelet: ProcessKubelet, helm: Helm, chart: Path) -> None:
         self.cluster, self.kubelet, self.helm, self.chart = cluster, kubelet, helm, chart
+        self.placing = Placing(cluster, Leader(self))
 
     @property
     def api(self) -> Api:
@@ -93,11 +94,6 @@ class Installation:
         at = address or wait_for(self.leader, SECONDS, "there is a leader")
         return Api(f"https://localhost:{self.cluster.network.door((at, 39999))}", TOKEN)
 
-    @property
-    def placing(self) -> Placing:
-        """The cluster and the leader, for the words of other tests."""
-        return Placing(self.cluster, Leader(self))
-
     def add_nodes(self, *names: str) -> None:
         """Make nodes whose agents simulate devices, and wait until the service has seen what they publish."""
         self.cluster.create([simulated_node(name) for name in names])
@@ -120,9 +116,10 @@ class Installation:
         pods = self.cluster.kubectl("get", "pods", "--namespace", NAMESPACE, "--output", "wide")
         waiting = json.dumps(self.kubelet.waiting(), indent=1)
         logs = [
-            "\n".join([f"--- {log.name}", *log.read_text(errors="replace").splitlines()[-12:]])
-            for log in sorted(self.kubelet.folder.glob("*.log"))
-            if not log.name.endswith(".pause.log")
+            "\n".join([f"--- {pod.name} {container.spec['name']}", *container.process.tail(8).splitlines()[1:]])
+            for pod in self.kubelet.pods.values()
+            for container in pod.containers
+            if container.process and not container.ready
         ]
         return "\n".join([pods, waiting, repr(self.kubelet.errors), *logs])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -13,7 +13,7 @@ from linkwise.net.certificates import Certificate, ServingChain, new_chain, rene
 from linkwise.wire.kubernetes.watch_stream import status_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from linkwise.kube.client.api import Answer, Connection
@@ -26,18 +26,15 @@ ATTEMPTS: Final = 4
 _LABELS: Final = {"app.kubernetes.io/name": "linkwise"}
 
 
-class _Meta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-
-
 class _Secret(msgspec.Struct):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    metadata: dict[str, Any]
     data: dict[str, bytes] | None = None
 
 
 class _Stored(NamedTuple):
     chain: ServingChain
-    version: str
+    metadata: dict[str, Any]
+    """as it is, so that labels and annotations of others, such as Helm's, are kept"""
 
 
 class WebhookSecret:
@@ -59,7 +56,7 @@ class WebhookSecret:
             stored = await self._read()
             if stored is None:
                 chain = new_chain(names, now, lifetime)
-                if await self._write("POST", self._collection, chain, ""):
+                if await self._write("POST", self._collection, chain, {}):
                     log.info("certificates created secret=%s/%s", self._namespace, self._name)
                     return chain
                 continue  # another replica was first: its certificates count
@@ -70,7 +67,7 @@ class WebhookSecret:
                 chain = new_chain(names, now, lifetime)
             if chain is stored.chain:
                 return chain
-            if await self._write("PUT", f"{self._collection}/{quote(self._name)}", chain, stored.version):
+            if await self._write("PUT", f"{self._collection}/{quote(self._name)}", chain, stored.metadata):
                 log.info("certificates renewed secret=%s/%s", self._namespace, self._name)
                 return chain
         raise ClusterError(f"Secret {self._namespace}/{self._name} was changed at the same time; trying again")
@@ -87,11 +84,12 @@ class WebhookSecret:
             raise ClusterError(f"Secret {self._namespace}/{self._name} can't be read: {error}") from error
         data = {key: value.decode("utf-8", "replace") for key, value in (secret.data or {}).items()}
         texts = [data.get(key, "") for key in ("ca.crt", "ca.key", "tls.crt", "tls.key")]
-        return _Stored(ServingChain(texts[0], texts[1], Certificate(*texts[2:])), secret.metadata.resource_version)
+        return _Stored(ServingChain(texts[0], texts[1], Certificate(*texts[2:])), secret.metadata)
 
-    async def _write(self, method: str, path: str, chain: ServingChain, version: str) -> bool:
+    async def _write(self, method: str, path: str, chain: ServingChain, before: Mapping[str, Any]) -> bool:
         """Create or replace the Secret; False if another replica did so in the meantime."""
-        meta = {"name": self._name, "namespace": self._namespace, "labels": _LABELS}
+        labels = {**(before.get("labels") or {}), **_LABELS}
+        meta = {**before, "name": self._name, "namespace": self._namespace, "labels": labels}
         data = {
             "ca.crt": chain.authorities.encode(),
             "ca.key": chain.authority_key.encode(),
@@ -101,7 +99,7 @@ class WebhookSecret:
         document = {
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": {**meta, **({"resourceVersion": version} if version else {})},
+            "metadata": meta,
             "type": "Opaque",
             "data": data,
         }

@@ -37,7 +37,8 @@ CHUNK: Final = 65536
 SETUP: Final = f"""
 set -e
 ip link set lo up
-ip link add br0 type bridge
+# With an address of its own: otherwise it takes one of its pods, and the others do not find it for seconds.
+ip link add br0 address 02:00:00:00:00:01 type bridge forward_delay 0
 ip address add {GATEWAY}/16 dev br0
 ip link set br0 up
 # Every address of the range can be listened on.
@@ -69,6 +70,7 @@ class Network:
         self._error: OSError | None = None
         self._numbers = count(2)
         self._servers: list[asyncio.Server] = []
+        self._tasks: set[asyncio.Task[object] | None] = set()
 
     @property
     def enter(self) -> list[str]:
@@ -138,21 +140,24 @@ class Network:
     async def _cancel_all(self) -> None:
         for server in self._servers:
             server.close()
-        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _serve(self, where: socket.socket | Address, targets: Callable[[], Sequence[Address]]) -> asyncio.Server:
         turns = count()
 
         async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             found = list(targets())
+            # The event loop itself has only weak references, and a task may wait for the other end alone.
+            self._tasks.add(task := asyncio.current_task())
             # asyncio would report the end of the network as an error.
             with suppress(asyncio.CancelledError):
                 if found:
                     await _forward(reader, writer, found[next(turns) % len(found)])
             writer.transport.abort()
+            self._tasks.discard(task)
 
         if isinstance(where, socket.socket):
             server = await asyncio.start_server(forward, sock=where)
