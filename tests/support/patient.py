@@ -218,7 +218,7 @@ def _without_memory(patient: Patient) -> AbstractContextManager[None]:
 def _older_schema(patient: Patient) -> AbstractContextManager[None]:
     path = f"{CRDS}/acceleratorpolicies.linkwise.dev"
     versions = patient.api.get(path)["spec"]["versions"]
-    versions[0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"].pop("maxDevices")
+    versions[0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"].pop("pods")
     return changed(patient.api, path, {"spec": {"versions": versions}})
 
 
@@ -254,7 +254,7 @@ def _foreign_plugin(patient: Patient) -> Iterator[None]:
     about = {"name": name, "namespace": "kube-system"}
     template = {
         "metadata": {"labels": labels},
-        "spec": {**pod("", "", scheduler="nobody")["spec"], "nodeSelector": {"no-node": "has-this"}},
+        "spec": {**pod("", "")["spec"], "nodeSelector": {"kubernetes.io/hostname": patient.node}},
     }
     spec = {"selector": {"matchLabels": labels}, "template": template}
     plugin = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": about, "spec": spec}

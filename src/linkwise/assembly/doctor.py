@@ -62,6 +62,8 @@ EMBEDDED: Final = "+linkwise"
 """how the version of the embedded cluster ends"""
 _SETTINGS_KEY: Final = "config.yaml"
 _SCHEDULER_KEY: Final = "scheduler.yaml"
+_UNREACHED: Final = frozenset({500, 502, 503, 504})
+"""statuses of the API server for a Service whose endpoint does not answer"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +296,8 @@ class _Gathering:
 
     async def _readyz(self) -> ServiceAnswer:
         status, body = await self._ask_service("readyz", "/readyz")
+        if status in _UNREACHED and "no endpoints available" not in self._unread.get("readyz", ""):
+            return ServiceAnswer(waits=(self._unread.pop("readyz", f"it answered {status}"),))
         lines = body.splitlines()
         waits = tuple(line.removeprefix("not ready: ") for line in lines if line.startswith("not ready: "))
         notes = tuple(line.removeprefix("note: ") for line in lines if line.startswith("note: "))

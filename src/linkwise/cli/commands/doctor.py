@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -96,13 +97,13 @@ def command(  # noqa: PLR0913 - one per flag
             facts = with_cluster(kubeconfig, context, lambda connection: gather(connection, examination, report))
     except ClusterError as error:
         click.echo(f"linkwise: {error}", err=True)
-        raise click.exceptions.Exit(EXIT_UNREACHABLE) from error
+        sys.exit(EXIT_UNREACHABLE)
     findings = examine(facts, wanted)
     shown = Shown(form, everything=everything, headers=not no_headers)
     show_findings(findings, shown, facts)
     bad = {"error", "warning"} if strict else {"error"}
     if any(each.severity in bad for each in findings):
-        raise click.exceptions.Exit(EXIT_PROBLEMS)
+        sys.exit(EXIT_PROBLEMS)
 
 
 def _known(checks: Sequence[str], known: Sequence[str]) -> frozenset[str]:
