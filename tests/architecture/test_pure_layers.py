@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 PURE = (
     *("errors.py", "speed", "model", "topology", "policies", "engine"),
-    *("dialects", "vendors", "wire", "broker", "explain", "sim", "node"),
+    *("dialects", "vendors", "wire", "broker", "explain", "sim", "node", "doctor"),
 )
 ALLOWED_OUTSIDE = {"wire": {"msgspec"}}
 FORBIDDEN = {

@@ -20,6 +20,8 @@ from linkwise.cli.reports.manifests import read_file
 from linkwise.dialects.dialect import DefaultPolicies, Dialect
 from linkwise.dialects.groups.membership import CONVENTIONS, JOB_RANKS, RANKS
 from linkwise.dialects.registry import BY_NAME, DIALECTS
+from linkwise.doctor.examine import CHECKS
+from linkwise.doctor.findings import SEVERITIES
 from linkwise.drivers.detect import AUTO, DRIVERS
 from linkwise.engine.reasons.catalog import REFUSALS
 from linkwise.model.ask import Group, NetworkWish
@@ -333,6 +335,20 @@ def test_every_field_of_what_is_understood_of_a_manifest_is_in_the_reference(tmp
     parts = [pod, pod["asks"], pod["group"], broken, broken["problems"][0], node, facts, facts["devices"][0]]
     known = {key for part in parts for key in part}
     assert known - in_code("docs/reference/read-json.md") == set()
+
+
+def test_every_check_of_doctor_has_a_row_with_its_anchor_under_its_group() -> None:
+    told = page("docs/reference/doctor.md")
+    groups = dict.fromkeys(check.group for check in CHECKS)
+    assert re.findall(r"^### (.+)$", section("docs/reference/doctor.md", "## Checks"), re.MULTILINE) == list(groups)
+    for group in groups:
+        rows = re.findall(
+            r'^\| <a id="([a-z-]+)"></a>`([a-z-]+)` \|',
+            section("docs/reference/doctor.md", f"### {group}"),
+            re.MULTILINE,
+        )
+        assert rows == [(check.id, check.id) for check in CHECKS if check.group == group]
+    assert {f"`{severity}`" for severity in SEVERITIES} <= set(re.findall(r"`\w+`", told))
 
 
 def test_every_kind_of_object_that_is_read_is_named() -> None:

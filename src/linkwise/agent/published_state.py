@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from linkwise import __version__
 from linkwise.dialects.ascend.device_info import DeviceInfo, chip_lists
 from linkwise.dialects.linkwise.usage import with_usage
 from linkwise.node.health import with_cordons
@@ -75,7 +76,9 @@ def node_state(known: AgentKnowledge, settings: AgentSettings) -> NodeState:
     found, usable = known.found, with_cordons(known.found, known.cordons)
     pods = {uid: (pod.namespace, pod.name) for uid, pod in known.pods.items() if uid in known.in_use}
     conditions = _conditions(known, settings)
-    inventory = inventory_of(known.node, found, known.serving, known.in_use, pods, conditions, known.holds)
+    inventory = inventory_of(
+        known.node, found, known.serving, known.in_use, pods, conditions, known.holds, version=__version__
+    )
     chips, ascend = _chips(known, usable), settings.ascend
     return NodeState(
         with_usage(inventory, known.usage),

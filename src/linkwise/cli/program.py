@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "describe": ("linkwise.cli.commands.describe", "Show the details of a node, pod or group, including links."),
     "explain": ("linkwise.cli.commands.explain", "Explain why a pod is pending, or why it was placed on its node."),
     "top": ("linkwise.cli.commands.top", "Show memory and utilization of devices, by node or by pod."),
+    "doctor": ("linkwise.cli.commands.doctor", "Examine an installation: name what is wrong, and what to do."),
     "inspect": ("linkwise.cli.commands.inspect", "Show device memory usage in the format of kubectl inspect gpushare."),
     "cordon": ("linkwise.cli.commands.cordon", "Keep new pods off single devices of a node."),
     "uncordon": ("linkwise.cli.commands.uncordon", "Let pods use cordoned devices again."),

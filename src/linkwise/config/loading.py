@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.config.environment import FILE, IN_CLUSTER, from_environment
 from linkwise.config.schema import SCHEMA, SettingValue, build_settings, refusal
 from linkwise.config.validation import check_together, hint
-from linkwise.config.yaml_file import from_file
+from linkwise.config.yaml_file import from_file, from_text
 from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from linkwise.config.settings import ServeSettings
 
-__all__ = ["LoadedSettings", "load", "load_with_sources"]
+__all__ = ["LoadedSettings", "load", "load_text", "load_with_sources"]
 
 NO_FLAGS: Final[Mapping[str, object]] = {}
 
@@ -48,6 +48,17 @@ def load(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, obje
     if loaded.problems:
         raise refusal(loaded.problems)
     return build_settings({name: value.value for name, value in loaded.values.items()})
+
+
+def load_text(content: bytes, place: str) -> tuple[ServeSettings, tuple[Problem, ...]]:
+    """The settings in a text of another process, and its problems; what is invalid there keeps its default.
+
+    Raises:
+        InputError: it is not YAML at all.
+    """
+    values, problems = from_text(content, place)
+    merged = _defaults({}) | values
+    return build_settings({name: value.value for name, value in merged.items()}), tuple(problems)
 
 
 def load_with_sources(

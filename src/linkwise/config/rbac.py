@@ -21,6 +21,7 @@ __all__ = [
     "Rule",
     "agent_rbac_yaml",
     "rbac_yaml",
+    "webhook_features",
     "webhook_rbac_yaml",
 ]
 
@@ -254,7 +255,13 @@ def webhook_rbac_yaml(*, namespace: str, account: str, secret: str, configuratio
         configuration: name of the webhook configurations
         user: whom the roles are bound to instead of the service account
     """
-    features = {
+    features = webhook_features(namespace=namespace, secret=secret, configuration=configuration)
+    return _roles(features, f"{account}-webhook", _subject(account, namespace, user))
+
+
+def webhook_features(*, namespace: str, secret: str, configuration: str) -> dict[str, Feature]:
+    """What the webhook of the service needs, unless its certificates come from files."""
+    return {
         "webhook-secret": Feature(
             "Keep the certificates of the admission webhook, so that restarts and replicas share them.",
             (Rule(_CORE, ("secrets",), ("create",)), Rule(_CORE, ("secrets",), ("get", "update"), (secret,))),
@@ -265,7 +272,6 @@ def webhook_rbac_yaml(*, namespace: str, account: str, secret: str, configuratio
             (Rule((_ADMISSION,), _CONFIGURATIONS, ("get", "patch"), (configuration,)),),
         ),
     }
-    return _roles(features, f"{account}-webhook", _subject(account, namespace, user))
 
 
 def _chosen(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from linkwise.config.schema import Setting
 
-__all__ = ["from_file"]
+__all__ = ["from_file", "from_text"]
 
 _SECTIONS: Final = frozenset(
     ".".join(name.split(".")[:depth]) for name in SCHEMA for depth in range(1, name.count(".") + 1)
@@ -26,9 +26,13 @@ _QUOTED: Final = frozenset({"text", "choice", "list", "table"})
 
 def from_file(file: Path) -> tuple[dict[str, SettingValue], list[Problem]]:
     """Settings by name, and problems; InputError if the file can't be read at all."""
-    name = "standard input" if str(file) == "-" else str(file)
+    return from_text(content_of(file), "standard input" if str(file) == "-" else str(file))
+
+
+def from_text(content: bytes, name: str) -> tuple[dict[str, SettingValue], list[Problem]]:
+    """Settings by name, and problems; InputError if the text is not YAML. `name` is where it comes from."""
     reader = _SettingsReader(name)
-    root = root_of(content_of(file), name)
+    root = root_of(content, name)
     if root is not None:
         reader.section(root, "")
     return reader.values, [problem for _, problem in sorted(reader.problems, key=lambda entry: entry[0])]

@@ -2,7 +2,7 @@
 
 from linkwise.errors import ClusterError
 
-__all__ = ["AbsentError", "ExpiredError", "ForbiddenError", "RestoredError"]
+__all__ = ["AbsentError", "ExpiredError", "ForbiddenError", "RestoredError", "UnauthorizedError"]
 
 
 class AbsentError(ClusterError):
@@ -19,3 +19,7 @@ class ExpiredError(ClusterError):
 
 class RestoredError(ClusterError):
     """The server's data is older than before, as after a restore; what is known of its objects is no longer valid."""
+
+
+class UnauthorizedError(ClusterError):
+    """The server does not accept the credentials."""

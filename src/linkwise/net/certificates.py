@@ -26,7 +26,18 @@ from linkwise.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["Certificate", "ServingChain", "expiry", "load_chain", "new_chain", "renewed_chain", "self_signed"]
+__all__ = [
+    "Certificate",
+    "Described",
+    "ServingChain",
+    "describe",
+    "expiry",
+    "is_issued",
+    "load_chain",
+    "new_chain",
+    "renewed_chain",
+    "self_signed",
+]
 
 BACKDATED: Final = timedelta(hours=1)
 """how long before it was made a certificate is valid: clocks of other machines may be behind"""
@@ -114,6 +125,34 @@ def renewed_chain(chain: ServingChain, names: Iterable[str], now: datetime, life
 def expiry(text: str) -> datetime:
     """When a certificate expires; InputError if it can't be read."""
     return _parsed(text).not_valid_after_utc
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a certificate says of itself."""
+
+    begins: datetime
+    ends: datetime
+    names: frozenset[str]
+
+
+def describe(bundle: str) -> list[Described]:
+    """All certificates of a bundle that can be read."""
+    try:
+        texts = _split(bundle)
+    except InputError:
+        return []
+    parsed = [(_parsed(text), _names_of(text)) for text in texts]
+    return [Described(one.not_valid_before_utc, one.not_valid_after_utc, frozenset(names)) for one, names in parsed]
+
+
+def is_issued(serving: str, bundle: str) -> bool:
+    """Whether an authority of the bundle issued the certificate, or the bundle holds the certificate itself."""
+    try:
+        certificate, authorities = _parsed(serving), _split(bundle)
+    except InputError:
+        return False
+    return any(_issued(certificate, each) or _parsed(each) == certificate for each in authorities)
 
 
 def load_chain(context: ssl.SSLContext, certificate: Certificate) -> None:

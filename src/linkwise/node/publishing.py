@@ -124,10 +124,12 @@ def inventory_of(  # noqa: PLR0913, PLR0917 - everything that an inventory shows
     pods: Mapping[str, tuple[str, str]] | None = None,
     conditions: Sequence[Condition] = (),
     holds: tuple[Hold, ...] = (),
+    *,
+    version: str = "",
 ) -> dict[str, object]:
     """The DeviceInventory of a node; its conditions have no time yet.
 
-    `allocations` are devices by pod UID, `pods` the namespace and name of each. Devices beyond the limit of the schema are
+    `allocations` are devices by pod UID, `pods` the namespace and name of each, `version` that of the agent. Devices beyond the limit of the schema are
     left out, which `conditions_of` reports.
     """
     # rule 001.report: devices, links and measured bandwidth, as the driver found them.
@@ -149,6 +151,7 @@ def inventory_of(  # noqa: PLR0913, PLR0917 - everything that an inventory shows
         pods=pods,
         faults={name: _one_line(sentence) for name, sentence in found.faults.items()},
         conditions=[_condition_fields(condition) for condition in conditions],
+        version=version,
     )
 
 

@@ -5,6 +5,7 @@ docs/reference/metrics.md lists every metric with its labels.
 
 from __future__ import annotations
 
+import time
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,8 @@ __all__ = ["Counting"]
 
 BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 WAITS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
+CALLS: Final = ("filter", "prioritize", "bind", "preempt", "volcano_predicate")
+"""verbs by which schedulers ask: those of kube-scheduler, and the first one of Volcano for a pod"""
 OTHER: Final = "manifest"
 """the reason label of refusals without a rule: the pod's request is invalid"""
 
@@ -41,6 +44,12 @@ class Counting:
         )
         self._requests = Counter(
             "linkwise_requests", "Requests by verb and status code.", ["verb", "code"], registry=self.registry
+        )
+        self._last_calls = Gauge(
+            "linkwise_last_call_timestamp_seconds",
+            "When a scheduler last called a verb, in seconds since 1970; 0 before the first call.",
+            ["verb"],
+            registry=self.registry,
         )
         self._decisions = Counter(
             "linkwise_decisions",
@@ -92,6 +101,7 @@ class Counting:
         )
         # Looking up a labelled child takes longer than incrementing it, and there are few of them.
         self._by_answer = cache(lambda verb, code: (self._requests.labels(verb, code), self._seconds.labels(verb)))
+        self._by_call = {verb: self._last_calls.labels(verb) for verb in CALLS}
         self._by_decision = cache(self._decisions.labels)
         self._by_verdict = cache(self._admissions.labels)
         for code in PENDING_CODES:
@@ -110,6 +120,8 @@ class Counting:
         counter, histogram = self._by_answer(verb, code)
         counter.inc()
         histogram.observe(seconds)
+        if code == 200 and (last := self._by_call.get(verb)):
+            last.set(time.time())
 
     def decision(self, answer: FilterAnswer) -> None:
         """Count a filter result."""

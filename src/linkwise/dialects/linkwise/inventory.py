@@ -129,10 +129,12 @@ def inventory_object(  # noqa: PLR0913 - a builder: what is only for people has 
     pods: Mapping[str, tuple[str, str]] | None = None,
     faults: Mapping[str, str] | None = None,
     conditions: Sequence[Mapping[str, str]] = (),
+    version: str = "",
 ) -> dict[str, object]:
     """The object to write.
 
-    For people, it also has the namespaces and names of pods by UID, the faults of devices by id, and conditions.
+    For people, it also has the namespaces and names of pods by UID, the faults of devices by id, conditions, and the version
+    of the agent.
     """
     spec: dict[str, object] = {
         "mode": facts.mode,
@@ -153,6 +155,8 @@ def inventory_object(  # noqa: PLR0913 - a builder: what is only for people has 
             _allocation_object(uid, devices, (pods or {}).get(uid)) for uid, devices in facts.allocations.items()
         ]
     }
+    if version:
+        status["agentVersion"] = version
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,

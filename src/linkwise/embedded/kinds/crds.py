@@ -149,6 +149,7 @@ _INVENTORY_COLUMNS: Final = (
     ("Enforced", "boolean", ".spec.enforced", 0),
     ("Profile", "string", ".spec.profile", 1),
     ("Unit", "string", ".spec.unit", 1),
+    ("Agent", "string", ".status.agentVersion", 1),
     ("Age", "date", ".metadata.creationTimestamp", 0),
 )
 _POLICY_COLUMNS: Final = (

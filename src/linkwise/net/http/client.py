@@ -55,6 +55,8 @@ class Answer:
     content_type: str = ""
     warnings: tuple[str, ...] = ()
     """the Warning headers"""
+    date: str = ""
+    """the Date header: the time by the server's clock"""
 
 
 class Exchange(asyncio.Protocol):
@@ -71,7 +73,7 @@ class Exchange(asyncio.Protocol):
         self._lost: str | None = None
         self._keep_alive = True
         self._requested = False
-        self._retry_after = self._content_type = ""
+        self._retry_after = self._content_type = self._date = ""
         self._warnings: tuple[str, ...] = ()
         self._parts: list[bytes] = []
         self._size = 0
@@ -91,7 +93,9 @@ class Exchange(asyncio.Protocol):
         self._send(request)
         while not self.ended:
             await self._wait()
-        return Answer(self.status, b"".join(self._parts), self._retry_after, self._content_type, self._warnings)
+        return Answer(
+            self.status, b"".join(self._parts), self._retry_after, self._content_type, self._warnings, self._date
+        )
 
     async def begin(self, request: bytes, *, tunnel: bool = False) -> None:
         """Send a request and wait for the head of the response."""
@@ -151,6 +155,8 @@ class Exchange(asyncio.Protocol):
             self._content_type = value.decode("latin-1")
         elif name == b"retry-after":
             self._retry_after = value.decode("latin-1")
+        elif name == b"date":
+            self._date = value.decode("latin-1")
         elif name == b"warning":
             self._warnings = (*self._warnings, value.decode("utf-8", "replace"))
 
@@ -175,7 +181,7 @@ class Exchange(asyncio.Protocol):
         if self._transport is None or self._lost is not None:
             raise CutError(self._lost or "there is no connection")
         self.status, self.begun, self.ended = 0, False, False
-        self._retry_after, self._content_type, self._warnings = "", "", ()
+        self._retry_after, self._content_type, self._date, self._warnings = "", "", "", ()
         self._parts, self._size, self._requested = [], 0, True
         self._transport.write(request)
 

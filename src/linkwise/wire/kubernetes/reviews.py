@@ -13,7 +13,7 @@ from linkwise.wire.kubernetes.metadata import Struct
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Caller", "access_review", "allowed_by", "caller_of", "token_review"]
+__all__ = ["Caller", "access_review", "allowed_by", "caller_of", "resource_access_review", "token_review"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,20 @@ def access_review(caller: Caller, verb: str, namespace: str, name: str) -> bytes
         "resourceAttributes": attributes,
     }
     return msgspec.json.encode({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec})
+
+
+def resource_access_review(user: str, attributes: Mapping[str, str]) -> bytes:
+    """The question whether a user, known by name, may do something with a resource; attributes as in the API."""
+    spec = {"user": user, "groups": _groups(user), "resourceAttributes": dict(attributes)}
+    return msgspec.json.encode({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec})
+
+
+def _groups(user: str) -> list[str]:
+    """The groups that every service account is in."""
+    prefix, _, rest = user.partition("system:serviceaccount:")
+    if prefix or not rest:
+        return ["system:authenticated"]
+    return ["system:serviceaccounts", f"system:serviceaccounts:{rest.partition(':')[0]}", "system:authenticated"]
 
 
 def allowed_by(data: bytes) -> bool:

@@ -1,0 +1,1 @@
+"""Checks, one module per subject: pure functions of the facts."""

@@ -1,0 +1,70 @@
+"""Checks of RBAC: what the service accounts are allowed, against the table of features that their roles are made from."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from linkwise.doctor.findings import Check, problem, skipped, warning
+from linkwise.doctor.objects import find
+from linkwise.doctor.permissions import AGENT, SCHEDULER, SERVICE, needed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from linkwise.doctor.facts import Facts
+    from linkwise.doctor.findings import Finding
+
+__all__ = ["CHECKS"]
+
+GROUP: Final = "Access"
+_COMMANDS: Final = {
+    SERVICE: "linkwise manifests rbac{flags} --namespace {namespace} | kubectl apply -f -",
+    AGENT: "linkwise manifests rbac --agent{flags} --namespace {namespace} | kubectl apply -f -",
+    SCHEDULER: "kubectl create clusterrolebinding linkwise-scheduler --clusterrole=system:kube-scheduler"
+    " --serviceaccount={namespace}:linkwise-scheduler",
+}
+_FLAGS: Final = {
+    "evict": " --evict",
+    "tenants": " --tenants",
+    "rank-tables": " --rank-tables",
+    "koordinator": " --koordinator",
+}
+_FLAGS_OF_AGENT: Final = {"koordinator": " --koordinator", "device-info": " --device-info"}
+
+
+def rights(account: str, facts: Facts) -> Iterator[Finding]:
+    """A service account may do what its features need."""
+    if find(facts.items("accounts"), account) is None:
+        yield skipped(f"there is no ServiceAccount {account} in namespace {facts.namespace}")
+        return
+    for need in needed(facts.settings, facts.namespace, facts.groups):
+        asked = [each for each in need.permissions if each in facts.allowed] if need.account == account else []
+        missing = [each for each in asked if not facts.allowed[each]]
+        if not missing:
+            continue
+        flags = (_FLAGS_OF_AGENT if account == AGENT else _FLAGS).get(need.feature, "")
+        command = _COMMANDS[account].format(flags=flags, namespace=facts.namespace)
+        if need.feature.startswith("webhook"):
+            command = f"linkwise manifests webhook --namespace {facts.namespace} | kubectl apply -f -"
+        subject = f"serviceaccount/{account}"
+        found = f"it may not {', '.join(map(str, missing))} (feature {need.feature}: {need.why})"
+        if need.required or len(missing) < len(asked):
+            yield problem(subject, found, f"grant it: `{command}`", map(str, missing))
+        else:
+            yield warning(
+                subject, found, f"grant it: `{command}`; nothing to do if the feature was left out on purpose"
+            )
+
+
+CHECKS: Final = tuple(
+    Check(
+        f"rbac-{word}",
+        GROUP,
+        f"ServiceAccount {account} may do what it needs to",
+        partial(rights, account),
+        ("accounts", "access", "settings"),
+        ("groups",),
+    )
+    for word, account in (("service", SERVICE), ("agent", AGENT), ("scheduler", SCHEDULER))
+)

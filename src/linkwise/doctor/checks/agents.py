@@ -1,0 +1,178 @@
+"""Checks of node agents: one per node with devices, alive, of the version of the service, without a complaint of its own."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from linkwise.dialects.linkwise.dialect import VENDOR_LABEL
+from linkwise.dialects.registry import managed_resources
+from linkwise.doctor.findings import Check, names_text, problem, skipped, warning
+from linkwise.doctor.objects import (
+    condition,
+    is_ready,
+    items_at,
+    labels,
+    name,
+    object_at,
+    text_at,
+    time_at,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from linkwise.doctor.facts import Facts
+    from linkwise.doctor.findings import Finding
+    from linkwise.doctor.objects import Raw
+
+__all__ = ["CHECKS", "has_devices"]
+
+GROUP: Final = "Node agents"
+STALE: Final = 900.0
+"""seconds; a summary of usage is published every five minutes at the latest"""
+_LABELS: Final = re.compile(
+    r"nvidia\.com/gpu\.(present|count)|feature\.node\.kubernetes\.io/pci-(10de|1002|19e5|0302_10de|0300_10de)\S*\.present"
+    r"|gpushare|amd\.com/gpu\S*|accelerator"
+)
+_TRUE: Final = frozenset({"", "false", "0"})
+_EXPECTED: Final[dict[str, str]] = {
+    "DevicesDiscovered": "check the driver on the node: `kubectl logs` of its agent has the details",
+    "InventoryComplete": "the message names what is missing; `agent.driver` and `agent.source` select another way to discover",
+    "CDIWritten": "mount the CDI folder into the agent writable, or set agent.cdi to never",
+}
+"""conditions that should be true, and what to do where one is not"""
+
+
+def has_devices(node: Raw) -> bool:
+    """Whether a node has accelerators, by its resources or by labels that detectors and administrators set."""
+    capacity = object_at(node, "status", "capacity")
+    known = {each for names in managed_resources().values() for each in names}
+    if any(each in known and str(capacity[each]) != "0" for each in capacity):
+        return True
+    found = labels(node)
+    return VENDOR_LABEL in found or any(
+        _LABELS.fullmatch(key) and value.lower() not in _TRUE for key, value in found.items()
+    )
+
+
+def missing(facts: Facts) -> Iterator[Finding]:
+    """Every node with devices has an inventory."""
+    known = facts.inventories
+    nodes = [name(each) for each in facts.items("nodes") if has_devices(each) and name(each) not in known]
+    if not nodes:
+        return
+    if not known:
+        found = f"no node has a DeviceInventory, and {len(nodes)} have devices: {names_text(nodes)}"
+        remedy = "run the agent on them, if Linkwise shall discover devices and allocate the ones it chose: docs/how-to/run-the-agent.md"
+        yield warning("", found, remedy, nodes)
+        return
+    found = f"{len(nodes)} node(s) with devices have no DeviceInventory: {names_text(nodes)}"
+    remedy = "let the DaemonSet linkwise-agent select them (its nodeSelector and tolerations), and check the logs of their agents"
+    yield problem(_subject(nodes), found, remedy, nodes)
+
+
+def _subject(nodes: list[str]) -> str:
+    return f"node/{nodes[0]}" if len(nodes) == 1 else ""
+
+
+def running(facts: Facts) -> Iterator[Finding]:
+    """The pods of the agent are ready."""
+    pods = [each for each in facts.items("own-pods") if labels(each).get("app.kubernetes.io/component") == "agent"]
+    if not pods:
+        yield skipped(f"no pods of the agent are in namespace {facts.namespace}")
+        return
+    failing = [each for each in pods if not is_ready(each) and text_at(each, "metadata", "deletionTimestamp") == ""]
+    nodes = [text_at(each, "spec", "nodeName") or name(each) for each in failing]
+    if failing:
+        reasons = sorted({_reason(each) for each in failing})
+        found = f"{len(failing)} agent(s) are not ready, on {names_text(nodes)}: {names_text(reasons)}"
+        remedy = f"`kubectl -n {facts.namespace} describe pod {name(failing[0])}` and its log say why"
+        yield problem(f"pod/{name(failing[0])}" if len(failing) == 1 else "", found, remedy, nodes)
+
+
+def _reason(pod: Raw) -> str:
+    waiting = [
+        text_at(each, "state", "waiting", "reason") or text_at(each, "state", "terminated", "reason")
+        for each in items_at(pod, "status", "containerStatuses")
+    ]
+    ready = condition(pod, "Ready")
+    return next(filter(None, waiting), "") or text_at(ready, "reason") or text_at(pod, "status", "phase") or "unknown"
+
+
+def stale(facts: Facts) -> Iterator[Finding]:
+    """Inventories are kept up to date."""
+    old = [
+        node
+        for node, each in facts.inventories.items()
+        if (when := time_at(each, "status", "usage", "time")) is not None
+        and facts.time_of("inventories") - when > STALE
+    ]
+    if old:
+        found = f"{len(old)} DeviceInventory object(s) have not been updated for 15 minutes: {names_text(old)}"
+        remedy = "check the agents of these nodes, and the nodes: pods may be placed on devices that failed meanwhile"
+        yield problem(_subject(old), found, remedy, old)
+
+
+def conditions(facts: Facts) -> Iterator[Finding]:
+    """Agents report no problem of their own."""
+    for kind, remedy in _EXPECTED.items():
+        wrong = {
+            node: each for node, each in facts.inventories.items() if condition(each, kind).get("status") == "False"
+        }
+        if wrong:
+            first = min(wrong)
+            message = text_at(condition(wrong[first], kind), "message")
+            found = f"{kind} is False on {len(wrong)} node(s): {names_text(wrong)}; {first}: {message}"
+            yield warning(_subject(sorted(wrong)), found, remedy, sorted(wrong))
+    failed = {
+        node: text_at(condition(each, "PluginRegistered"), "message")
+        for node, each in facts.inventories.items()
+        if text_at(condition(each, "PluginRegistered"), "reason") in {"RegistrationFailed", "ModeNotServed"}
+    }
+    if failed:
+        first = min(failed)
+        found = f"the agent serves no devices on {len(failed)} node(s): {names_text(failed)}; {first}: {failed[first]}"
+        remedy = (
+            "the message says what the kubelet or the hardware refuses; agent.mode and agent.plugin are the settings"
+        )
+        yield problem(_subject(sorted(failed)), found, remedy, sorted(failed))
+
+
+def versions(facts: Facts) -> Iterator[Finding]:
+    """Agents and the service are of one version."""
+    service = next(
+        (
+            key.partition('version="')[2].partition('"')[0]
+            for key in facts.metrics
+            if key.startswith("linkwise_build_info{")
+        ),
+        "",
+    )
+    known = {
+        node: version
+        for node, each in facts.inventories.items()
+        if (version := text_at(each, "status", "agentVersion"))
+    }
+    if not service or not known:
+        yield skipped("no version to compare: agents publish theirs in status.agentVersion, the service in its metrics")
+        return
+    others: dict[str, list[str]] = {}
+    for node, version in known.items():
+        if version != service:
+            others.setdefault(version, []).append(node)
+    for version, nodes in sorted(others.items()):
+        found = f"{len(nodes)} agent(s) run version {version}, and the service {service}: {names_text(nodes)}"
+        remedy = (
+            "finish the upgrade: `kubectl rollout status daemonset/linkwise-agent`; records are compatible meanwhile"
+        )
+        yield warning(_subject(nodes), found, remedy, nodes)
+
+
+CHECKS: Final = (
+    Check("agent-missing", GROUP, "every node with devices has an inventory", missing, ("nodes", "inventories")),
+    Check("agent-ready", GROUP, "agents are ready", running, ("own-pods",)),
+    Check("agent-stale", GROUP, "inventories are up to date", stale, ("inventories",)),
+    Check("agent-conditions", GROUP, "agents report no problem", conditions, ("inventories",)),
+    Check("agent-version", GROUP, "agents and the service are of one version", versions, ("inventories", "metrics")),
+)
