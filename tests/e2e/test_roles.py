@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from linkwise.kube.watch.kinds import SOURCES
+from support.e2e.all_it_does import NOT_SERVED, all_it_does, define_sources
 from support.e2e.audit import audit_flags, right, trail_of
 from support.e2e.config_files import write_json
-from support.e2e.node_objects import device_ids, gpushare, machine
+from support.e2e.node_objects import gpushare
 from support.e2e.own_cluster import OwnCluster
-from support.e2e.pod_objects import pod
-from support.e2e.processes import Process, wait_for
+from support.e2e.processes import Process
 from support.e2e.scheduler import Serve
 from support.e2e.service import Placing, printed
 
@@ -28,12 +27,7 @@ if TYPE_CHECKING:
     from support.e2e.cluster import Cluster
 
 SEED = Path(__file__).parents[3] / "shared/seeds"
-GPU = "nvidia.com/gpu"
 MEMORY = "aliyun.com/gpu-mem"
-NOT_SERVED = {"scheduling.k8s.io"}
-"""API groups of kinds that only an alpha switch of the API server brings: nothing there can be used"""
-DEFINED = {"linkwise.dev", "policy", "resource.k8s.io"}
-"""API groups that need no definition of the test: our own, and those of the API server"""
 THEIR_RULES = [
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]},
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
@@ -119,26 +113,6 @@ def test_the_role_of_gpu_share_is_that_of_the_seed() -> None:
 # the shipped role
 
 
-def definition(group: str, plural: str) -> Raw:
-    """A kind of another system that may hold anything."""
-    kind = {"podgroups": "PodGroup", "topologies": "Topology", "hypernodes": "HyperNode", "devices": "Device"}.get(
-        plural, "ClusterNetworkTopology"
-    )
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    approved = {"api-approved.kubernetes.io": "unapproved, for a test"}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}", "annotations": approved},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced" if kind == "PodGroup" else "Cluster",
-            "names": {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()},
-            "versions": [{"name": "v1alpha1", "served": True, "storage": True, "schema": schema}],
-        },
-    }
-
-
 @pytest.fixture(scope="module")
 def trail(programs: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trail]:
     """A cluster of its own that logs every call of the service, while that does all it ever does."""
@@ -150,88 +124,16 @@ def trail(programs: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) 
         cluster.start()
         cluster.install(root / "deploy/crds/deviceinventories.linkwise.dev.yaml")
         cluster.install(root / "deploy/crds/acceleratorpolicies.linkwise.dev.yaml")
-        for source in SOURCES:
-            if source.group and source.group not in NOT_SERVED | DEFINED:
-                cluster.define(definition(source.group, source.resource))
+        define_sources(cluster)
         cluster.apply(role, "kube-system")
         made.start()
         cluster.scheduler.run(cluster.scheduling(made.url))
-        all_it_does(Placing(cluster, made))
+        all_it_does(Placing(cluster, made), partial(made.http.call, "POST"))
         made.stop()
         yield trail_of(role, folder)
     finally:
         made.stop()
         cluster.close()
-
-
-def all_it_does(placing: Placing) -> None:
-    """Places pods, plans a group, wakes one that waits, tells of drift twice, and meets a bind of unknown end."""
-    namespace = placing.namespace()
-    inventory = machine("gpu", "nvlink")[1]
-    placing.nodes(*machine("gpu", "nvlink"), *gpushare("share", cards=1, sick=[0]))
-    placing.place(namespace, "alone", {GPU: 2})
-    words = {
-        f"gputopology.scheduling.koordinator.sh/{key}": value for key, value in (("name", "ring"), ("replica", "2"))
-    }
-    for number in range(2):
-        placing.create(namespace, f"ring-{number}", {GPU: 2}, labels=words)
-    members = [placing.placed(namespace, f"ring-{number}") for number in range(2)]
-    assert any("linkwise.dev/group-plan" in member.annotations for member in members), "the plan is written"
-    wake(placing, namespace)
-    drift_twice(placing, namespace, inventory)
-    report_a_policy(placing)
-    meet_a_conflict(placing, namespace)
-
-
-def wake(placing: Placing, namespace: str) -> None:
-    """Room that kube-scheduler does not see come: only the service can have the pod tried again."""
-    placing.create(namespace, "waits", {MEMORY: 12})
-    placing.refused(namespace, "waits", "node(s) had no device with enough free memory")
-    written = 'linkwise_effects_total{effect="condition",result="written"}'
-    wait_for(lambda: placing.metric(written), 15, "its owner is told in a condition")
-    placing.cluster.api.delete("/api/v1/namespaces/kube-system/configmaps/unhealthy-gpu-share")
-    placing.placed(namespace, "waits")
-    wait_for(lambda: placing.metric('linkwise_effects_total{effect="wake",result="written"}'), 5, "the pod is woken")
-
-
-def drift_twice(placing: Placing, namespace: str, inventory: Raw) -> None:
-    """An agent says twice that a pod has other devices than its record."""
-    uid = placing.cluster.pod(namespace, "alone")["metadata"]["uid"]
-    path = "/apis/linkwise.dev/v1alpha1/deviceinventories/gpu/status"
-    other = list(device_ids("gpu", "dgx1-v100")[6:])
-    for held in (other, [], other):
-        placing.cluster.api.patch(path, {"status": {"allocations": [{"podUID": uid, "devices": held}] if held else []}})
-        placing.seen([inventory])
-        wait_for(partial(drift_is, placing, told=bool(held)), 5, f"drift with {held}")
-        # What happens again before it was told is told once, with its count.
-        wait_for(lambda: "Drift" in str(placing.cluster.events("default", "gpu")), 5, "an event of it")
-    wait_for(lambda: placing.metric('linkwise_effects_total{effect="event",result="repeated"}'), 5, "told again")
-
-
-def report_a_policy(placing: Placing) -> None:
-    """A policy gets a status."""
-    spec = {"subjects": {"users": ["somebody"]}, "maxDevices": 1}
-    about = {"apiVersion": "linkwise.dev/v1alpha1", "kind": "AcceleratorPolicy", "metadata": {"name": "one"}}
-    placing.cluster.api.create({**about, "spec": spec})
-    path = "/apis/linkwise.dev/v1alpha1/acceleratorpolicies/one"
-    wait_for(lambda: placing.cluster.api.get(path).get("status"), 15, "the policy has a status")
-
-
-def drift_is(placing: Placing, *, told: bool) -> bool:
-    lines = [line for line in placing.text("/metrics").splitlines() if line.startswith("linkwise_drift{")]
-    return told == any(float(line.rsplit(" ", 1)[1]) for line in lines)
-
-
-def meet_a_conflict(placing: Placing, namespace: str) -> None:
-    """The API server refuses to bind a pod that is held back; the service reads what the pod is then."""
-    gated = pod(namespace, "gated", {GPU: 1}, schedulingGates=[{"name": "example.com/wait"}])
-    created = placing.cluster.api.create(gated)
-    uid = created["metadata"]["uid"]
-    call = {"PodName": "gated", "PodNamespace": namespace, "PodUID": uid, "Node": "gpu"}
-    wait_for(lambda: uid in placing.text("/debug/snapshot"), 5, "the service has seen the pod")
-    placing.serve.http.call("POST", "/filter", {"Pod": created, "NodeNames": ["gpu"]})
-    answer = placing.serve.http.call("POST", "/bind", call)
-    assert "schedulingGates" in answer["Error"]
 
 
 def test_nothing_that_the_service_does_is_refused_under_the_shipped_role(trail: Trail) -> None:

@@ -11,11 +11,12 @@ import yaml
 from support.e2e.config_files import write_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from support.e2e.api_client import Raw
 
-__all__ = ["Right", "Trail", "audit_flags", "right", "trail_of"]
+__all__ = ["Right", "Trail", "audit_flags", "granted_by", "right", "trail_of"]
 
 Right = tuple[str, str, str, str]
 """namespace or nothing, API group, resource, verb"""
@@ -44,29 +45,35 @@ class Trail:
         return [(call["verb"], call["requestURI"]) for call in forbidden]
 
 
-def audit_flags(folder: Path, user: str) -> list[str]:
-    """Flags of an API server that logs every call of a user in this folder."""
+def audit_flags(folder: Path, *users: str) -> list[str]:
+    """Flags of an API server that logs every call of these users in this folder."""
     policy = {
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
         "omitStages": ["RequestReceived"],
-        "rules": [{"level": "Metadata", "users": [user]}, {"level": "None"}],
+        "rules": [{"level": "Metadata", "users": list(users)}, {"level": "None"}],
     }
     file = write_json(folder / "audit.json", policy)
     return [f"--audit-policy-file={file}", f"--audit-log-path={folder / LOG}"]
 
 
-def trail_of(role: str, folder: Path) -> Trail:
-    """The calls that were logged, and the rights of a role as it is printed."""
-    granted = {
+def trail_of(role: str, folder: Path, user: str = "") -> Trail:
+    """The calls that were logged, of one user if it is named, and the rights of a role as it is printed."""
+    calls = [json.loads(line) for line in (folder / LOG).read_text().splitlines()]
+    own = [call for call in calls if not user or call["user"]["username"] == user]
+    return Trail(granted_by(yaml.safe_load_all(role)), own)
+
+
+def granted_by(things: Iterable[Raw]) -> set[Right]:
+    """The rights of roles."""
+    return {
         (thing["metadata"].get("namespace", ""), group, resource, verb)
-        for thing in yaml.safe_load_all(role)
+        for thing in things
         for rule in thing.get("rules", ())
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
-    return Trail(granted, [json.loads(line) for line in (folder / LOG).read_text().splitlines()])
 
 
 def right(verb: str, about: Raw) -> Right:

@@ -1,0 +1,260 @@
+"""Roles of the chart are enough and no more, by an audit; and a verb that is taken away is noticed."""
+
+from __future__ import annotations
+
+import copy
+import json
+import ssl
+import subprocess
+import sys
+import time
+from base64 import b64decode
+from dataclasses import dataclass
+from functools import partial
+from http.client import HTTPSConnection
+from typing import TYPE_CHECKING, Final
+
+import pytest
+import yaml
+
+from linkwise.assembly.cluster_reader import with_cluster
+from linkwise.assembly.doctor import Examination, gather
+from linkwise.doctor.examine import examine
+from support.e2e.all_it_does import NOT_SERVED, all_it_does, define_sources
+from support.e2e.audit import audit_flags, trail_of
+from support.e2e.helm import NAMESPACE, RELEASE
+from support.e2e.installation import installation_bed
+from support.e2e.node_objects import machine
+from support.e2e.pod_objects import pod
+from support.e2e.processes import wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from support.e2e.api_client import Raw
+    from support.e2e.audit import Right, Trail
+    from support.e2e.installation import Installation
+
+GPU: Final = "nvidia.com/gpu"
+RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
+ACCOUNTS: Final = {"service": RELEASE, "agent": f"{RELEASE}-agent", "scheduler": f"{RELEASE}-scheduler"}
+CHECKS: Final = frozenset({"rbac-service", "rbac-agent", "rbac-scheduler"})
+SECONDS: Final = 10.0
+UNUSED: Final = {
+    "service": set[tuple[str, str, str]](),
+    # Without a kubelet, devices in use and shared devices an agent has nothing to correct or to count; tests of the agent
+    # on a real kubelet, with rules from the same table, use all of them.
+    "agent": {
+        ("linkwise.dev", "deviceinventories", "get"),
+        ("", "nodes/status", "patch"),
+        ("", "pods", "patch"),
+        ("", "events", "create"),
+        ("", "events", "patch"),
+    },
+    "scheduler": set[tuple[str, str, str]](),
+}
+"""rights that this life of an installation does not use, by account: group, resource and verb"""
+
+
+@dataclass(frozen=True)
+class Lived:
+    """An installation that has done all it does, and what the API server has logged."""
+
+    bed: Installation
+    folder: Path
+
+    def roles(self, component: str) -> list[Raw]:
+        """The roles of the chart that are bound to an account; those of Kubernetes itself are not the chart's."""
+        found = []
+        for kind, place in (
+            ("clusterrole", ""),
+            ("role", f"/namespaces/{NAMESPACE}"),
+            ("role", "/namespaces/kube-system"),
+        ):
+            roles = self.bed.objects(f"{RBAC}{place}/{kind}s")
+            for binding in self.bed.api.list(f"{RBAC}{place}/{kind}bindings"):
+                subjects = [(one["kind"], one["name"], one.get("namespace")) for one in binding.get("subjects", ())]
+                role = roles.get(binding["roleRef"]["name"])
+                if (
+                    ("ServiceAccount", ACCOUNTS[component], NAMESPACE) in subjects
+                    and role
+                    and "helm.sh/chart" in labels(role)
+                ):
+                    found.append(role)
+        return found
+
+    def trail(self, component: str) -> Trail:
+        """What an account was granted and what it did."""
+        user = f"system:serviceaccount:{NAMESPACE}:{ACCOUNTS[component]}"
+        return trail_of(yaml.safe_dump_all(self.roles(component)), self.folder, user)
+
+
+def labels(thing: Raw) -> Raw:
+    return dict(thing["metadata"].get("labels") or {})
+
+
+@pytest.fixture(scope="module")
+def lived(programs: Path, helm_programs: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
+    folder = tmp_path_factory.mktemp("roles")
+    users = [f"system:serviceaccount:{NAMESPACE}:{name}" for name in ACCOUNTS.values()]
+    with installation_bed(programs, helm_programs, root, folder, *audit_flags(folder, *users)) as bed:
+        define_sources(bed.cluster)
+        # The tests themselves write what the policies reserve for the service and the agents.
+        bed.install(features={"tenants": True, "evict": True}, protection={"enabled": False})
+        bed.add_nodes("gpu-1")
+        all_it_does(bed.placing, partial(ask_as_scheduler, bed))
+        evict(bed)
+        ask_as_tenant(bed)
+        hand_over(bed)
+        yield Lived(bed, folder)
+
+
+def ask_as_scheduler(bed: Installation, path: str, body: Raw) -> Raw:
+    """Post to the extender with the certificate of the chart's kube-scheduler."""
+    secret = bed.api.get(f"/api/v1/namespaces/{NAMESPACE}/secrets/{RELEASE}-scheduler-tls")["data"]
+    files = {key: bed.cluster.folder / f"scheduler-{key}" for key in ("ca.crt", "tls.crt", "tls.key")}
+    for key, file in files.items():
+        file.write_bytes(b64decode(secret[key]))
+    trust = ssl.create_default_context(cafile=str(files["ca.crt"]))
+    trust.load_cert_chain(files["tls.crt"], files["tls.key"])
+    trust.check_hostname = False  # tests come through a door
+    connection = HTTPSConnection(
+        "localhost", bed.cluster.network.door((bed.leader(), 39999)), context=trust, timeout=10
+    )
+    try:
+        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+        return dict(json.loads(connection.getresponse().read()))
+    finally:
+        connection.close()
+
+
+def evict(bed: Installation) -> None:
+    """A group of high priority needs the devices of two pods of low priority."""
+    placing, namespace = bed.placing, bed.cluster.namespace()
+    about = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    for name, value in {"cheap": 10, "high": 1000}.items():
+        bed.api.create({**about, "metadata": {"name": name}, "value": value})
+    placing.nodes(*machine("a", "nvlink"), *machine("b", "nvlink"))
+    free = {"nodeSelector": {"kubernetes.io/hostname": "a"}}, {"nodeSelector": {"kubernetes.io/hostname": "b"}}
+    for number, there in enumerate(free):
+        placing.place(namespace, f"cheap-{number}", {GPU: 8}, priorityClassName="cheap", **there)
+    words = {"gang.scheduling.koordinator.sh/name": "high", "gang.scheduling.koordinator.sh/min-available": "2"}
+    for number, there in enumerate(free):
+        bed.api.create(pod(namespace, f"high-{number}", {GPU: 8}, priorityClassName="high", annotations=words, **there))
+    for number in range(2):
+        placing.placed(namespace, f"high-{number}", 60)
+
+
+def ask_as_tenant(bed: Installation) -> None:
+    namespace = bed.cluster.namespace()
+    words = ("--clusterrole=view", "--user=tenant", "--namespace", namespace)
+    bed.cluster.kubectl("create", "rolebinding", "tenant", *words)
+    bed.api.create(pod(namespace, "train", {GPU: 9}))
+    command = [sys.executable, "-m", "linkwise", "explain", "pod/train", "--namespace", namespace]
+    command += ["--kubeconfig", str(bed.cluster.kubeconfig("tenant"))]
+    wait_for(
+        lambda: not subprocess.run(command, capture_output=True, check=False).returncode, 30, "the tenant is answered"
+    )
+
+
+def hand_over(bed: Installation) -> None:
+    """The leader is killed, and the other replica takes over."""
+    before = bed.leader()
+    process = next(one for one in bed.pods("service") if one.address == before).containers[0].process
+    assert process is not None
+    process.kill()
+    wait_for(lambda: bed.leader() not in {"", before}, 30, "the other replica leads")
+
+
+@pytest.mark.parametrize("component", ACCOUNTS)
+def test_nothing_that_a_component_does_is_refused(lived: Lived, component: str) -> None:
+    trail = lived.trail(component)
+    assert trail.refused == []
+    assert trail.calls
+
+
+@pytest.mark.parametrize("component", ACCOUNTS)
+def test_every_right_of_a_component_is_used(lived: Lived, component: str) -> None:
+    trail = lived.trail(component)
+    unused = {one[1:] for one in trail.granted - used(trail) if one[1] not in NOT_SERVED}
+    assert unused == UNUSED[component]
+
+
+@pytest.mark.parametrize("component", ["service", "agent"])
+def test_no_component_uses_more_than_the_roles_of_the_chart(lived: Lived, component: str) -> None:
+    trail = lived.trail(component)
+    assert used(trail) <= trail.granted
+
+
+def used(trail: Trail) -> set[Right]:
+    """Rights by which calls were let through; roles of the cluster cover calls in a namespace too."""
+    return {one if one in trail.granted else ("", *one[1:]) for one in trail.used}
+
+
+def test_doctor_finds_no_missing_right_in_a_fresh_installation(lived: Lived) -> None:
+    assert noticed(lived.bed) == set()
+
+
+def test_every_verb_that_is_taken_away_is_noticed(lived: Lived) -> None:
+    unnoticed = [
+        f"{component}: {verb} {resource}.{group}"
+        for component in ("service", "agent")
+        for role in lived.roles(component)
+        for group, resource, verb in rights_of(role)
+        if group not in NOT_SERVED and not is_noticed(lived.bed, role, (group, resource, verb))
+    ]
+    assert unnoticed == []
+
+
+def rights_of(role: Raw) -> list[tuple[str, str, str]]:
+    return sorted(
+        {
+            (group, resource, verb)
+            for rule in role["rules"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
+    )
+
+
+def is_noticed(bed: Installation, role: Raw, right: tuple[str, str, str]) -> bool:
+    """Whether doctor names a verb within seconds after it was taken from a role, which is mended again."""
+    group, resource, verb = right
+    rules = []
+    for rule in copy.deepcopy(role["rules"]):
+        if group in rule["apiGroups"] and resource in rule["resources"] and verb in rule["verbs"]:
+            rules.append({**rule, "resources": [one for one in rule["resources"] if one != resource]})
+            rules.append(
+                {**rule, "apiGroups": [one for one in rule["apiGroups"] if one != group], "resources": [resource]}
+            )
+            rules.append(
+                {
+                    **rule,
+                    "apiGroups": [group],
+                    "resources": [resource],
+                    "verbs": [one for one in rule["verbs"] if one != verb],
+                }
+            )
+        else:
+            rules.append(rule)
+    left = [rule for rule in rules if rule["apiGroups"] and rule["resources"] and rule["verbs"]]
+    place = f"/namespaces/{role['metadata']['namespace']}/roles" if "namespace" in role["metadata"] else "/clusterroles"
+    path, name = f"{RBAC}{place}/{role['metadata']['name']}", f"{resource}.{group}" if group else resource
+    bed.api.patch(path, {"rules": left})
+    try:
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            if any(found.startswith(f"{verb} {name}") for found in noticed(bed)):
+                return True
+        return False
+    finally:
+        bed.api.patch(path, {"rules": role["rules"]})
+
+
+def noticed(bed: Installation) -> set[str]:
+    """The missing rights that doctor names."""
+    wanted = Examination(NAMESPACE, CHECKS, None)
+    facts = with_cluster(bed.cluster.kubeconfig("admin"), None, lambda connection: gather(connection, wanted))
+    return {one for found in examine(facts, CHECKS) for one in found.objects}
