@@ -30,10 +30,14 @@ NAME: Final = "linkwise"
 
 
 def with_webhook(settings: ServeSettings) -> ServeSettings:
-    """The settings with the webhook on, at a free port unless it was on before."""
+    """The settings with the webhook on, at a free port unless it was on before, and without TLS: the scheduler is local."""
     webhook = settings.webhook
     port = webhook.port if webhook.enabled else 0
-    return replace(settings, webhook=replace(webhook, enabled=True, port=port, namespace=NAMESPACE))
+    return replace(
+        settings,
+        webhook=replace(webhook, enabled=True, port=port, namespace=NAMESPACE),
+        tls=replace(settings.tls, enabled=False),
+    )
 
 
 def install(store: Store, settings: ServeSettings) -> None:
