@@ -264,7 +264,6 @@ class ServeSettings:
     """All settings, of `linkwise serve` and `linkwise agent`."""
 
     http: HttpSettings = field(default_factory=HttpSettings)
-    tls: TlsSettings = field(default_factory=TlsSettings)
     log: LogSettings = field(default_factory=LogSettings)
     kube: KubeSettings = field(default_factory=KubeSettings)
     debug: DebugSettings = field(default_factory=DebugSettings)
@@ -273,3 +272,4 @@ class ServeSettings:
     agent: AgentSettings = field(default_factory=AgentSettings)
     webhook: WebhookSettings = field(default_factory=WebhookSettings)
     volcano: VolcanoRouteSettings = field(default_factory=VolcanoRouteSettings)
+    tls: TlsSettings = field(default_factory=TlsSettings)
