@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 TOKEN = "s3cret"  # noqa: S105 - of this test
-PROXY = "/api/v1/namespaces/linkwise-system/services/linkwise:39999/proxy"
+SERVICES = "/api/v1/namespaces/linkwise-system/services"
+PROXY = f"{SERVICES}/https:linkwise:39999/proxy"
 EXPLANATION = f"GET {PROXY}/v1/namespaces/default/pods/p/explanation"
+PLAIN = EXPLANATION.replace("https:", "")
 PODS = "/api/v1/namespaces/default/pods"
 EVENTS = "GET /api/v1/namespaces/default/events"
 CONDITION = {
@@ -40,7 +42,13 @@ def read(
     **scripts: Reply,
 ) -> tuple[Any, ScriptedApi]:
     """What a user reads; `explanation`, `pod`, `pods` and `events` are what the API server answers."""
-    paths = {"explanation": EXPLANATION, "pod": f"GET {PODS}/p", "pods": f"GET {PODS}", "events": EVENTS}
+    paths = {
+        "explanation": EXPLANATION,
+        "plain": PLAIN,
+        "pod": f"GET {PODS}/p",
+        "pods": f"GET {PODS}",
+        "events": EVENTS,
+    }
 
     async def scenario(api: ScriptedApi, connection: Connection) -> tuple[Any, ScriptedApi]:
         for name, reply in scripts.items():
@@ -85,10 +93,33 @@ def test_the_service_is_asked_through_the_api_server_with_the_token_in_a_header_
 )
 def test_if_the_service_cannot_be_asked_the_condition_and_events_of_the_pod_are_shown(reply: Reply, why: str) -> None:
     event = {"metadata": {}, "type": "Normal", "reason": "Pending", "message": "no room", "lastTimestamp": "2026"}
-    (shown, note), _ = read(explain, explanation=reply, pod=Reply(200, POD), events=listed(event))
+    (shown, note), _ = read(explain, explanation=reply, plain=reply, pod=Reply(200, POD), events=listed(event))
     assert shown["code"] == "NoRoom"
     assert shown["lines"] == ["pod default/p is pending: no room", "event Pending: no room"]
     assert note.startswith("only what is published on the pods is shown, because ")
+    assert why in note
+
+
+UNAVAILABLE = Reply(503, {"kind": "Status", "message": "server gave HTTP response to HTTPS client"})
+
+
+@pytest.mark.parametrize("secured", [FORBIDDEN, UNAVAILABLE])
+def test_a_service_without_tls_is_asked_without_it(secured: Reply) -> None:
+    document = {"code": "NoRoom", "lines": [], "data": {}}
+    (shown, note), _ = read(explain, explanation=secured, plain=Reply(200, document))
+    assert (shown, note) == (document, "")
+
+
+@pytest.mark.parametrize(
+    ("secured", "plain", "why"),
+    [
+        (UNAVAILABLE, FORBIDDEN, "does not answer: server gave HTTP response to HTTPS client"),
+        (FORBIDDEN, FORBIDDEN, "you may not get services/proxy"),
+        (FORBIDDEN, Reply(503, {"kind": "Status", "message": "no endpoints"}), "does not answer: no endpoints"),
+    ],
+)
+def test_of_two_failures_the_one_that_helps_is_shown(secured: Reply, plain: Reply, why: str) -> None:
+    (_, note), _ = read(explain, explanation=secured, plain=plain, pod=Reply(200, POD))
     assert why in note
 
 

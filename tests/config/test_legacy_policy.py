@@ -10,13 +10,13 @@ import pytest
 import yaml
 
 from linkwise.config.legacy_policy import convert_policy, read_policy
-from linkwise.config.scheduler_config import WEIGHT, SchedulerFile, scheduler_yaml
+from linkwise.config.scheduler_config import WEIGHT, SchedulerFile, TlsFiles, scheduler_yaml
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-GPUSHARE = {
+GPUSHARE: dict[str, Any] = {
     "urlPrefix": "http://10.1.2.3:32766/gpushare-scheduler",
     "filterVerb": "filter",
     "bindVerb": "bind",
@@ -181,6 +181,20 @@ def test_https_is_kept_in_the_key_of_today(tmp_path: Path) -> None:
     tls = {"caFile": "ca.crt"}
     (extender,) = made(tmp_path, policy({**GPUSHARE, "enableHttps": True, "tlsConfig": tls}))["extenders"]
     assert (extender["enableHTTPS"], extender["tlsConfig"]) == (True, tls)
+
+
+@pytest.mark.parametrize("tls", [{}, {"certFile": "c", "keyFile": "k"}, {"insecure": True, "caFile": "ca.crt"}])
+def test_https_without_an_authority_is_refused(tmp_path: Path, tls: dict[str, object]) -> None:
+    wanted = policy({**GPUSHARE, "enableHttps": True, "tlsConfig": tls})
+    with pytest.raises(InputError, match="kube-scheduler would not verify the service; set --ca-file"):
+        made(tmp_path, wanted)
+
+
+def test_files_turn_the_url_to_https_and_replace_those_of_the_policy(tmp_path: Path) -> None:
+    old = {**GPUSHARE, "enableHttps": True, "tlsConfig": {"insecure": True}}
+    (extender,) = made(tmp_path, policy(old), tls=TlsFiles("ca", "cert", "key"))["extenders"]
+    assert extender["urlPrefix"] == GPUSHARE["urlPrefix"].replace("http://", "https://")
+    assert extender["tlsConfig"] == {"caFile": "ca", "certFile": "cert", "keyFile": "key"}
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,20 @@ def test_the_role_allows_no_evictions_by_default() -> None:
     assert allowed(evict=True) - allowed() == {eviction}
 
 
+def test_certificates_need_their_two_secrets_where_the_service_is_and_only_on_request() -> None:
+    secrets = {("ai", "", "secrets", verb) for verb in ("create", "get", "update")}
+    assert allowed(tls=True, namespace="ai") - allowed(namespace="ai") == secrets
+    rules = [rule for each in objects(tls=True) for rule in each.get("rules", ()) if "secrets" in rule["resources"]]
+    named = {verb: rule.get("resourceNames") for rule in rules for verb in rule["verbs"]}
+    both = ["linkwise-tls", "linkwise-scheduler-tls"]
+    assert named == {"create": None, "get": both, "update": both}
+
+
+def test_with_tls_tenants_reach_the_service_by_https_only() -> None:
+    role = list(yaml.safe_load_all(rbac_yaml(tenants=True, tls=True)))[-2]
+    assert role["rules"][0]["resourceNames"] == ["https:linkwise:39999"]
+
+
 def test_evictions_are_not_left_out_but_not_asked_for() -> None:
     with pytest.raises(InputError, match="unknown feature: evict"):
         rbac_yaml(without=["evict"])
@@ -116,7 +130,7 @@ def test_pods_are_not_patched_where_neither_waking_nor_ungating_is_wanted() -> N
 
 
 def test_every_feature_is_described_above_its_rules() -> None:
-    text = rbac_yaml(evict=True, tenants=True, rank_tables=True).replace("\n  # ", " ")
+    text = rbac_yaml(evict=True, tenants=True, rank_tables=True, tls=True).replace("\n  # ", " ")
     assert [name for name, feature in FEATURES.items() if f"{name}: {feature.why}" not in text] == []
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from linkwise.config.scheduler_config import WEIGHT, SchedulerFile, scheduler_yaml
+from linkwise.config.scheduler_config import DEFAULT_TLS_URL, WEIGHT, SchedulerFile, TlsFiles, scheduler_yaml
 from linkwise.dialects.registry import DIALECTS, managed_resources, native_resources
 
 
@@ -19,6 +19,19 @@ def made(**wishes: Any) -> dict[str, Any]:  # noqa: ANN401 - any wish
 def extender(**wishes: Any) -> dict[str, Any]:  # noqa: ANN401 - any wish
     (found,) = made(**wishes)["extenders"]
     return dict(found)
+
+
+def test_files_of_tls_are_those_that_kube_scheduler_reads() -> None:
+    found = extender(url=DEFAULT_TLS_URL, tls=TlsFiles("/tls/ca.crt", "/tls/tls.crt", "/tls/tls.key"))
+    assert (found["urlPrefix"], found["enableHTTPS"]) == ("https://linkwise.linkwise-system.svc:39999", True)
+    assert found["tlsConfig"] == {"caFile": "/tls/ca.crt", "certFile": "/tls/tls.crt", "keyFile": "/tls/tls.key"}
+    assert "enableHTTPS" not in extender()
+
+
+def test_the_name_of_the_server_is_only_set_on_request() -> None:
+    text = scheduler_yaml(SchedulerFile(url="https://10.0.0.7:1", tls=TlsFiles("a", "c", "k", "linkwise")))
+    assert yaml.safe_load(text)["extenders"][0]["tlsConfig"]["serverName"] == "linkwise"
+    assert "Never leave it out: without it, kube-scheduler does not verify the service" in text
 
 
 def test_it_is_a_configuration_that_looks_at_all_nodes() -> None:

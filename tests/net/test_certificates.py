@@ -9,6 +9,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from linkwise.errors import InputError
 from linkwise.net.certificates import (
@@ -16,9 +20,9 @@ from linkwise.net.certificates import (
     Certificate,
     ServingChain,
     expiry,
-    load_chain,
     new_chain,
     renewed_chain,
+    renewed_client,
     self_signed,
 )
 
@@ -101,6 +105,67 @@ def test_a_new_authority_is_trusted_before_it_signs() -> None:
     assert second.authorities == first.authorities
 
 
+def test_the_old_authority_signs_as_long_as_it_outlives_what_it_signs() -> None:
+    made = chain()
+    known = made.authorities
+    lasts = AUTHORITY_LIFETIMES * 90
+    for days in range(0, lasts - 91, 59):
+        made = renewed_chain(made, NAMES, NOW + days * DAY, LIFETIME)
+        assert issued(made.serving, known), f"a client that started on the first day refuses it on day {days}"
+    made = renewed_chain(made, NAMES, NOW + (lasts - 1) * DAY, LIFETIME)
+    assert not issued(made.serving, known)
+    assert made.authorities.endswith(known)
+
+
+def issued(certificate: Certificate, authority: str) -> bool:
+    """Whether it is signed by this authority."""
+    try:
+        x509.load_pem_x509_certificate(certificate.text.encode()).verify_directly_issued_by(
+            x509.load_pem_x509_certificate(authority.encode())
+        )
+    except InvalidSignature:
+        return False
+    return True
+
+
+def test_a_secret_of_a_version_that_kept_one_key_is_understood() -> None:
+    made = chain()
+    second = chain()
+    older = ServingChain(second.authorities + made.authorities, second.authority_keys, made.serving)
+    renewed = renewed_chain(older, NAMES, NOW + 60 * DAY, LIFETIME)
+    assert issued(renewed.serving, second.authorities)
+
+
+def test_a_client_certificate_is_renewed_in_time_and_for_the_authority() -> None:
+    made, none = chain(), Certificate("", "")
+    first = renewed_client(made, none, "client", NOW, LIFETIME)
+    assert renewed_client(made, first, "client", NOW + 59 * DAY, LIFETIME) is first
+    later = renewed_client(made, first, "client", NOW + 60 * DAY, LIFETIME)
+    assert expiry(later.text) == NOW + 150 * DAY
+    for unusable in (made.serving, renewed_client(chain(), none, "client", NOW, LIFETIME), Certificate(first.text, "")):
+        assert renewed_client(made, unusable, "client", NOW, LIFETIME) is not unusable
+    assert renewed_client(made, first, "another", NOW, LIFETIME) is not first
+
+
+def test_a_client_certificate_is_for_clients_only() -> None:
+    made = chain()
+    first = renewed_client(made, Certificate("", ""), "client", NOW, LIFETIME)
+    usage = x509.load_pem_x509_certificate(first.text.encode()).extensions.get_extension_for_class(
+        x509.ExtendedKeyUsage
+    )
+    assert list(usage.value) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+    assert not accepted(first.context(), made.authorities)
+
+
+def test_an_encrypted_key_is_an_error_and_not_a_prompt() -> None:
+    made = chain().serving
+    key = serialization.load_pem_private_key(made.key.encode(), None)
+    secret = serialization.BestAvailableEncryption(b"secret")
+    text = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, secret).decode()
+    with pytest.raises((ssl.SSLError, ValueError)):
+        Certificate(made.text, text).context()
+
+
 def test_both_are_new_if_both_have_expired() -> None:
     made, late = chain(NOW - 20_000 * DAY), NOW
     renewed = renewed_chain(made, NAMES, late, LIFETIME)
@@ -139,28 +204,10 @@ def test_a_serving_certificate_of_another_authority_or_without_its_key_is_replac
 @pytest.mark.parametrize(("authorities", "key"), [("", ""), ("text", "text"), ("good", "other"), ("good", "")])
 def test_an_authority_that_can_t_sign_is_an_error(authorities: str, key: str) -> None:
     made = chain()
-    texts = {"good": made.authorities, "other": chain().authority_key}
+    texts = {"good": made.authorities, "other": chain().authority_keys}
     broken = ServingChain(texts.get(authorities, authorities), texts.get(key, key), made.serving)
     with pytest.raises(InputError):
         renewed_chain(broken, NAMES, NOW, LIFETIME)
-
-
-def test_a_running_server_serves_the_new_certificate_to_new_connections() -> None:
-    old, new = chain(), chain()
-    context = old.serving.context()
-    load_chain(context, new.serving)
-    assert accepted(context, new.authorities)
-    assert not accepted(context, old.authorities)
-
-
-@pytest.mark.parametrize("broken", [Certificate("", ""), Certificate("x", "y"), "mismatch"])
-def test_a_certificate_that_can_t_be_used_leaves_the_old_one(broken: Certificate | str) -> None:
-    old = chain()
-    context = old.serving.context()
-    other = broken if isinstance(broken, Certificate) else Certificate(chain().serving.text, chain().serving.key)
-    with pytest.raises(InputError, match="can't be used"):
-        load_chain(context, other)
-    assert accepted(context, old.authorities)
 
 
 def test_a_name_that_no_certificate_can_have_is_an_error() -> None:

@@ -30,13 +30,14 @@ NAME: Final = "linkwise"
 
 
 def with_webhook(settings: ServeSettings) -> ServeSettings:
-    """The settings with the webhook on, at a free port unless it was on before; and no election of the only replica."""
+    """The settings with the webhook on, at a free port unless it was on before; one replica, whose scheduler is local."""
     webhook = settings.webhook
     port = webhook.port if webhook.enabled else 0
     return replace(
         settings,
         webhook=replace(webhook, enabled=True, port=port, namespace=NAMESPACE),
         leader=replace(settings.leader, enabled=False),
+        tls=replace(settings.tls, enabled=False),
     )
 
 

@@ -14,6 +14,8 @@ import uvloop
 from linkwise import __version__
 from linkwise.assembly.election import Election
 from linkwise.assembly.logs import start_logging
+from linkwise.assembly.tls import ExtenderTls, open_port_warning
+from linkwise.assembly.volcano_port import VolcanoPort
 from linkwise.assembly.webhook import WebhookServing
 from linkwise.broker.broker import Broker
 from linkwise.errors import LostLeaseError
@@ -114,6 +116,7 @@ class Serving:
         )
         self._service.counting.registry.register(Gauges(self._service, self._watches, self._effects, self._notes))
         access = Access(Reviews(connection), timing) if settings.explain.tenants else None
+        self._tls = ExtenderTls(settings.tls, connection, counting, timing) if settings.tls.enabled else None
         routes = application(
             self._service,
             self._not_ready,
@@ -121,8 +124,10 @@ class Serving:
             settings.debug.token,
             access,
             predicate_reply=settings.volcano.predicate_reply,
+            strangers=self._tls.strangers if self._tls else None,
         )
-        self._server = Server(routes)
+        self._server = Server(routes, tls=self._tls.context if self._tls else None)
+        self._volcano = VolcanoPort(settings, self._service, self._not_ready, self._notes)
         self.webhook: Final = (
             WebhookServing(settings.webhook, connection, broker, self._service.counting, timing)
             if settings.webhook.enabled
@@ -151,7 +156,10 @@ class Serving:
     async def run(self, listener: socket.socket) -> None:
         """Run all parts until `stop`, or until one of them fails."""
         host, port = listener.getsockname()[:2]
-        log.info("linkwise %s listens on=http://%s:%s cluster=%s", __version__, host, port, self._connection.server)
+        url = f"{'https' if self._tls else 'http'}://{host}:{port}"
+        log.info("linkwise %s listens on=%s cluster=%s", __version__, url, self._connection.server)
+        if warning := open_port_warning(self._settings):
+            log.warning("%s", warning)
         parts = {
             asyncio.create_task(work, name=name)
             for name, work in (
@@ -164,6 +172,8 @@ class Serving:
                 *((("webhook", self.webhook.run()),) if self.webhook else ()),
                 *((("leader", self.election.elector.run()),) if self.election else ()),
                 *((("endpoint", self.election.announce(port)),) if self.election else ()),
+                *((("tls", self._tls.run()),) if self._tls else ()),
+                *((("volcano", self._volcano.run()),) if self._volcano.on else ()),
             )
         }
         try:
@@ -234,10 +244,13 @@ class Serving:
             named["leader"].cancel()
             await self.election.elector.release()
         self._server.stop()
+        self._volcano.stop()
         if self.webhook:
             self.webhook.stop()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await named["http"]
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await named["volcano"] if self._volcano.on else None
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await named["webhook"] if self.webhook and self.webhook.serving else None
         for task in parts:
@@ -249,6 +262,7 @@ class Serving:
     async def _abort(self, parts: set[asyncio.Task[None]]) -> None:
         """Stop immediately, as a killed process would, but leave no task or socket behind."""
         self._server.abort()
+        self._volcano.abort()
         if self.webhook:
             self.webhook.abort()
         for task in parts:
@@ -262,6 +276,8 @@ class Serving:
         """What the service waits for before it is ready."""
         if self._stopping.is_set():
             return {"service": "stopping"}
+        if self._tls and self._tls.not_ready:
+            return self._tls.not_ready
         if self._service.synced or self._service.standby:
             return {}
         unsynced = {name: stats for name, stats in self._watching.stats.items() if not stats.synced}
@@ -274,10 +290,14 @@ class Serving:
 
     def _notes(self) -> Sequence[str]:
         """Problems for an operator to look at while the service answers."""
-        own = (self._service.trouble, self._service.elsewhere.note(self._service.clock()))
-        admission = self.webhook.problems if self.webhook else ()
+        own = (
+            self._service.trouble,
+            self._service.elsewhere.note(self._service.clock()),
+            open_port_warning(self._settings),
+        )
+        certificates = [problem for part in (self._tls, self.webhook) if part for problem in part.problems]
         election = self.election.problems if self.election else ()
-        return (*self._watching.problems, *self._performer.problems, *admission, *election, *filter(None, own))
+        return (*self._watching.problems, *self._performer.problems, *certificates, *election, *filter(None, own))
 
     def _watches(self) -> Mapping[str, WatchStatus]:
         now = self._timing.clock()

@@ -164,13 +164,26 @@ class TenantReader:
             await http.close()
 
     async def _proxied(self, path: str, header: bytes) -> Answer:
+        """The answer of the service, by TLS or without: the port does not say which it speaks."""
+        secured = await self._through("https:", path, header)
+        if _api_status(secured) is None or secured.status == 404:
+            return self._answered(secured)
+        plain = await self._through("", path, header)
+        # The role is for one of the two; that the other one is forbidden does not help.
+        forbidden = _api_status(plain) is not None and plain.status == 403
+        return self._answered(secured if forbidden and secured.status != 403 else plain)
+
+    async def _through(self, scheme: str, path: str, header: bytes) -> Answer:
         service = self.service
-        root = f"/api/v1/namespaces/{service.namespace}/services/{service.name}:{service.port}/proxy"
-        answer = await self.connection.call("GET", f"{root}{path}", wait=WAIT, headers=header)
+        root = f"/api/v1/namespaces/{service.namespace}/services/{scheme}{service.name}:{service.port}/proxy"
+        return await self.connection.call("GET", f"{root}{path}", wait=WAIT, headers=header)
+
+    def _answered(self, answer: Answer) -> Answer:
+        """The answer if it is of the service; _AwayError if it is of the API server."""
         status = _api_status(answer)
         if status is None:
             return answer
-        named = f"Service {service.namespace}/{service.name}"
+        named = f"Service {self.service.namespace}/{self.service.name}"
         match answer.status:
             case 403:
                 raise _AwayError(f"you may not get services/proxy of {named}: {_ASK_FOR_ROLE}")

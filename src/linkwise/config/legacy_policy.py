@@ -20,6 +20,7 @@ from linkwise.config.scheduler_config import (
     every_resource,
     profile_notes,
     skeleton,
+    tls_notes,
     weight_note,
 )
 from linkwise.config.schema import refusal
@@ -107,15 +108,20 @@ def _linkwise_extender(old: OldExtender, wanted: SchedulerFile, url: str) -> tup
     keys = old.keys
     timeout, notes["httpTimeout"] = _timeout(keys, notes["httpTimeout"])
     extender: dict[str, Any] = {
-        "urlPrefix": (url or keys["urlPrefix"]).rstrip("/"),
+        "urlPrefix": (url or _with_tls(keys["urlPrefix"], wanted)).rstrip("/"),
         **VERBS,
         "weight": wanted.weight,
-        **_https(keys),
+        **(wanted.tls.to_extender() if wanted.tls else _https(keys)),
         "httpTimeout": timeout,
         "nodeCacheCapable": True,
         "ignorable": False,
     }
+    _check_verified(extender)
     notes["urlPrefix"] = f"Changed from {keys['urlPrefix']} by --url." if url else _url_note(extender["urlPrefix"])
+    if not url and extender["urlPrefix"] != keys["urlPrefix"].rstrip("/"):
+        notes["urlPrefix"] += " Changed: http was replaced by https, for --ca-file."
+    if wanted.tls:
+        notes |= tls_notes(wanted.tls)
     notes |= {"filterVerb": _verbs_note(keys), "weight": weight_note(wanted.weight)}
     for key, needed in (("nodeCacheCapable", True), ("ignorable", False)):
         if keys.get(key, False) is not needed:
@@ -178,6 +184,21 @@ def _timeout(keys: Mapping[str, Any], note: str) -> tuple[str, str]:
 def _https(keys: Mapping[str, Any]) -> dict[str, Any]:
     https: dict[str, Any] = {"enableHTTPS": True} if keys.get("enableHttps") or keys.get("enableHTTPS") else {}
     return https | ({"tlsConfig": keys["tlsConfig"]} if keys.get("tlsConfig") else {})
+
+
+def _with_tls(url: str, wanted: SchedulerFile) -> str:
+    return f"https://{url.removeprefix('http://')}" if wanted.tls and url.startswith("http://") else url
+
+
+def _check_verified(extender: Mapping[str, Any]) -> None:
+    """Refuse HTTPS by which kube-scheduler would not verify the service."""
+    config = extender.get("tlsConfig", {})
+    verified = (config.get("caFile") or config.get("caData")) and not config.get("insecure")
+    if extender.get("enableHTTPS") and not verified:
+        raise InputError(
+            "the extender that Linkwise replaces has HTTPS without an authority, so that kube-scheduler would not verify the"
+            " service; set --ca-file, --cert-file and --key-file"
+        )
 
 
 def _resources(old: Mapping[str, bool]) -> tuple[list[dict[str, Any]], dict[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from linkwise.config.settings import TlsSettings
 from linkwise.config.yaml_comments import yaml_with_comments
 from linkwise.errors import InputError
 
@@ -25,6 +26,7 @@ __all__ = [
     "webhook_rbac_yaml",
 ]
 
+_TLS: Final = TlsSettings()
 _CORE: Final = ("",)
 _FOLLOW: Final = ("list", "watch")
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -81,6 +83,16 @@ FEATURES: Final[Mapping[str, Feature]] = {
             Rule(("discovery.k8s.io",), ("endpointslices",), ("get", "update"), ("linkwise-leader",)),
         ),
         OWN_NAMESPACE,
+    ),
+    "tls": Feature(
+        "Keep the certificates of the port that schedulers call, and the client certificate of kube-scheduler (tls.enabled). RBAC"
+        " can't restrict the names of new objects.",
+        (
+            Rule(_CORE, ("secrets",), ("create",)),
+            Rule(_CORE, ("secrets",), ("get", "update"), (_TLS.secret, _TLS.client_secret)),
+        ),
+        OWN_NAMESPACE,
+        opt_in=True,
     ),
     "events": Feature("Report decisions as events.", (Rule(_CORE, ("events",), ("create", "patch")),)),
     "wake": Feature(
@@ -218,16 +230,17 @@ def rbac_yaml(  # noqa: PLR0913 - one per flag
     evict: bool = False,
     tenants: bool = False,
     rank_tables: bool = False,
+    tls: bool = False,
 ) -> str:
     """Roles and bindings of the service, for a service account or a user; what is dangerous only on request."""
-    wanted = {"evict": evict, "tenants": tenants, "rank-tables": rank_tables}
+    wanted = {"evict": evict, "tenants": tenants, "rank-tables": rank_tables, "tls": tls}
     chosen = _chosen(FEATURES, OPTIONAL, without, [key for key, value in wanted.items() if value])
     chosen = {
         key: replace(feature, namespace=namespace) if feature.namespace == OWN_NAMESPACE else feature
         for key, feature in chosen.items()
     }
     own = _manifests(chosen, name, namespace, user)
-    return "---\n".join((own, *_proxy_role(name, namespace))) if tenants else own
+    return "---\n".join((own, *_proxy_role(name, namespace, tls=tls))) if tenants else own
 
 
 def agent_rbac_yaml(  # noqa: PLR0913 - one per flag
@@ -309,10 +322,11 @@ def _roles(chosen: Mapping[str, Feature], name: str, subject: Mapping[str, str])
     return "---\n".join(texts)
 
 
-def _proxy_role(name: str, namespace: str) -> list[str]:
+def _proxy_role(name: str, namespace: str, *, tls: bool) -> list[str]:
     """Role and binding that let every authenticated user reach the service through the API server."""
     service, about = "linkwise", f"{name}-tenants"
-    names = [service, f"{service}:{SERVICE_PORT}", f"http:{service}:{SERVICE_PORT}"]
+    plain = [service, f"{service}:{SERVICE_PORT}", f"http:{service}:{SERVICE_PORT}"]
+    names = [f"https:{service}:{SERVICE_PORT}"] if tls else plain
     rule = {"apiGroups": [""], "resources": ["services/proxy"], "resourceNames": names, "verbs": ["get"]}
     role = {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": _meta(about, namespace), "rules": [rule]}
     note = (

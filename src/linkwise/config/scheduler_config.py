@@ -17,21 +17,25 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 __all__ = [
+    "DEFAULT_TLS_URL",
     "DEFAULT_URL",
     "EVERY_POD_NOTE",
     "NOTES",
     "VERBS",
     "WEIGHT",
     "SchedulerFile",
+    "TlsFiles",
     "every_resource",
     "profile_notes",
     "scheduler_yaml",
     "skeleton",
+    "tls_notes",
     "weight_note",
 ]
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 DEFAULT_URL: Final = f"http://linkwise.linkwise-system.svc:{HttpSettings().port}"
+DEFAULT_TLS_URL: Final = DEFAULT_URL.replace("http:", "https:")
 
 _IN_TREE_POINTS: Final = 12 * 100
 """maximum of all in-tree scores together at their default weights, which add up to 12"""
@@ -86,6 +90,25 @@ EVERY_POD_NOTE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """Files by which kube-scheduler and the service authenticate to each other, as kube-scheduler sees them."""
+
+    ca: str
+    cert: str
+    key: str
+    server_name: str = ""
+    """to expect in the certificate of the service, if not the host of the URL"""
+
+    def to_extender(self) -> dict[str, Any]:
+        """The keys of an extender."""
+        name = {"serverName": self.server_name} if self.server_name else {}
+        return {
+            "enableHTTPS": True,
+            "tlsConfig": {**name, "caFile": self.ca, "certFile": self.cert, "keyFile": self.key},
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class SchedulerFile:
     """Options of the file."""
 
@@ -97,6 +120,7 @@ class SchedulerFile:
     default_scheduler: bool = False
     leader_elect: bool = True
     kubeconfig: str = ""
+    tls: TlsFiles | None = None
 
 
 def scheduler_yaml(wanted: SchedulerFile) -> str:
@@ -107,6 +131,7 @@ def scheduler_yaml(wanted: SchedulerFile) -> str:
         "urlPrefix": wanted.url.rstrip("/"),
         **VERBS,
         "weight": wanted.weight,
+        **(wanted.tls.to_extender() if wanted.tls else {}),
         "httpTimeout": "5s",
         "nodeCacheCapable": True,
         "ignorable": False,
@@ -116,7 +141,9 @@ def scheduler_yaml(wanted: SchedulerFile) -> str:
     document["extenders"] = [extender]
     comments = {**NOTES, **profile_notes(wanted), "extenders[0].weight": weight_note(wanted.weight)}
     comments |= {f"extenders[0].{key}": text for key, text in notes.items()}
-    if wanted.url != DEFAULT_URL:
+    if wanted.tls:
+        comments |= {f"extenders[0].{key}": text for key, text in tls_notes(wanted.tls).items()}
+    if wanted.url not in {DEFAULT_URL, DEFAULT_TLS_URL}:
         comments["extenders[0].urlPrefix"] = _url_note(wanted.url)
     if wanted.every_pod:
         comments["extenders[0]"] = EVERY_POD_NOTE
@@ -202,6 +229,21 @@ def weight_note(weight: int) -> str:
             f"(placing.rounds); from {WEIGHT} the better rank always wins."
         )
     return f"{scale}At {weight} the better rank always wins, and in-tree scores decide among nodes of equal rank."
+
+
+def tls_notes(files: TlsFiles) -> dict[str, str]:
+    """Comments on the keys of `to_extender`, by key."""
+    notes = {
+        "enableHTTPS": "The service answers schedulers only if they present a client certificate of its authority.",
+        "tlsConfig.caFile": (
+            "Never leave it out: without it, kube-scheduler does not verify the service. It is read when kube-scheduler"
+            " starts; restart it within three years after the service has added a new authority."
+        ),
+        "tlsConfig.certFile": "Read again at every handshake, so that renewed certificates need no restart.",
+    }
+    if files.server_name:
+        notes["tlsConfig.serverName"] = "The name in the certificate of the service, if the URL has another."
+    return notes
 
 
 def _url_note(url: str) -> str:

@@ -18,6 +18,7 @@ __all__ = [
     "LeaderSettings",
     "LogSettings",
     "ServeSettings",
+    "TlsSettings",
     "VolcanoRouteSettings",
     "WebhookSettings",
 ]
@@ -33,6 +34,32 @@ class HttpSettings:
     """port to listen on, by default that of gpushare's extender; 0 picks a free port"""
     drain: float = 20.0  # seconds
     """for binds in flight to complete after SIGTERM; keep it below the pod's terminationGracePeriodSeconds"""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """TLS of the HTTP server, and the client certificates of schedulers."""
+
+    enabled: bool = False
+    """whether the HTTP server speaks TLS only, and schedulers need a client certificate"""
+    namespace: str = ""
+    """namespace of the Secrets and the Service; by default that of the service itself"""
+    secret: str = "linkwise-tls"  # noqa: S105 - the name of an object
+    """name of the Secret with the authority and the serving certificate that the service creates; replicas share it"""
+    client_secret: str = "linkwise-scheduler-tls"  # noqa: S105 - the name of an object
+    """name of the Secret with the client certificate that the service creates for kube-scheduler"""
+    service: str = "linkwise"
+    """name of the Service by which kube-scheduler calls the service"""
+    names: tuple[str, ...] = ()
+    """further host names and addresses by which it is called, for the certificate"""
+    certificate_lifetime: float = 7_776_000.0  # seconds
+    """of the certificates that the service creates; they are renewed after two thirds of it"""
+    cert_file: str = ""
+    """certificate to serve instead, such as one of cert-manager, in PEM format; read again when it changes"""
+    key_file: str = ""
+    """its private key"""
+    client_ca_file: str = ""
+    """authorities of the client certificates to accept, in PEM format"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +176,8 @@ class ExplainSettings:
 class VolcanoRouteSettings:
     """The routes for Volcano's extender plugin."""
 
+    port: int = 0
+    """port without TLS for these routes and the probes only, since Volcano has no client certificates; 0 for none"""
     predicate_reply: Literal["string", "list"] = "string"
     """shape of the reply of predicate; list for Volcano 1.8 and 1.9 only"""
 
@@ -269,3 +298,4 @@ class ServeSettings:
     agent: AgentSettings = field(default_factory=AgentSettings)
     webhook: WebhookSettings = field(default_factory=WebhookSettings)
     volcano: VolcanoRouteSettings = field(default_factory=VolcanoRouteSettings)
+    tls: TlsSettings = field(default_factory=TlsSettings)

@@ -23,6 +23,7 @@ SECRET: Final = frozenset({"debug.token"})
 LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "http.port": (0, 65535),
     "http.drain": (0, 3600),
+    "tls.certificate_lifetime": (5, 1_000_000_000),
     "kube.page": (1, 10_000),
     "kube.resync": (0, 604_800),
     "kube.bind_timeout": (0.5, 60),
@@ -39,6 +40,7 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "explain.burst": (1, 100_000),
     "agent.port": (0, 65535),
     "webhook.port": (0, 65535),
+    "volcano.port": (0, 65535),
     "webhook.certificate_lifetime": (5, 1_000_000_000),
     "agent.interval": (1, 3600),
     "agent.health.recovery": (0, 86_400),
@@ -224,6 +226,10 @@ def _owners(value: object) -> str:
 
 _CHECKS: Final[Mapping[str, Callable[[object], str]]] = {
     "http.host": _address,
+    "tls.secret": _object_name,
+    "tls.client_secret": _object_name,
+    "tls.service": _object_name,
+    "tls.names": _hosts,
     "agent.host": _address,
     "webhook.host": _address,
     "leader.lease": _object_name,

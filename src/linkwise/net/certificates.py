@@ -1,7 +1,8 @@
-"""TLS certificates: a certificate authority, the serving certificates it signs, and when each is renewed.
+"""TLS certificates: a certificate authority, the serving and client certificates it signs, and when each is renewed.
 
-A chain is renewed in two steps, so that clients that trust the old authority never meet a certificate of an unknown one:
-a new authority is first added to those that are trusted, and signs only when the serving certificate is due the next time.
+Clients that trust the old authority must not meet a certificate of an unknown one, and kube-scheduler reads the authorities
+only when it starts. So a new authority is added to those that are trusted after two thirds of the old one's lifetime, and
+signs only when the old one ends before the certificate would: with the default lifetimes three years later.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from linkwise.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
+
 __all__ = [
     "Certificate",
     "Described",
@@ -33,9 +36,9 @@ __all__ = [
     "describe",
     "expiry",
     "is_issued",
-    "load_chain",
     "new_chain",
     "renewed_chain",
+    "renewed_client",
     "self_signed",
 ]
 
@@ -52,6 +55,8 @@ _LONGEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
 _MAX_NAME: Final = 253
 _MAX_COMMON: Final = 64  # characters of a common name
 _KEY_ERRORS: Final = (ValueError, TypeError, x509.InvalidVersion)
+_SERVER: Final = ExtendedKeyUsageOID.SERVER_AUTH
+_CLIENT: Final = ExtendedKeyUsageOID.CLIENT_AUTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,28 +66,29 @@ class Certificate:
     text: str
     key: str = field(repr=False)
 
-    def context(self) -> ssl.SSLContext:
+    def context(self, kind: type[ssl.SSLContext] = ssl.SSLContext) -> ssl.SSLContext:
         """A new server-side TLS context."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context = kind(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         with _as_file(self) as file:
-            context.load_cert_chain(file)
+            context.load_cert_chain(file, password=lambda: "")  # an encrypted key is an error, not a prompt
         return context
 
 
 @dataclass(frozen=True, slots=True)
 class ServingChain:
-    """A serving certificate, the authorities that clients shall trust, and the key of the newest."""
+    """A serving certificate, the authorities that clients shall trust, and the keys of those that may still sign."""
 
     authorities: str
     """PEM, the newest first"""
-    authority_key: str = field(repr=False)
+    authority_keys: str = field(repr=False)
+    """PEM, in any order"""
     serving: Certificate
 
 
 def self_signed(names: Iterable[str], now: datetime | None = None, lifetime: float = YEAR) -> Certificate:
     """A certificate for host names and addresses that is its own authority."""
-    return _make(list(names), now or datetime.now(UTC), lifetime)
+    return _serving(names, now or datetime.now(UTC), lifetime, None)
 
 
 def new_chain(names: Iterable[str], now: datetime, lifetime: float) -> ServingChain:
@@ -93,8 +99,8 @@ def new_chain(names: Iterable[str], now: datetime, lifetime: float) -> ServingCh
         now: by the wall clock
         lifetime: of the serving certificate, in seconds
     """
-    authority = _make([], now, AUTHORITY_LIFETIMES * lifetime)
-    return ServingChain(authority.text, authority.key, _make(sorted(set(names)), now, lifetime, authority))
+    authority = _authority(now, lifetime)
+    return ServingChain(authority.text, authority.key, _serving(names, now, lifetime, authority))
 
 
 def renewed_chain(chain: ServingChain, names: Iterable[str], now: datetime, lifetime: float) -> ServingChain:
@@ -107,19 +113,27 @@ def renewed_chain(chain: ServingChain, names: Iterable[str], now: datetime, life
     Raises:
         InputError: the newest authority and its key are unusable; `new_chain` replaces them.
     """
-    authority = Certificate(_split(chain.authorities)[0], chain.authority_key)
-    _check_pair(authority)
-    if _is_due(authority.text, now):
-        newer = _make([], now, AUTHORITY_LIFETIMES * lifetime)
-        kept = [text for text in _split(chain.authorities) if _valid(text, now)][: MAX_AUTHORITIES - 1]
-        chain = ServingChain("".join([newer.text, *kept]), newer.key, chain.serving)
+    authorities = _split(chain.authorities)
+    if _is_due(_key_pairs(chain)[0].text, now):
+        newer = _authority(now, lifetime)
+        kept = [text for text in authorities if _valid(text, now)][: MAX_AUTHORITIES - 1]
+        keys = [pair.key for pair in _key_pairs(chain) if pair.text in kept]
+        chain = ServingChain("".join([newer.text, *kept]), "".join([newer.key, *keys]), chain.serving)
         if _serves(chain, names, now):
             return chain  # until clients trust the new authority
-        authority = newer
     if _serves(chain, names, now) and not _is_due(chain.serving.text, now):
         return chain
-    wanted = sorted({*names, *_names_of(chain.serving.text)})
-    return replace(chain, serving=_make(wanted, now, lifetime, authority))
+    wanted = {*names, *_names_of(chain.serving.text)}
+    return replace(chain, serving=_serving(wanted, now, lifetime, _signer(chain, now, lifetime)))
+
+
+def renewed_client(chain: ServingChain, client: Certificate, name: str, now: datetime, lifetime: float) -> Certificate:
+    """A certificate by which clients of that common name authenticate; the same one if it is neither due nor broken."""
+    try:
+        usable = _is_trusted(chain, client, now) and not _is_due(client.text, now) and _authenticates(client, name)
+    except InputError:
+        usable = False
+    return client if usable else _client(name, now, lifetime, _signer(chain, now, lifetime))
 
 
 def expiry(text: str) -> datetime:
@@ -155,31 +169,38 @@ def is_issued(serving: str, bundle: str) -> bool:
     return any(_issued(certificate, each) or _parsed(each) == certificate for each in authorities)
 
 
-def load_chain(context: ssl.SSLContext, certificate: Certificate) -> None:
-    """Use another certificate for connections that are accepted from now on.
-
-    Raises:
-        InputError: it can't be used; the context keeps the one it has.
-    """
-    try:
-        certificate.context()  # a context that fails halfway would be left without a key
-        with _as_file(certificate) as file:
-            context.load_cert_chain(file)
-    except (ssl.SSLError, ValueError) as error:
-        raise InputError(f"the certificate and its key can't be used: {error}") from error
+def _authority(now: datetime, lifetime: float) -> Certificate:
+    """An authority, by the lifetime of what it signs."""
+    return _make("linkwise-ca", now, AUTHORITY_LIFETIMES * lifetime)
 
 
-def _make(names: list[str], now: datetime, lifetime: float, issuer: Certificate | None = None) -> Certificate:
+def _serving(names: Iterable[str], now: datetime, lifetime: float, issuer: Certificate | None) -> Certificate:
+    wanted = sorted(set(names))
+    extensions = (x509.ExtendedKeyUsage([_SERVER]), x509.SubjectAlternativeName(map(_general_name, wanted)))
+    return _make(wanted[0], now, lifetime, issuer, extensions)
+
+
+def _client(name: str, now: datetime, lifetime: float, issuer: Certificate) -> Certificate:
+    return _make(name, now, lifetime, issuer, (x509.ExtendedKeyUsage([_CLIENT]),))
+
+
+def _make(
+    name: str,
+    now: datetime,
+    lifetime: float,
+    issuer: Certificate | None = None,
+    extensions: Iterable[x509.ExtensionType] = (),
+) -> Certificate:
     """Create a key and its certificate, signed by the issuer; without one it is an authority and signs itself."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:_MAX_COMMON] if names else "linkwise-ca")])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:_MAX_COMMON])])
     signing = _private_key(issuer.key) if issuer else key
     authority = issuer is None
     now = now.replace(microsecond=0)
     builder = (
         x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(_parsed(issuer.text).subject if issuer else name)
+        .subject_name(subject)
+        .issuer_name(_parsed(issuer.text).subject if issuer else subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - BACKDATED)
@@ -189,9 +210,8 @@ def _make(names: list[str], now: datetime, lifetime: float, issuer: Certificate 
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key()), critical=False)
     )
-    if names:
-        builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        builder = builder.add_extension(x509.SubjectAlternativeName(map(_general_name, names)), critical=False)
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
     certificate = builder.sign(signing, hashes.SHA256())
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -226,13 +246,50 @@ def _general_name(name: str) -> x509.GeneralName:
 
 def _serves(chain: ServingChain, names: Iterable[str], now: datetime) -> bool:
     """Whether clients that trust the authorities accept the serving certificate now, for all of the names."""
+    return _is_trusted(chain, chain.serving, now) and {*names} <= _names_of(chain.serving.text)
+
+
+def _is_trusted(chain: ServingChain, pair: Certificate, now: datetime) -> bool:
+    """Whether peers that trust the authorities accept a certificate now."""
     try:
-        certificate = _parsed(chain.serving.text)
-        _check_pair(chain.serving)
+        certificate = _parsed(pair.text)
+        _check_pair(pair)
     except InputError:
         return False
     issuers = [text for text in _split(chain.authorities) if _valid(text, now) and _issued(certificate, text)]
-    return _valid(chain.serving.text, now) and bool(issuers) and {*names} <= _names_of(chain.serving.text)
+    return _valid(pair.text, now) and bool(issuers)
+
+
+def _authenticates(client: Certificate, name: str) -> bool:
+    """Whether servers accept it from a client of that name."""
+    certificate = _parsed(client.text)
+    common = [str(attribute.value) for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    try:
+        usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except (x509.ExtensionNotFound, ValueError):
+        return False
+    return common == [name] and _CLIENT in usage
+
+
+def _signer(chain: ServingChain, now: datetime, lifetime: float) -> Certificate:
+    """The oldest authority that outlives what it signs, since most clients know it; the newest if none does."""
+    pairs, end = _key_pairs(chain), now + timedelta(seconds=lifetime)
+    lasting = [pair for pair in pairs if _valid(pair.text, now) and expiry(pair.text) >= end]
+    return lasting[-1] if lasting else pairs[0]
+
+
+def _key_pairs(chain: ServingChain) -> list[Certificate]:
+    """The authorities whose key is known, the newest first; InputError if that of the newest is not."""
+    keys = {_public_bytes(_private_key(text).public_key()): text for text in _parts(chain.authority_keys, _END_KEY)}
+    authorities = _split(chain.authorities)
+    known = [(text, keys.get(_public_bytes(_parsed(text).public_key()))) for text in authorities]
+    if known[0][1] is None:
+        raise InputError("the private key is not that of the certificate")
+    return [Certificate(text, key) for text, key in known if key is not None]
+
+
+def _public_bytes(key: CertificatePublicKeyTypes) -> bytes:
+    return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 def _issued(certificate: x509.Certificate, authority: str) -> bool:
@@ -285,20 +342,25 @@ def _private_key(text: str) -> ec.EllipticCurvePrivateKey:
 
 
 _END: Final = "-----END CERTIFICATE-----\n"
+_END_KEY: Final = "-----END PRIVATE KEY-----\n"
 
 
 def _split(bundle: str) -> list[str]:
     """The certificates of a bundle that can be read; InputError if there is none."""
     found = []
-    for part in bundle.split(_END):
+    for part in _parts(bundle, _END):
         try:
-            _parsed(part + _END)
+            _parsed(part)
         except InputError:
             continue
-        found.append(part + _END)
+        found.append(part)
     if not found:
         raise InputError("no certificate in PEM format")
     return found
+
+
+def _parts(bundle: str, end: str) -> list[str]:
+    return [part + end for part in bundle.split(end) if part.strip()]
 
 
 @contextmanager

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from linkwise.net.http.messages import Request
     from linkwise.serve.explanations.access import Access
     from linkwise.serve.service import Service
+    from linkwise.serve.strangers import Strangers
     from linkwise.wire.volcano import PredicateReply
 
-__all__ = ["application"]
+__all__ = ["application", "volcano_application"]
 
 
 def application(  # noqa: PLR0913 - what the routes need
@@ -34,6 +35,7 @@ def application(  # noqa: PLR0913 - what the routes need
     access: Access | None = None,
     *,
     predicate_reply: PredicateReply = "string",
+    strangers: Strangers | None = None,
 ) -> Routes:
     """Build the application.
 
@@ -44,8 +46,10 @@ def application(  # noqa: PLR0913 - what the routes need
         token: bearer token that opens /debug to other machines; empty keeps it local.
         access: checks callers of the routes for tenants; None turns these off.
         predicate_reply: the shape of Volcano's predicate reply.
+        strangers: refuses callers of the schedulers' routes that have no client certificate; None: everyone may call them.
     """
     extender = Extender(service)
+    scheduling = [*extender.routes(), *Volcano(service, predicate_reply).routes(), *extender.routes(PREFIX)]
 
     def metrics(request: Request, variables: Mapping[str, str]) -> Response:
         del request, variables
@@ -53,12 +57,18 @@ def application(  # noqa: PLR0913 - what the routes need
 
     return Routes(
         [
-            *extender.routes(),
-            *Volcano(service, predicate_reply).routes(),
-            *gpushare_routes(service, extender.routes(PREFIX), access),
+            *(map(strangers.guard, scheduling) if strangers else scheduling),
+            *gpushare_routes(service, access),
             *health_routes(ready, notes, lambda: service.leadership().line()),
             Route("GET", "/metrics", metrics),
             *debug_routes(service, token),
             *tenant_routes(service, access),
         ]
     )
+
+
+def volcano_application(
+    service: Service, ready: Callable[[], Mapping[str, str]], notes: Callable[[], Sequence[str]], reply: PredicateReply
+) -> Routes:
+    """The application of volcano.port: the calls of Volcano's extender plugin, and the probes."""
+    return Routes([*Volcano(service, reply).routes(), *health_routes(ready, notes)])

@@ -16,7 +16,7 @@ from linkwise.net.http.routes import Route
 from linkwise.serve.explanations.access import Granted, is_proxied
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping, Sequence
+    from collections.abc import Awaitable, Mapping
 
     from linkwise.explain.inspect import InspectedDevice, NodeInspection
     from linkwise.net.http.messages import Request
@@ -28,8 +28,8 @@ __all__ = ["PREFIX", "gpushare_routes"]
 PREFIX: Final = "/gpushare-scheduler"
 
 
-def gpushare_routes(service: Service, verbs: Sequence[Route], access: Access | None = None) -> list[Route]:
-    """All routes of gpushare's extender; `verbs` are those of the extender calls under PREFIX."""
+def gpushare_routes(service: Service, access: Access | None = None) -> list[Route]:
+    """The routes of gpushare's extender beside its calls, which are those of every extender under PREFIX."""
 
     def inspected(variables: Mapping[str, str], *, names: bool) -> Response:
         try:
@@ -56,7 +56,7 @@ def gpushare_routes(service: Service, verbs: Sequence[Route], access: Access | N
 
     # rule 004.routes: every path of gpushare's extender.
     own = [Route("GET", f"{PREFIX}{path}", inspect) for path in ("/inspect", "/inspect/", "/inspect/{node}")]
-    return [*verbs, *own, Route("GET", "/version", version)]
+    return [*own, Route("GET", "/version", version)]
 
 
 def _inspect(service: Service, name: str, *, names: bool) -> dict[str, Any]:

@@ -25,6 +25,8 @@ BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
 WAITS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
 CALLS: Final = ("filter", "prioritize", "bind", "preempt", "volcano_predicate")
 """verbs by which schedulers ask: those of kube-scheduler, and the first one of Volcano for a pod"""
+STRANGERS: Final = ("no_certificate", "bad_certificate", "untrusted_server", "protocol")
+"""why callers are refused on the extender's port"""
 OTHER: Final = "manifest"
 """the reason label of refusals without a rule: the pod's request is invalid"""
 
@@ -99,6 +101,20 @@ class Counting:
             "When the certificate of the admission webhook expires, in seconds since 1970; 0 without a webhook.",
             registry=self.registry,
         )
+        self._tls_expiry = Gauge(
+            "linkwise_tls_certificate_expiry_timestamp_seconds",
+            "When a certificate of the extender's port expires, in seconds since 1970: that of the service (serving), and the"
+            " one that it keeps for schedulers (client); 0 without TLS.",
+            ["certificate"],
+            registry=self.registry,
+        )
+        self._strangers = Counter(
+            "linkwise_tls_refused",
+            "Callers refused on the extender's port with TLS: no_certificate (403 for a scheduler's route), bad_certificate,"
+            " untrusted_server (the client refused ours) or protocol (not TLS).",
+            ["reason"],
+            registry=self.registry,
+        )
         # Looking up a labelled child takes longer than incrementing it, and there are few of them.
         self._by_answer = cache(lambda verb, code: (self._requests.labels(verb, code), self._seconds.labels(verb)))
         self._by_call = {verb: self._last_calls.labels(verb) for verb in CALLS}
@@ -112,6 +128,10 @@ class Counting:
             self._bookings.labels(result)
         for verdict in ("accepted", "refused"):
             self._volcano_jobs.labels(verdict)
+        for certificate in ("serving", "client"):
+            self._tls_expiry.labels(certificate)
+        for reason in STRANGERS:
+            self._strangers.labels(reason)
         build = Gauge("linkwise_build_info", "Version of the running service.", ["version"], registry=self.registry)
         build.labels(__version__).set(1)
 
@@ -141,6 +161,18 @@ class Counting:
     def certificate(self, expires: float) -> None:
         """Set when the certificate of the webhook expires, in seconds since the epoch."""
         self._expiry.set(expires)
+
+    def serving_certificate(self, expires: float) -> None:
+        """Set when the certificate of the extender's port expires, in seconds since the epoch."""
+        self._tls_expiry.labels("serving").set(expires)
+
+    def client_certificate(self, expires: float) -> None:
+        """Set when the client certificate for schedulers expires, in seconds since the epoch."""
+        self._tls_expiry.labels("client").set(expires)
+
+    def stranger(self, reason: str) -> None:
+        """Count a caller that was refused on the extender's port."""
+        self._strangers.labels(reason).inc()
 
     def bind(self, outcome: str) -> None:
         """Count a bind by its outcome."""

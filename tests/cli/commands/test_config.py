@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     Config = Callable[..., subprocess.CompletedProcess[str]]
 
 OURS = ("LINKWISE_", "PORT", "LOG_LEVEL", "KUBERNETES_SERVICE_")
+TLS = ("--ca-file", "a", "--cert-file", "c", "--key-file", "k")
 POLICY = """\
 {
   "kind": "Policy",
@@ -128,6 +129,14 @@ def test_flags_add_the_default_scheduler_and_manage_every_pod(run: Config) -> No
     assert found["clientConnection"]["kubeconfig"] == "a"
 
 
+def test_files_of_tls_change_the_default_url(run: Config) -> None:
+    (extender,) = yaml.safe_load(run("config", "scheduler", *TLS).stdout)["extenders"]
+    assert (extender["urlPrefix"], extender["enableHTTPS"]) == ("https://linkwise.linkwise-system.svc:39999", True)
+    shown = run("config", "scheduler", *TLS, "--from-policy", "-", stdin=POLICY)
+    (extender,) = yaml.safe_load(shown.stdout)["extenders"]
+    assert extender["urlPrefix"] == "https://127.0.0.1:32766/gpushare-scheduler"
+
+
 def test_a_policy_file_is_converted_from_standard_input(run: Config) -> None:
     shown = run("config", "scheduler", "--from-policy", "-", stdin=POLICY)
     (extender,) = yaml.safe_load(shown.stdout)["extenders"]
@@ -141,6 +150,11 @@ def test_a_policy_file_is_converted_from_standard_input(run: Config) -> None:
         (["--url", "http://[::1"], "--url: expected a URL with http:// or https:// and a host, got 'http://[::1'"),
         (["--from-policy", "none.json"], "none.json: No such file"),
         (["--from-policy", "-"], "standard input: the file is empty"),
+        (["--url", "https://linkwise:1"], "--url: https needs --ca-file, --cert-file and --key-file"),
+        (["--ca-file", "a"], "--cert-file, --key-file: required beside --ca-file"),
+        (["--cert-file", "c", "--key-file", "k"], "--ca-file: required beside --cert-file, --key-file"),
+        (["--server-name", "x"], "--server-name: only for TLS"),
+        (["--url", "http://x:1", *TLS], "--url: http://x:1 is without TLS"),
         (["--weight", "0"], "0 is not in the range"),
         (["--name", "MyScheduler"], "--name: 'MyScheduler' is not a valid object name"),
         (["--namespace", "a.b"], "--namespace: 'a.b' is not a valid namespace"),

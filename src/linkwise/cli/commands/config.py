@@ -16,6 +16,8 @@ from linkwise.cli.options.output import json_flag
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from linkwise.config.volcano.scheduler_conf import Mode
 
 EXIT_PROBLEMS: Final = 1
@@ -42,6 +44,8 @@ _SCHEDULER: Final = """\b
 Examples:
   linkwise config scheduler > scheduler.yaml
   linkwise config scheduler --url http://10.96.0.42:39999 --no-leader-elect
+  linkwise config scheduler --ca-file /tls/ca.crt --cert-file /tls/tls.crt \\
+    --key-file /tls/tls.key                # with TLS, for tls.enabled
   linkwise config scheduler --every-pod    # for gang members without devices
   linkwise config scheduler --from-policy scheduler-policy-config.json
 
@@ -91,6 +95,10 @@ def check(file: str | None, *, as_json: bool) -> None:
 @click.option("--default-scheduler", is_flag=True, help="Also schedule pods without a schedulerName.")
 @click.option("--leader-elect/--no-leader-elect", default=True, help="Use leader election among replicas.")
 @click.option("--kubeconfig", metavar="FILE", default="", help="For a scheduler that runs outside the cluster.")
+@click.option("--ca-file", metavar="FILE", help="Call Linkwise by TLS: the authority that its certificate is of.")
+@click.option("--cert-file", metavar="FILE", help="Client certificate of the scheduler.")
+@click.option("--key-file", metavar="FILE", help="Private key of the client certificate.")
+@click.option("--server-name", metavar="NAME", help="Name in the certificate of Linkwise, if not the host of --url.")
 @click.option("--from-policy", "policy", metavar="FILE", help="Convert an old policy file, such as gpushare's.")
 def scheduler(  # noqa: PLR0913 - one parameter per flag
     *,
@@ -99,6 +107,10 @@ def scheduler(  # noqa: PLR0913 - one parameter per flag
     url: str | None,
     weight: int | None,
     kubeconfig: str,
+    ca_file: str | None,
+    cert_file: str | None,
+    key_file: str | None,
+    server_name: str | None,
     policy: str | None,
     every_pod: bool,
     default_scheduler: bool,
@@ -107,22 +119,34 @@ def scheduler(  # noqa: PLR0913 - one parameter per flag
     """Print a KubeSchedulerConfiguration for a second kube-scheduler that uses Linkwise as its extender.
 
     Comments explain each value. With --from-policy, the URL, the timeout and the resources of an old policy file are
-    kept, and comments say what was changed or dropped.
+    kept, and comments say what was changed or dropped. The files of --ca-file, --cert-file and --key-file are those that
+    kube-scheduler sees, such as the mounted Secret linkwise-scheduler-tls; they are not read here.
     """
     from linkwise.config.legacy_policy import convert_policy, read_policy  # noqa: PLC0415 - imports yaml
-    from linkwise.config.scheduler_config import DEFAULT_URL, WEIGHT, SchedulerFile, scheduler_yaml  # noqa: PLC0415 - same
+    from linkwise.config.scheduler_config import (  # noqa: PLC0415 - same
+        DEFAULT_TLS_URL,
+        DEFAULT_URL,
+        WEIGHT,
+        SchedulerFile,
+        TlsFiles,
+        scheduler_yaml,
+    )
 
     if url is not None and not _is_url(url):
         raise InputError(f"--url: expected a URL with http:// or https:// and a host, got '{url}'")
+    files = {"--ca-file": ca_file, "--cert-file": cert_file, "--key-file": key_file}
+    _check_tls(url, files, server_name, policy)  # a policy may have files of its own
+    tls = TlsFiles(ca_file, cert_file, key_file, server_name or "") if ca_file and cert_file and key_file else None
     wanted = SchedulerFile(
         name=name,
         namespace=namespace,
-        url=url or DEFAULT_URL,
+        url=url or (DEFAULT_TLS_URL if tls else DEFAULT_URL),
         weight=weight or WEIGHT,
         every_pod=every_pod,
         default_scheduler=default_scheduler,
         leader_elect=leader_elect,
         kubeconfig=kubeconfig,
+        tls=tls,
     )
     if not policy:
         click.echo(scheduler_yaml(wanted), nl=False)
@@ -179,6 +203,25 @@ def volcano(  # noqa: PLR0913 - one parameter per flag
         return
     conf = scheduler_conf(wanted)
     click.echo(config_map_yaml(conf, wanted) if config_map else conf, nl=False)
+
+
+def _check_tls(url: str | None, files: Mapping[str, str | None], server_name: str | None, policy: str | None) -> None:
+    """Refuse what is incomplete: kube-scheduler would not verify the service, or be refused by it."""
+    missing = [flag for flag, file in files.items() if not file]
+    if len(missing) == len(files):
+        if url and url.lower().startswith("https:") and not policy:
+            raise InputError(
+                "--url: https needs --ca-file, --cert-file and --key-file, by which the scheduler and Linkwise verify each other"
+            )
+        if server_name:
+            raise InputError("--server-name: only for TLS; add --ca-file, --cert-file and --key-file")
+        return
+    if missing:
+        raise InputError(
+            f"{', '.join(missing)}: required beside {', '.join(file for file in files if file not in missing)}"
+        )
+    if url and url.lower().startswith("http:"):
+        raise InputError(f"--url: {url} is without TLS; use https with --ca-file, --cert-file and --key-file")
 
 
 def _is_url(text: str) -> bool:

@@ -44,13 +44,15 @@ Examples:
   linkwise manifests rbac --without groups --without network
   linkwise manifests rbac --user linkwise-test     # outside the cluster
   linkwise manifests rbac --evict                  # allow evictions
+  linkwise manifests rbac --tls                    # certificates in Secrets
   linkwise manifests rbac --tenants                # answer tenants
   linkwise manifests rbac --agent                  # for the node agent
 
 Optional features: events, wake, conditions, gates, budgets, policies, inventories, koordinator, numa,
 configmaps, claims, groups, network; of the agent: node, events. Leaving one out removes its rules only.
 The namespace of the service account must exist. Without --evict the service can't evict pods, which
-placing.preemption.evict and placing.group.evict_half_bound need. Without --tenants it can't check
+placing.preemption.evict and placing.group.evict_half_bound need. Without --tls it can't keep
+certificates in Secrets, which tls.enabled without files needs. Without --tenants it can't check
 the tokens of users that have rights in single namespaces only, and these users can't reach it through
 the API server. Without --koordinator the agent can't write Device objects, which
 agent.koordinator_device needs.
@@ -164,6 +166,7 @@ def crd() -> None:
 @click.option("--without", multiple=True, metavar="FEATURE", help="Leave out a feature; can be repeated.")
 @click.option("--evict", is_flag=True, help="Allow the service to evict members of partially bound gangs.")
 @click.option("--rank-tables", is_flag=True, help="Allow the service to write the rank tables of Ascend jobs.")
+@click.option("--tls", is_flag=True, help="Allow the service to keep its certificates in Secrets, for tls.enabled.")
 @click.option("--tenants", is_flag=True, help="Let users of single namespaces ask the service, through the API server.")
 @click.option(
     "--agent", is_flag=True, help="Print the manifests of the node agent; its name is linkwise-agent by default."
@@ -180,6 +183,7 @@ def rbac(  # noqa: PLR0913 - one parameter per option
     *,
     evict: bool,
     rank_tables: bool,
+    tls: bool,
     tenants: bool,
     agent: bool,
     koordinator: bool,
@@ -196,6 +200,8 @@ def rbac(  # noqa: PLR0913 - one parameter per option
         raise InputError("--evict: the agent evicts no pods; leave out --agent for the service")
     if agent and rank_tables:
         raise InputError("--rank-tables: the service writes rank tables; leave out --agent for it")
+    if agent and tls:
+        raise InputError("--tls: schedulers call the service; leave out --agent for it")
     if koordinator and not agent:
         raise InputError("--koordinator: only the agent writes Device objects; add --agent")
     if device_info and not agent:
@@ -209,6 +215,7 @@ def rbac(  # noqa: PLR0913 - one parameter per option
             evict=evict,
             tenants=tenants,
             rank_tables=rank_tables,
+            tls=tls,
         )
         click.echo(text, nl=False)
         return

@@ -38,6 +38,8 @@ class Request:
     method: str = ""
     version: str = "1.1"
     body: bytes = b""
+    certified: bool = False
+    """whether the client has presented a certificate that the server trusts"""
     keep_alive: bool = False
     """whether another request may follow on the connection"""
     started: float = field(default_factory=time.perf_counter)

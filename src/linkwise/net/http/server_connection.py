@@ -85,6 +85,7 @@ class ServerConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._client = ""
+        self._certified = False
         self._parser = httptools.HttpRequestParser(self)
         self._state = _State.IDLE
         self._timer: asyncio.TimerHandle | None = None
@@ -119,6 +120,7 @@ class ServerConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
         self._client = str(peer[0]) if isinstance(peer, tuple) else ""
+        self._certified = bool(transport.get_extra_info("peercert"))
         self._connections.add(self)
         self._enter(_State.IDLE, self._limits.keep_alive)
 
@@ -263,6 +265,7 @@ class ServerConnection(asyncio.Protocol):
 
     def _request(self) -> Request:
         request = Request(self._target, self._headers, self._client, self.gone)
+        request.certified = self._certified
         request.method = self._parser.get_method().decode("ascii", "replace")
         request.version = self._parser.get_http_version()
         return request

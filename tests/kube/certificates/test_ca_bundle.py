@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
-from linkwise.kube.webhook.ca_bundle import write_ca_bundle
+from linkwise.kube.certificates.ca_bundle import write_ca_bundle
 from support.fakes.scripted_api import Reply, ScriptedApi, play
 
 if TYPE_CHECKING:

@@ -1,9 +1,11 @@
-"""Replicas share the certificates of the webhook, and each of them can make or renew them."""
+"""Replicas share the certificates in Secrets, and each of them can make or renew them."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +13,17 @@ import pytest
 
 from linkwise.embedded.apiserver.server import EmbeddedApi
 from linkwise.errors import ClusterError
+from linkwise.kube.certificates.secrets import CertificateSecrets
 from linkwise.kube.client.api import Connection
 from linkwise.kube.client.credentials import Credentials
-from linkwise.kube.webhook.secret import WebhookSecret
+from linkwise.net.certificates import new_chain
 from linkwise.net.http.client import Http, Origin
 from support.fakes.scripted_api import Reply, ScriptedApi, play
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from linkwise.net.certificates import ServingChain
+    from linkwise.net.certificates import Certificate, ServingChain
 
 NOW = datetime(2026, 11, 18, tzinfo=UTC)
 LIFETIME = 90 * 86_400.0
@@ -51,12 +54,9 @@ class _Token(Credentials):
         self._line = f"Authorization: Bearer {token}\r\n".encode()
 
 
-def secret(connection: Connection) -> WebhookSecret:
-    return WebhookSecret(connection, "default", "linkwise-webhook")
-
-
 async def chain(connection: Connection, days: int = 0) -> ServingChain:
-    return await secret(connection).chain(["localhost"], NOW + timedelta(days=days), LIFETIME)
+    secrets = CertificateSecrets(connection, "default")
+    return await secrets.chain("linkwise-webhook", ["localhost"], NOW + timedelta(days=days), LIFETIME)
 
 
 def test_the_second_replica_uses_what_the_first_made() -> None:
@@ -135,6 +135,86 @@ def test_a_secret_that_changes_all_the_time_is_tried_again_later() -> None:
     async def story(api: ScriptedApi, connection: Connection) -> None:
         api.script(f"POST {PATH.rpartition('/')[0]}", Reply(409, {"kind": "Status", "message": "exists"}))
         with pytest.raises(ClusterError, match="changed at the same time"):
+            await chain(connection)
+
+    play(story)
+
+
+CLIENT = "/api/v1/namespaces/default/secrets/linkwise-scheduler-tls"
+
+
+async def client(connection: Connection, of: ServingChain, days: int = 0) -> Certificate:
+    secrets = CertificateSecrets(connection, "default")
+    return await secrets.client("linkwise-scheduler-tls", of, "scheduler", NOW + timedelta(days=days), LIFETIME)
+
+
+async def data(connection: Connection, path: str) -> dict[str, str]:
+    found: dict[str, Any] = json.loads((await connection.call("GET", path)).body)
+    return {key: base64.b64decode(value).decode() for key, value in found["data"].items()}
+
+
+def test_the_secret_of_clients_has_the_authorities_and_not_their_key() -> None:
+    async def story(one: Connection, two: Connection) -> None:
+        made = await chain(one)
+        found = await client(one, made)
+        assert await client(two, made) == found
+        assert await data(one, CLIENT) == {"ca.crt": made.authorities, "tls.crt": found.text, "tls.key": found.key}
+
+    with_api(story)
+
+
+def test_replicas_that_renew_the_clients_certificate_at_once_agree() -> None:
+    async def story(one: Connection, two: Connection) -> None:
+        made = await chain(one)
+        first = await client(one, made)
+        renewed = await asyncio.gather(*(client(each, made, 61) for each in (one, two, one, two)))
+        assert renewed.count(renewed[0]) == 4
+        assert renewed[0] != first
+
+    with_api(story)
+
+
+def test_a_new_authority_reaches_the_secret_of_clients_before_their_certificate_changes() -> None:
+    async def story(one: Connection, _: Connection) -> None:
+        made = await chain(one)
+        found = await client(one, made)
+        both = replace(made, authorities=new_chain(["x"], NOW, LIFETIME).authorities + made.authorities)
+        assert await client(one, both) == found
+        assert (await data(one, CLIENT))["ca.crt"] == both.authorities
+
+    with_api(story)
+
+
+def test_a_clients_certificate_of_a_lost_authority_is_replaced() -> None:
+    async def story(one: Connection, _: Connection) -> None:
+        lost = await client(one, await chain(one))
+        await one.call("DELETE", PATH)
+        made = await chain(one)
+        assert await client(one, made) != lost
+        assert (await data(one, CLIENT))["ca.crt"] == made.authorities
+
+    with_api(story)
+
+
+def test_the_type_of_a_secret_that_exists_is_kept() -> None:
+    async def story(one: Connection, _: Connection) -> None:
+        about = {"name": "linkwise-scheduler-tls", "namespace": "default"}
+        document = {"apiVersion": "v1", "kind": "Secret", "metadata": about, "type": "kubernetes.io/tls"}
+        texts = {"tls.crt": "", "tls.key": ""}
+        body = json.dumps({**document, "data": texts}).encode()
+        assert (await one.call("POST", CLIENT.rpartition("/")[0], body)).status == 201
+        await client(one, await chain(one))
+        assert json.loads((await one.call("GET", CLIENT)).body)["type"] == "kubernetes.io/tls"
+
+    with_api(story)
+
+
+def test_a_missing_namespace_is_named() -> None:
+    missing = Reply(404, {"kind": "Status", "message": 'namespaces "default" not found'})
+
+    async def story(api: ScriptedApi, connection: Connection) -> None:
+        api.script(f"POST {PATH.rpartition('/')[0]}", missing)
+        with pytest.raises(ClusterError, match="can't create Secret default/linkwise-webhook: namespaces"):
             await chain(connection)
 
     play(story)

@@ -1,0 +1,206 @@
+"""The extender over TLS: schedulers are known by a client certificate, strangers are refused, and nothing ever expires."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linkwise.assembly.tls import open_port_warning
+from linkwise.config.settings import HttpSettings, ServeSettings, TlsSettings
+from linkwise.errors import ClusterError, InputError
+from linkwise.net.certificates import Certificate, expiry
+from linkwise.serve.app import application
+from linkwise.testing.cluster import broker_of, device_pod
+from linkwise.wire.kubernetes.to_objects import pod_object
+from support.fakes.http_service import Served
+from support.fakes.tls_service import TlsBed, tls_bed
+from support.tls_client import chain, client
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+DAY = 86_400.0
+FILTER = {"Pod": pod_object(device_pod("p", 2)), "NodeNames": ["a"]}
+SCHEDULERS = [
+    *(
+        f"{prefix}/{verb}"
+        for prefix in ("", "/gpushare-scheduler")
+        for verb in ("filter", "prioritize", "bind", "preempt")
+    ),
+    *("/volcano", "/volcano/", "/volcano/predicate", "/volcano/allocateFunc", "/volcano/jobEnqueueable"),
+]
+
+
+def played(story: Callable[[TlsBed], Awaitable[None]], settings: TlsSettings | None = None) -> None:
+    async def run() -> None:
+        async with tls_bed(settings) as bed:
+            await story(bed)
+
+    asyncio.run(run())
+
+
+def test_a_scheduler_with_the_certificate_of_the_secret_is_answered() -> None:
+    async def story(bed: TlsBed) -> None:
+        answer = await bed.call("/filter", bed.client, FILTER)
+        assert (answer.status, json.loads(answer.body)["NodeNames"]) == (200, ["a"])
+
+    played(story)
+
+
+@pytest.mark.parametrize("path", SCHEDULERS)
+def test_the_routes_of_schedulers_are_closed_to_callers_without_a_certificate(path: str) -> None:
+    async def story(bed: TlsBed) -> None:
+        answer = await bed.call(path, None, FILTER)
+        assert answer.status == 403
+        assert answer.body.startswith(b"access denied: this route is for schedulers; present a client certificate")
+        assert bed.refused("no_certificate") == 1
+
+    played(story)
+
+
+def test_every_route_that_takes_a_body_is_one_of_schedulers() -> None:
+    with Served(broker_of()) as served:
+        routes = application(served.service, dict).routes
+    posts = {route.path for route in routes if route.method == "POST"}
+    assert posts >= set(SCHEDULERS)
+    assert {path for path in posts if not path.startswith("/volcano/")} == {
+        path for path in SCHEDULERS if not path.startswith("/volcano/")
+    }
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/version", "/debug/snapshot"])
+def test_probes_and_metrics_need_no_certificate(path: str) -> None:
+    async def story(bed: TlsBed) -> None:
+        assert (await bed.call(path)).status == 200
+        assert bed.refused("no_certificate") == 0
+
+    played(story)
+
+
+def test_a_refused_call_is_counted_by_its_verb() -> None:
+    async def story(bed: TlsBed) -> None:
+        await bed.call("/bind", None, {})
+        counted = bed.counting.registry.get_sample_value("linkwise_requests_total", {"verb": "bind", "code": "403"})
+        assert counted == 1
+
+    played(story)
+
+
+def test_strangers_are_logged_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(bed: TlsBed) -> None:
+        for _ in range(3):
+            await bed.call("/filter", None, FILTER)
+        (line,) = [record.message for record in caplog.records if "caller refused" in record.message]
+        assert line == "caller refused reason=no_certificate path=/filter client=127.0.0.1"
+
+    played(story)
+
+
+def test_certificates_are_renewed_while_the_service_runs_and_the_old_client_certificate_stays_valid() -> None:
+    async def story(bed: TlsBed) -> None:
+        old, authorities = bed.client, bed.secret()["ca.crt"]
+        bed.clock.now += 61 * DAY
+        await bed.clock.wake()
+        assert bed.client != old
+        assert bed.secret()["ca.crt"] == authorities
+        bed.clock.now -= 61 * DAY  # that of the TLS library did not move
+        await bed.clock.wake()
+        for known in (old, bed.client):
+            assert (await bed.call("/filter", known, FILTER)).status == 200
+
+    played(story)
+
+
+def test_metrics_say_when_both_certificates_expire() -> None:
+    async def story(bed: TlsBed) -> None:
+        expires = [
+            bed.counting.registry.get_sample_value(
+                "linkwise_tls_certificate_expiry_timestamp_seconds", {"certificate": which}
+            )
+            for which in ("serving", "client")
+        ]
+        assert expires == [
+            expiry(bed.secret(name)["tls.crt"]).timestamp() for name in ("linkwise-tls", "linkwise-scheduler-tls")
+        ]
+
+    played(story)
+
+
+def test_deleting_the_secret_revokes_every_client_certificate() -> None:
+    async def story(bed: TlsBed) -> None:
+        stolen = bed.client
+        bed.api.store.delete("secrets", "linkwise-tls", "default")
+        await bed.clock.wake()
+        with pytest.raises(ClusterError):
+            await bed.call("/bind", stolen, {})
+        assert bed.refused("bad_certificate") == 1
+        assert (await bed.call("/filter", bed.client, FILTER)).status == 200
+
+    played(story)
+
+
+def test_names_of_the_service_are_in_the_certificate() -> None:
+    async def story(bed: TlsBed) -> None:
+        assert bed.tls.names == [
+            *("linkwise", "linkwise.default", "linkwise.default.svc", "linkwise.default.svc.cluster.local"),
+            *("localhost", "127.0.0.1", "scheduling.example"),
+        ]
+
+    played(story, TlsSettings(enabled=True, names=("scheduling.example",)))
+
+
+def write(folder: Path) -> tuple[TlsSettings, Certificate, str]:
+    """Files as cert-manager writes them; and a client certificate, and the authority."""
+    made = chain()
+    files = {"tls.crt": made.serving.text, "tls.key": made.serving.key, "ca.crt": made.authorities}
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    paths = (str(folder / name) for name in files)
+    settings = TlsSettings(True, cert_file=next(paths), key_file=next(paths), client_ca_file=next(paths))  # noqa: FBT003
+    return settings, client(made), made.authorities
+
+
+def test_files_are_read_again_when_they_change_and_no_secret_is_written(tmp_path: Path) -> None:
+    settings, first, authorities = write(tmp_path)
+
+    async def story(bed: TlsBed) -> None:
+        assert (await bed.call("/filter", first, FILTER, authorities)).status == 200
+        _, second, newer = write(tmp_path)
+        await bed.clock.wake()
+        assert (await bed.call("/filter", second, FILTER, newer)).status == 200
+        with pytest.raises(ClusterError):
+            await bed.call("/filter", first, FILTER, newer)
+        assert bed.api.store.list("secrets").items == []
+
+    played(story, settings)
+
+
+def test_files_that_can_t_be_read_keep_the_service_from_being_ready(tmp_path: Path) -> None:
+    settings, _, _ = write(tmp_path)
+    (tmp_path / "ca.crt").unlink()
+
+    async def story(bed: TlsBed) -> None:
+        assert "tls.client_ca_file can't be read" in bed.tls.not_ready["tls"]
+        write(tmp_path)
+        await bed.clock.wake()
+        assert (bed.tls.not_ready, bed.tls.problems) == ({}, ())
+
+    played(story, settings)
+
+
+def test_some_files_without_the_others_are_an_error() -> None:
+    with pytest.raises(InputError, match=r"tls\.key_file, tls\.client_ca_file: not set; .* go together"):
+        played(lambda _: asyncio.sleep(0), TlsSettings(enabled=True, cert_file="tls.crt"))
+
+
+@pytest.mark.parametrize(
+    ("host", "tls", "warns"),
+    [("0.0.0.0", False, True), ("10.0.0.7", False, True), ("127.0.0.1", False, False), ("0.0.0.0", True, False)],  # noqa: S104
+)
+def test_a_port_without_tls_that_others_reach_is_warned_of(host: str, tls: bool, warns: bool) -> None:  # noqa: FBT001
+    settings = ServeSettings(http=HttpSettings(host=host), tls=TlsSettings(enabled=tls))
+    assert ("can bind pods" in open_port_warning(settings)) == warns
