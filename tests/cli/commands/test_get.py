@@ -135,9 +135,9 @@ def test_no_list_wraps_or_is_cut_in_a_pipe(cluster: AskedCluster) -> None:
     for kind in ("nodes", "pods", "devices", "groups", "policies", "usage", "capacity"):
         shown = cluster.ask("get", kind, columns=20)
         objects = json.loads(cluster.ask("get", kind, "-o", "json").stdout)["items"]
-        lines = cluster.ask("get", kind, "--no-headers", columns=300).stdout.splitlines()
-        assert len(objects) == len(lines)
-        assert shown.stdout.splitlines()[1:] == lines
+        wide = cluster.ask("get", kind, columns=300)
+        assert shown.stdout == wide.stdout
+        assert len(shown.stdout.splitlines()) == (len(objects) + 1 if objects else 0)
         assert "\x1b" not in shown.stdout
 
 
@@ -207,3 +207,20 @@ def test_devices_that_resource_claims_allocated_are_shown_as_such(tmp_path: Path
     assert "ResourceClaims: gpu-0, gpu-1" in wide.stdout
     assert devices.stdout.count("ResourceClaim default/mine") == 2
     assert "allocated by a ResourceClaim: gpu-0, gpu-1" in text.stdout
+
+
+def test_usage_is_listed_by_namespace_with_totals(cluster: AskedCluster) -> None:
+    found = [line.split() for line in cluster.ask("get", "usage", "--no-headers").stdout.splitlines()]
+    assert ["default", "aliyun.com/gpu-mem", "-", "1", "6", "GiB", "0", "<unknown>"] in found
+    assert ["default", "nvidia.com/gpu", "-", "0", "0", "24", "0"] in found
+    assert ["TOTAL", "nvidia.com/gpu", "-", "0", "0", "40", "0"] in found
+    one = json.loads(cluster.ask("get", "usage", "-n", "kube-system", "-o", "json").stdout)
+    assert [(item["namespace"], item["pending_pods"]) for item in one["items"]] == []
+
+
+def test_capacity_is_listed_by_resource_and_size(cluster: AskedCluster) -> None:
+    items = json.loads(cluster.ask("get", "capacity", "-o", "json").stdout)["items"]
+    found = {(item["resource"], item["size"]): (item["pods"], item["fragmentation"]) for item in items}
+    assert found["huawei.com/Ascend910", 8] == (1, 0)
+    assert found["nvidia.com/gpu", 8] == (1, 47)
+    assert cluster.ask("get", "capacity", "x").returncode == 2

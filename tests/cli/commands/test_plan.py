@@ -7,11 +7,16 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from linkwise.wire.snapshot import encode_snapshot
+from support.e2e.node_objects import machine
+from support.e2e.pod_objects import pod as cluster_pod
+from support.embedded.cli_cluster import AskedCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
     from subprocess import CompletedProcess
+
+    import pytest
 
     Linkwise = Callable[..., CompletedProcess[str]]
 
@@ -279,7 +284,6 @@ def test_an_invalid_cluster_file_or_option_is_reported(linkwise: Linkwise, tmp_p
         ("--on", "none.json"): "none.json: No such file or directory",
         ("--on", "-"): "only one of the files can be read from standard input",
         ("--fleet", "dgx1-v100=0"): "--fleet: dgx1-v100: '0' is not a valid number of nodes; expected 1 or more",
-        (): "cluster required: --on FILE, or --fleet dgx1-v100=4",
     }
     for options, sentence in sentences.items():
         shown = linkwise("plan", "-f", "-", *options, stdin=JOB)
@@ -301,3 +305,24 @@ def test_gangs_of_one_bundle_are_planned_together(linkwise: Linkwise) -> None:
         ("default/a", "schedulable"),
         ("default/b", "schedulable"),
     ]
+
+
+def test_the_current_cluster_is_planned_and_replayed_on(tmp_path: Path) -> None:
+    with AskedCluster(tmp_path) as made:
+        made.make(*machine("a", "nvlink"), cluster_pod("default", "huge", {"nvidia.com/gpu": 16}))
+        shown = made.ask("plan", "-f", "-", "-o", "json", stdin=pod("solo", 2))
+        assert [host["name"] for host in planned(shown)[0]["hosts"]] == ["a"]
+        assert "default/huge   Pending" in made.ask("replay").stdout
+        more = made.ask(
+            *("plan", "-f", "-", "--fleet", "dgx1-v100", "--kubeconfig", str(made.kubeconfig)), stdin=pod("solo", 2)
+        )
+        assert {"a", "dgx1-v100-0"} <= {line.split()[0] for line in more.stdout.splitlines() if line}
+        both = made.ask("plan", "-f", "-", "--on", "x", "--context", "y", stdin=pod("solo", 2))
+        assert (both.returncode, "can't be used together" in both.stderr) == (2, True)
+
+
+def test_without_a_cluster_it_says_what_to_do(linkwise: Linkwise, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", "none.yaml")
+    shown = linkwise("plan", "-f", "-", stdin=JOB)
+    assert (shown.returncode, "--on FILE or --fleet" in shown.stderr) == (1, True)
+    assert "name a FILE" in linkwise("replay").stderr
