@@ -34,7 +34,7 @@ def read(linkwise: Linkwise, name: str) -> list[dict[str, Any]]:
 def plan(linkwise: Linkwise, name: str) -> list[dict[str, Any]]:
     shown = linkwise("plan", "-f", str(MANIFESTS / f"{name}.yaml"), "--fleet", "dgx1-v100=8", "--json")
     assert shown.returncode == 0, shown.stdout + shown.stderr
-    groups: list[dict[str, Any]] = json.loads(shown.stdout)
+    groups: list[dict[str, Any]] = json.loads(shown.stdout)["items"]
     return groups
 
 

@@ -21,6 +21,7 @@ from linkwise.config.loading import load
 from linkwise.errors import ClusterError, NotFoundError
 from linkwise.explain.published.lists import named
 from linkwise.explain.text.phrases import names_text
+from linkwise.explain.workload import workload_names
 from linkwise.kube.client.api import connect
 from linkwise.kube.watch.list_once import list_all
 from linkwise.net.http.client import NotSentError
@@ -66,6 +67,13 @@ class ClusterReader:
                 f"pod {namespace}/{name} not found; one of that name is in {names_text(elsewhere)}: use -n"
             )
         return _known(f"pod {namespace}/", name, [pod.name for pod in pods if pod.namespace == namespace])
+
+    def workload(self, kind: str, namespace: str, name: str) -> str:
+        """The name, if there is such a workload with pods."""
+        names = workload_names(self.broker, kind, namespace)
+        if name not in names:
+            raise NotFoundError(f"no pods of {kind} {namespace}/{name} found{_hint(name, names)}")
+        return name
 
     def policy(self, name: str) -> str:
         """The name, if there is such an AcceleratorPolicy."""

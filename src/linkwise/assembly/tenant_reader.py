@@ -16,6 +16,7 @@ from urllib.parse import quote, urlsplit
 from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.config.rbac import SERVICE_PORT
 from linkwise.errors import ClusterError, InputError, NotFoundError
+from linkwise.explain.published.allocations import AllocationRow
 from linkwise.explain.published.lists import PodRow
 from linkwise.explain.published.usage import DeviceRow, PodUsageRow
 from linkwise.kube.client.api import is_loopback
@@ -92,8 +93,9 @@ class TenantReader:
     service: ServiceAddress
 
     async def explanation(self, kind: str, namespace: str, name: str) -> tuple[Document, str]:
-        """Code, lines and data about a pod or a group; and a note if it is only what is published on the pod."""
-        path = f"/v1/namespaces/{quote(namespace, safe='')}/{kind}s/{quote(name, safe='')}/explanation"
+        """Code, lines and data about a pod, a group or a workload; and a note if it is only what is published on the pod."""
+        kinds = f"{kind}s" if kind in {"pod", "group"} else f"workloads/{quote(kind, safe='')}"
+        path = f"/v1/namespaces/{quote(namespace, safe='')}/{kinds}/{quote(name, safe='')}/explanation"
         try:
             return await self._ask(path), ""
         except _AwayError as error:
@@ -101,27 +103,26 @@ class TenantReader:
                 raise ClusterError(f"{kind} {namespace}/{name} can't be explained: {error}") from error
             return await self._published(namespace, name), _note(error)
 
-    async def pods(self, namespace: str) -> tuple[list[tuple[PodRow, Document]], str]:
+    async def pods(self, namespace: str, selector: str = "") -> tuple[list[tuple[PodRow, Document]], str]:
         """Rows of the pods of a namespace with their documents; and a note if they are only what is published."""
         try:
-            items = (await self._ask(f"/v1/namespaces/{quote(namespace, safe='')}/pods"))["items"]
+            items = (await self._ask(_listed("pods", namespace, selector)))["items"]
         except _AwayError as error:
-            return await self._published_pods(namespace), _note(error)
+            return await self._published_pods(namespace, selector), _note(error)
         return [(_row(item), _shown(item)) for item in items], ""
 
-    async def groups(self, namespace: str) -> list[Document]:
+    async def groups(self, namespace: str, selector: str = "") -> list[Document]:
         """Groups of a namespace: namespace, name, why and data of each."""
         try:
-            items: list[Document] = (await self._ask(f"/v1/namespaces/{quote(namespace, safe='')}/groups"))["items"]
+            items: list[Document] = (await self._ask(_listed("groups", namespace, selector)))["items"]
         except _AwayError as error:
             raise ClusterError(f"groups of namespace {namespace} can't be listed: {error}") from error
         return items
 
     async def usage(self, namespace: str, selector: str) -> tuple[list[PodUsageRow], list[str]]:
         """Usage of the pods of a namespace, and notes about what is missing."""
-        query = f"?labelSelector={quote(selector, safe='')}" if selector else ""
         try:
-            answer = await self._ask(f"/v1/namespaces/{quote(namespace, safe='')}/usage{query}")
+            answer = await self._ask(_listed("usage", namespace, selector))
         except _AwayError as error:
             raise ClusterError(f"usage of pods in namespace {namespace} can't be read: {error}") from error
         rows = [
@@ -129,6 +130,14 @@ class TenantReader:
             for item in answer["items"]
         ]
         return rows, [str(note) for note in answer.get("notes", ())]
+
+    async def allocations(self, namespace: str, selector: str) -> tuple[list[AllocationRow], list[str]]:
+        """Devices that the pods of a namespace have and wait for, and notes about what is missing."""
+        try:
+            answer = await self._ask(_listed("allocations", namespace, selector))
+        except _AwayError as error:
+            raise ClusterError(f"usage of namespace {namespace} can't be read: {error}") from error
+        return [AllocationRow(**item) for item in answer["items"]], [str(note) for note in answer.get("notes", ())]
 
     # the service
 
@@ -204,8 +213,8 @@ class TenantReader:
         data = {"namespace": namespace, "pod": name, "uid": view.uid, "node": view.node, "code": code, "events": events}
         return {"code": code, "lines": lines, "data": data}
 
-    async def _published_pods(self, namespace: str) -> list[tuple[PodRow, Document]]:
-        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+    async def _published_pods(self, namespace: str, selector: str) -> list[tuple[PodRow, Document]]:
+        path = f"/api/v1{_below('pods', namespace, selector)}"
         items = page_of(await self._get(path, f"pods in namespace {namespace}")).items
         views = [view for view in map(decode_pod, items) if asks_for_devices(view) or view.condition]
         rows = [
@@ -240,6 +249,16 @@ class TenantReader:
         found.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
         keys = ("type", "reason", "message", "count", "lastTimestamp")
         return [{key: event.get(key) for key in keys} for event in found[-EVENTS_SHOWN:]]
+
+
+def _listed(what: str, namespace: str, selector: str) -> str:
+    """Path of a list of the service."""
+    return f"/v1{_below(what, namespace, selector)}"
+
+
+def _below(what: str, namespace: str, selector: str) -> str:
+    query = f"?labelSelector={quote(selector, safe='')}" if selector else ""
+    return f"/namespaces/{quote(namespace, safe='')}/{what}{query}"
 
 
 def _note(error: _AwayError) -> str:

@@ -26,15 +26,17 @@ COMMANDS: Final = {
     "read": ("linkwise.cli.commands.read", "Check how Linkwise interprets manifests."),
     "replay": ("linkwise.cli.commands.replay", "Show where the pending pods of a cluster would be placed."),
     "plan": ("linkwise.cli.commands.plan", "Plan the pods of a job as one group."),
-    "get": ("linkwise.cli.commands.get", "List nodes, pods, devices, groups or policies."),
+    "get": ("linkwise.cli.commands.get", "List nodes, pods, devices, groups, policies, usage or capacity."),
     "describe": ("linkwise.cli.commands.describe", "Show the details of a node, pod or group, including links."),
-    "explain": ("linkwise.cli.commands.explain", "Explain why a pod is pending, or why it was placed on its node."),
+    "explain": ("linkwise.cli.commands.explain", "Explain why pods or jobs are pending, or why they were placed."),
     "top": ("linkwise.cli.commands.top", "Show memory and utilization of devices, by node or by pod."),
     "doctor": ("linkwise.cli.commands.doctor", "Examine an installation: name what is wrong, and what to do."),
     "inspect": ("linkwise.cli.commands.inspect", "Show device memory usage in the format of kubectl inspect gpushare."),
     "cordon": ("linkwise.cli.commands.cordon", "Keep new pods off single devices of a node."),
     "uncordon": ("linkwise.cli.commands.uncordon", "Let pods use cordoned devices again."),
     "apply": ("linkwise.cli.commands.apply", "Create or update the objects of manifests in a cluster."),
+    "delete": ("linkwise.cli.commands.delete", "Delete objects by file, name or labels."),
+    "annotate": ("linkwise.cli.commands.annotate", "Set or remove annotations of objects."),
     "serve": ("linkwise.cli.commands.serve", "Run the scheduler extender service for one cluster."),
     "agent": ("linkwise.cli.commands.agent", "Run the node agent: discover devices and serve them to the kubelet."),
     "config": ("linkwise.cli.commands.config", "Print service settings and the kube-scheduler configuration."),
@@ -50,6 +52,8 @@ EXIT_OUTPUT: Final = 1
 EXIT_CLUSTER: Final = 1
 EXIT_INPUT: Final = 2
 EXIT_INTERRUPTED: Final = 130
+KUBECTL_COMPLETE: Final = "kubectl_complete-linkwise"
+"""the program that kubectl runs for completions of `kubectl linkwise`, with the words behind it"""
 GPUSHARE: Final = "kubectl-inspect-gpushare"
 """the program name under which kubectl runs it as the plugin `kubectl inspect gpushare`"""
 
@@ -106,8 +110,11 @@ def main() -> None:
 def run_command() -> None:
     """Run the command; exit with 2 and one sentence on invalid input, with 1 if the cluster or the hardware fails."""
     _reopen_closed_streams()
+    program = os.path.basename(sys.argv[0])  # noqa: PTH119 - pathlib is slow to import
     try:
-        if os.path.basename(sys.argv[0]).startswith(GPUSHARE):  # noqa: PTH119 - pathlib is slow to import
+        if program.startswith(KUBECTL_COMPLETE):
+            _complete_for_kubectl(sys.argv[1:])
+        elif program.startswith(GPUSHARE):
             main(["inspect", *sys.argv[1:]], prog_name="linkwise", standalone_mode=False)
         else:
             main(standalone_mode=False)
@@ -122,6 +129,25 @@ def run_command() -> None:
         _exit(EXIT_INTERRUPTED)
     except OSError as error:
         _exit_on_output_error(error)
+
+
+def _complete_for_kubectl(words: list[str]) -> None:
+    """Print the completions of the last word, and what the shell does with them, as kubectl's protocol for plugins has it."""
+    from click.shell_completion import ShellComplete  # noqa: PLC0415 - only needed here
+
+    from linkwise.cli.options.completion import DIRECTIVES  # noqa: PLC0415 - same
+
+    *before, last = words or [""]
+    items = ShellComplete(main, {}, "linkwise", "").get_completions(before, last)
+    kinds = {item.type for item in items}
+    for item in items:
+        if item.type == "plain":
+            description = f"\t{' '.join(item.help.split())}" if item.help else ""
+            sys.stdout.write(f"{item.value}{description}\n")
+    slash = any(item.value.endswith("/") for item in items)
+    sys.stdout.write(
+        f":{DIRECTIVES['file' if 'file' in kinds else 'dir' if 'dir' in kinds else 'slash' if slash else '']}\n"
+    )
 
 
 def _reopen_closed_streams() -> None:

@@ -136,7 +136,7 @@ def test_a_dry_run_without_annotate_is_an_error(cluster: AskedCluster) -> None:
 
 @pytest.mark.parametrize(
     ("code", "sentence"),
-    [(403, "may not patch nodes: "), (404, "node gpu-7 was deleted: "), (500, "node gpu-7: ")],
+    [(403, "may not patch nodes: "), (404, "node gpu-7 not found: "), (500, "node gpu-7: ")],
 )
 def test_a_refused_write_is_reported(cluster: AskedCluster, code: int, sentence: str) -> None:
     cluster.fail(Fault("answer", on="PATCH", path="/nodes/", code=code, times=0))

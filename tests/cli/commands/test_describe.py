@@ -34,7 +34,7 @@ def test_a_node_is_described_with_its_link_matrix_and_capacity(cluster: AskedClu
 
 def test_a_node_that_shares_memory_shows_the_usage_of_each_device(cluster: AskedCluster) -> None:
     shown = cluster.ask("describe", "node/s").stdout
-    assert "1       -      6/22 GiB  #####...............  default/share 6 GiB" in shown
+    assert "1        -       6/22 GiB   #####...............   default/share 6 GiB" in shown
     assert "the largest free share is 22 GiB, on device 0" in shown
 
 
@@ -54,8 +54,8 @@ def test_the_devices_of_a_pod_are_marked_in_the_link_matrix(cluster: AskedCluste
 
 def test_a_group_is_described_with_the_planned_node_of_each_member(cluster: AskedCluster) -> None:
     shown = cluster.ask("describe", "group", "llm").stdout
-    assert "A  default/w-0  a     {0,1,2,3}" in shown
-    assert "\na    A A A A B B B B" in shown
+    assert "A     default/w-0   a      {0,1,2,3}" in shown
+    assert "\na      A A A A B B B B" in shown
     assert "runner-up on node m: its slowest pair has 14.7 GB/s instead of 16 GB/s" in shown
 
 

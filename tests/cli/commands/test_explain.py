@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+KINDS = (
+    "pod, group, node, job, deployment, statefulset, daemonset, replicaset, vcjob, jobset, leaderworkerset, pytorchjob,"
+    " mpijob or raycluster"
+)
+
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AskedCluster]:
@@ -89,10 +94,10 @@ def test_the_json_of_an_explanation_includes_its_sentences(cluster: AskedCluster
         (["group/lm"], 1, "group default/lm not found; did you mean llm?"),
         (["node/zz"], 1, "node zz not found; there are a, b, x"),
         (["pdo/train"], 2, 'unknown resource type "pdo"; did you mean pod?'),
-        (["Train"], 2, 'unknown resource type "Train"; use pod, group or node; for a pod of that name use pod/Train'),
-        (["service/x"], 2, 'unknown resource type "service"; use pod, group or node'),
+        (["Train"], 2, f'unknown resource type "Train"; use {KINDS}; for a pod of that name use pod/Train'),
+        (["service/x"], 2, f'unknown resource type "service"; use {KINDS}'),
         (["pod"], 2, "name of the pod required: pod/NAME"),
-        ([], 2, "resource type required: pod, group or node, for example pod/NAME"),
+        ([], 2, f"resource type required: {KINDS}, for example pod/NAME"),
         (["pod/a", "b"], 2, "pod/a b: only one object can be given"),
     ],
 )

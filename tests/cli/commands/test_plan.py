@@ -7,11 +7,16 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from linkwise.wire.snapshot import encode_snapshot
+from support.e2e.node_objects import machine
+from support.e2e.pod_objects import pod as cluster_pod
+from support.embedded.cli_cluster import AskedCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
     from subprocess import CompletedProcess
+
+    import pytest
 
     Linkwise = Callable[..., CompletedProcess[str]]
 
@@ -53,7 +58,7 @@ def documents(*texts: str) -> str:
 
 
 def planned(shown: CompletedProcess[str]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(shown.stdout)
+    found: list[dict[str, Any]] = json.loads(shown.stdout)["items"]
     return found
 
 
@@ -73,25 +78,23 @@ def test_the_plan_of_a_job_shows_members_a_device_map_and_levels(linkwise: Linkw
     assert [line.rstrip() for line in shown.stdout.splitlines()] == [
         "group default/train/3 fits now: 3 members on 2 nodes",
         "",
-        "   member           node         devices    slowest pair",
-        "────────────────────────────────────────────────────────",
-        "A  default/train-0  dgx1-v100-0  {0,1,2,3}  48 GB/s",
-        "B  default/train-1  dgx1-v100-0  {4,5,6,7}  48 GB/s",
-        "C  default/train-2  dgx1-v100-1  {0,1,2,3}  48 GB/s",
+        "MAP   MEMBER            NODE          DEVICES     SLOWEST PAIR",
+        "A     default/train-0   dgx1-v100-0   {0,1,2,3}   48 GB/s",
+        "B     default/train-1   dgx1-v100-0   {4,5,6,7}   48 GB/s",
+        "C     default/train-2   dgx1-v100-1   {0,1,2,3}   48 GB/s",
         "",
-        "node        0 1 2 3 4 5 6 7",
-        "dgx1-v100-0 A A A A B B B B",
-        "dgx1-v100-1 C C C C . . . .",
-        "dgx1-v100-2 . . . . . . . .",
+        "NODE          0 1 2 3 4 5 6 7",
+        "dgx1-v100-0   A A A A B B B B",
+        "dgx1-v100-1   C C C C . . . .",
+        "dgx1-v100-2   . . . . . . . .",
         "",
-        "level       result of the plan                                     proven",
-        "─────────────────────────────────────────────────────────────────────────",
-        "placed      3 members                                              yes",
-        "nodes       2 nodes                                                yes",
-        "bottleneck  slowest pair on a node about 16 GB/s                   yes",
-        "per pod     slowest pair of a member about 48 GB/s                 yes",
-        "residual    good sets lost: 2 sets of 8, 3 sets of 4, 6 sets of 2  yes",
-        "left-over   4 devices left free on its nodes                       yes",
+        "LEVEL        PROVEN   RESULT OF THE PLAN",
+        "placed       yes      3 members",
+        "nodes        yes      2 nodes",
+        "bottleneck   yes      slowest pair on a node about 16 GB/s",
+        "per pod      yes      slowest pair of a member about 48 GB/s",
+        "residual     yes      good sets lost: 2 sets of 8, 3 sets of 4, 6 sets of 2",
+        "left-over    yes      4 devices left free on its nodes",
     ]
 
 
@@ -108,8 +111,8 @@ def test_a_group_that_does_not_fit_exits_with_code_one_and_the_reasons(linkwise:
     assert [line.strip() for line in shown.stdout.splitlines()] == [
         "group team/bert does not fit now; no devices are reserved for it",
         "",
-        "node        0 1 2 3 4 5 6 7",
-        "dgx1-v100-0 . . . . . . . .",
+        "NODE          0 1 2 3 4 5 6 7",
+        "dgx1-v100-0   . . . . . . . .",
         "",
         "3 members exist: 3 pending; 3 must start together (volcano)",
         "it needs 2 nodes with 8 free devices; 1 has them",
@@ -277,11 +280,10 @@ def test_an_invalid_cluster_file_or_option_is_reported(linkwise: Linkwise, tmp_p
     (tmp_path / "empty.json").write_text('{"kind": "List", "items": []}')
     sentences = {
         ("--on", "bad.json"): "bad.json: pods[0].spec.priority: expected a whole number or nothing, got text",
-        ("--on", "empty.json"): "empty.json: contains no nodes",
+        ("--on", "empty.json"): "empty.json: contains no nodes; --fleet adds some to plan on",
         ("--on", "none.json"): "none.json: No such file or directory",
         ("--on", "-"): "only one of the files can be read from standard input",
         ("--fleet", "dgx1-v100=0"): "--fleet: dgx1-v100: '0' is not a valid number of nodes; expected 1 or more",
-        (): "cluster required: --on FILE, or --fleet dgx1-v100=4",
     }
     for options, sentence in sentences.items():
         shown = linkwise("plan", "-f", "-", *options, stdin=JOB)
@@ -303,3 +305,24 @@ def test_gangs_of_one_bundle_are_planned_together(linkwise: Linkwise) -> None:
         ("default/a", "schedulable"),
         ("default/b", "schedulable"),
     ]
+
+
+def test_the_current_cluster_is_planned_and_replayed_on(tmp_path: Path) -> None:
+    with AskedCluster(tmp_path) as made:
+        made.make(*machine("a", "nvlink"), cluster_pod("default", "huge", {"nvidia.com/gpu": 16}))
+        shown = made.ask("plan", "-f", "-", "-o", "json", stdin=pod("solo", 2))
+        assert [host["name"] for host in planned(shown)[0]["hosts"]] == ["a"]
+        assert "default/huge   Pending" in made.ask("replay").stdout
+        more = made.ask(
+            *("plan", "-f", "-", "--fleet", "dgx1-v100", "--kubeconfig", str(made.kubeconfig)), stdin=pod("solo", 2)
+        )
+        assert {"a", "dgx1-v100-0"} <= {line.split()[0] for line in more.stdout.splitlines() if line}
+        both = made.ask("plan", "-f", "-", "--on", "x", "--context", "y", stdin=pod("solo", 2))
+        assert (both.returncode, "can't be used together" in both.stderr) == (2, True)
+
+
+def test_without_a_cluster_it_says_what_to_do(linkwise: Linkwise, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", "none.yaml")
+    shown = linkwise("plan", "-f", "-", stdin=JOB)
+    assert (shown.returncode, "--on FILE or --fleet" in shown.stderr) == (1, True)
+    assert "name a FILE" in linkwise("replay").stderr

@@ -34,22 +34,22 @@ def cluster(*items: dict[str, Any]) -> str:
 def test_a_cluster_in_yaml_is_refused_with_the_command_for_json(linkwise: Linkwise) -> None:
     shown = linkwise("replay", "-", stdin="apiVersion: v1\nkind: List\nitems: []\n")
     assert (shown.returncode, shown.stdout) == (2, "")
-    assert shown.stderr.startswith("linkwise: standard input: it is no JSON; `kubectl get nodes,pods -A -o json` ")
+    assert shown.stderr.startswith("linkwise: standard input: it is not JSON; `kubectl get nodes,pods -A -o json` ")
 
 
 def test_names_are_not_wrapped(linkwise: Linkwise) -> None:
     name = "trainer-of-a-large-language-model-7f9c8b6d5-x2k4p"
     shown = linkwise("replay", "-", stdin=cluster(node("n1", 2), pod(name, 4)))
-    assert any(line.startswith(f"default/{name}  Pending  ") for line in shown.stdout.splitlines())
+    assert any(line.startswith(f"default/{name}   Pending   ") for line in shown.stdout.splitlines())
 
 
 def test_every_pending_pod_has_a_row(linkwise: Linkwise) -> None:
     shown = linkwise("replay", "-", stdin=cluster(node("n1", 2), node("n2", 4), pod("a", 1), pod("b", 3), pod("c", 4)))
     assert shown.returncode == 0
-    assert [line.split() for line in shown.stdout.splitlines()[2:5]] == [
-        ["default/a", "n1", "{0}", "link-affinity"],
-        ["default/b", "n2", "{0,1,2}", "link-affinity"],
-        ["default/c", "Pending", "-", *["2", "nodes", "had", "too", "few", "free", "devices"]],
+    assert [line.split() for line in shown.stdout.splitlines()[1:4]] == [
+        ["default/a", "n1", "{0}", "link-affinity", "-"],
+        ["default/b", "n2", "{0,1,2}", "link-affinity", "-"],
+        ["default/c", "Pending", "-", "-", *["2", "nodes", "had", "too", "few", "free", "devices"]],
     ]
     assert shown.stdout.splitlines()[-1] == "2 placed, 1 pending"
     assert shown.stderr == ""
@@ -65,7 +65,7 @@ def test_reasons_are_printed_per_pod(linkwise: Linkwise) -> None:
 
 
 def test_json_has_one_object_per_pod(linkwise: Linkwise) -> None:
-    (found,) = json.loads(linkwise("replay", "-", "--json", stdin=cluster(node("n1", 2), pod("a", 2))).stdout)
+    (found,) = json.loads(linkwise("replay", "-", "--json", stdin=cluster(node("n1", 2), pod("a", 2))).stdout)["items"]
     assert (found["pod"], found["node"], found["devices"][0]["indices"]) == ("default/a", "n1", [0, 1])
     assert found["score"] == dict.fromkeys(LinkAffinity.terms, 0)
 
@@ -82,7 +82,7 @@ def test_diff_shows_only_pods_whose_placement_differs(linkwise: Linkwise, tmp_pa
     before = cluster(node("n1", 2), node("n3", 4), pod("a", 2), pod("b", 4))
     shown = linkwise("replay", "-", "--diff", "after.json", stdin=before)
     assert shown.returncode == 1
-    assert [" ".join(line.split()) for line in shown.stdout.splitlines()[2:4]] == [
+    assert [" ".join(line.split()) for line in shown.stdout.splitlines()[1:3]] == [
         "default/a n1 {0,1} n2 {0,1}",
         "default/d not pending Pending: 2 nodes had too few free devices",
     ]
@@ -93,14 +93,14 @@ def test_equal_decisions_exit_with_code_zero(linkwise: Linkwise, tmp_path: Path)
     (tmp_path / "same.json").write_text(cluster(node("n1", 2), pod("a", 2)))
     shown = linkwise("replay", "same.json", "--diff", "same.json")
     assert (shown.returncode, shown.stdout) == (0, "no differences in 1 pending pods\n")
-    assert json.loads(linkwise("replay", "same.json", "--diff", "same.json", "--json").stdout) == []
+    assert json.loads(linkwise("replay", "same.json", "--diff", "same.json", "--json").stdout)["items"] == []
 
 
 def test_the_json_of_a_diff_has_both_placements(linkwise: Linkwise, tmp_path: Path) -> None:
     (tmp_path / "one.json").write_text(cluster(node("n1", 2), pod("a", 2)))
     (tmp_path / "other.json").write_text(cluster(node("n1", 1), pod("a", 2)))
     shown = linkwise("replay", "one.json", "--diff", "other.json", "--json")
-    ((found),) = json.loads(shown.stdout)
+    (found,) = json.loads(shown.stdout)["items"]
     assert (shown.returncode, found["pod"], found["file"]["node"], found["other"]["node"]) == (1, "default/a", "n1", "")
 
 

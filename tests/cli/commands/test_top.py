@@ -68,7 +68,13 @@ def test_json_has_bytes_of_each_device(cluster: AskedCluster) -> None:
     row = json.loads(cluster.ask("top", "pod/train", "-o", "json").stdout)
     assert (row["used"], row["total"], row["utilization"], row["node"]) == (6 * GIB, 16 * GIB, 35, "a")
     assert [one["used"] for one in row["by_device"]] == [6 * GIB]
-    assert json.loads(cluster.ask("top", "pods", "-o", "json").stdout) == {"items": [row]}
+    listed = json.loads(cluster.ask("top", "pods", "-o", "json").stdout)
+    assert (listed["kind"], row.pop("kind"), row.pop("apiVersion")) == (
+        "PodUsageList",
+        "PodUsage",
+        listed["apiVersion"],
+    )
+    assert listed["items"] == [row]
 
 
 def test_wide_shows_where_a_pod_is_and_what_it_was_allocated(cluster: AskedCluster) -> None:

@@ -23,7 +23,7 @@ def seen(gangs: int, members: int) -> ClusterReader:
 
 
 def whys(cluster: ClusterReader) -> list[str]:
-    return [row.cells["why"].text for row in pod_rows(cluster, None, "")]
+    return [row.cells["reason"].text for row in pod_rows(cluster, None, "")]
 
 
 def test_a_group_is_planned_once_for_all_its_members() -> None:
@@ -47,5 +47,5 @@ def test_pending_pods_with_a_misspelt_resource_are_shown_with_the_right_name() -
     boxes = [(ContainerView("main", limits={name: "1"}),) for name in ("nvidia.com/gpus", "example.com/gpu")]
     pods = [PodView("default", f"p{number}", f"u{number}", box) for number, box in enumerate(boxes)]
     cluster.broker.observe([*pods, replace(pods[0], uid="u2", name="p2", node="n")], 0.0)
-    assert [row.cells["pod"].text for row in pod_rows(cluster, None, "")] == ["p0"]
+    assert [row.cells["name"].text for row in pod_rows(cluster, None, "")] == ["p0"]
     assert whys(cluster) == ["no node provides nvidia.com/gpus; did you mean nvidia.com/gpu?"]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from linkwise.cli.options.cluster import EXIT_CODES, cluster_flags, kind_and_name, namespace_flag
+from linkwise.cli.options.completion import complete_objects
+from linkwise.cli.options.output import form_flag
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,17 +25,20 @@ In the link table, a star marks the devices of the pod, and a minus marks device
 unhealthy; faster links are brighter. In the device map of a group, a letter is a member, `.` is a free
 device, `x` a device in use and `!` an unhealthy device.
 
-For machine-readable output use `linkwise get nodes -o json` or `linkwise explain pod/NAME -o json`.
+JSON and YAML are those of `linkwise explain`.
 
 {EXIT_CODES}
 """
 
 
 @click.command("describe", epilog=_EPILOG)
-@click.argument("what", nargs=-1, metavar="KIND NAME")
+@click.argument("what", nargs=-1, metavar="KIND NAME", shell_complete=complete_objects(KINDS))
 @namespace_flag
+@form_flag("json", "yaml")
 @cluster_flags
-def command(what: tuple[str, ...], namespace: str | None, kubeconfig: Path | None, context: str | None) -> None:
+def command(
+    what: tuple[str, ...], namespace: str | None, form: str | None, *, kubeconfig: Path | None, context: str | None
+) -> None:
     """Show the details of a node, pod or group: links, device usage and the reasons for decisions.
 
     This command is read-only and does not need the service to be running.
@@ -43,4 +48,4 @@ def command(what: tuple[str, ...], namespace: str | None, kubeconfig: Path | Non
     from linkwise.cli.reports.describe import describe  # noqa: PLC0415 - imports rich
 
     reader = read_cluster(kubeconfig, context)
-    describe(reader, kind, name, namespace or reader.namespace)
+    describe(reader, kind, name, namespace or reader.namespace, form)

@@ -1,4 +1,4 @@
-"""`linkwise explain`: the reasons for the state of a pod, group or node."""
+"""`linkwise explain`: the reasons for the state of a pod, group, node or workload."""
 
 from __future__ import annotations
 
@@ -6,22 +6,34 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from linkwise.cli.options.cluster import EXIT_CODES, cluster_flags, kind_and_name, namespace_flag, service_flag
+from linkwise.cli.options.cluster import (
+    EXIT_CODES,
+    WORKLOADS,
+    cluster_flags,
+    kind_and_name,
+    namespace_flag,
+    service_flag,
+)
+from linkwise.cli.options.completion import complete_objects
 from linkwise.cli.options.output import form_flag
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-KINDS: Final = ("pod", "group", "node")
+KINDS: Final = ("pod", "group", "node", *WORKLOADS)
 
 _EPILOG: Final = f"""\b
 Examples:
   linkwise explain pod/train
   linkwise explain pod train -n research
   linkwise explain group/llm              # pods that are scheduled together
+  linkwise explain job/llm                # all pods of a Job
   linkwise explain node/gpu-7
   linkwise explain pod/train -o json | jq .data.remedies
   linkwise explain pod/train --service http://127.0.0.1:39999
+
+KIND is pod, group, node, or a workload: job, deployment, statefulset, daemonset, replicaset, vcjob (Volcano), jobset,
+leaderworkerset, pytorchjob, mpijob or raycluster.
 
 For a pending pod, the output shows why the nodes are not feasible and what would have to change. For a
 scheduled pod, it shows why the node and the devices were chosen, as recorded then, and what would be chosen
@@ -29,7 +41,7 @@ now. Devices reserved by plans of groups are shown once a member is bound; befor
 ago, ask the service itself (/debug/explain).
 
 If you have rights in single namespaces only, the service is asked, through the API server, with your token; it
-explains pods that you may get, and groups of namespaces whose pods you may list. If it can't be asked, what it
+explains pods that you may get, and groups and workloads of namespaces whose pods you may list. If it can't be asked, what it
 has published on the pod is shown: its condition linkwise.dev/Schedulable and its events.
 
 {EXIT_CODES}
@@ -37,7 +49,7 @@ has published on the pod is shown: its condition linkwise.dev/Schedulable and it
 
 
 @click.command("explain", epilog=_EPILOG)
-@click.argument("what", nargs=-1, metavar="KIND/NAME")
+@click.argument("what", nargs=-1, metavar="KIND/NAME", shell_complete=complete_objects(KINDS))
 @namespace_flag
 @form_flag("json", "yaml")
 @service_flag
@@ -51,7 +63,7 @@ def command(  # noqa: PLR0913 - one per flag
     kubeconfig: Path | None,
     context: str | None,
 ) -> None:
-    """Explain why a pod is pending or has its devices, the state of a group, or what fits on a node.
+    """Explain why a pod or the pods of a workload are pending or have their devices, the state of a group, or what fits on a node.
 
     This command is read-only. It gives the same explanations as the service.
     """

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from linkwise.cli.options.cluster import cluster_flags
 from linkwise.cli.options.files import files_flag, named_files
-from linkwise.cli.options.output import json_flag
+from linkwise.cli.options.output import form_flag
 from linkwise.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 EXIT_UNSCHEDULABLE: Final = 1
 
 _EPILOG: Final = """\b
 Examples:
+  linkwise plan -f job.yaml                          # on the current cluster
+  linkwise plan -f job.yaml --context prod --fleet hgx-h100=2    # two more
   linkwise plan -f job.yaml --fleet dgx1-v100=4
   linkwise plan -f job.yaml --on cluster.json --explain
   kubectl get nodes,pods -A -o json | linkwise plan -f job.yaml --on -
   linkwise plan -f job.yaml --on cluster.json --fleet hgx-h100=2    # two more
   linkwise plan -f podgroup.yaml -f job.yaml --fleet hgx-h100=4
-  linkwise plan -f job.yaml --on cluster.json --json | jq '.[].members[].node'
+  linkwise plan -f job.yaml -o json | jq '.items[].members[].node'
 
 The job is any manifest that creates pods: Pod, Job (its parallelism, with completion indexes), Volcano
 Job, JobSet, LeaderWorkerSet, PyTorchJob and the other jobs of Kubeflow, MPIJob, TrainJob, RayJob,
@@ -29,7 +35,8 @@ or a similar kind, are planned by group, in the order of the file, each group on
 all other pods are planned as one group. PodGroups are taken into account, scheduling gates are ignored.
 
 \b
-The cluster is a snapshot of the service, or a list as printed by kubectl:
+The cluster is that of the current context, unless --on or --fleet is given.
+--on is a snapshot of the service, or a list as printed by kubectl:
   kubectl get nodes,pods,deviceinventories,devices -A -o json > cluster.json
 
 --fleet adds empty nodes of known machine profiles, as for `linkwise up`: dgx1-v100=4,p40-share=2 or a file.
@@ -37,7 +44,8 @@ The cluster is a snapshot of the service, or a list as printed by kubectl:
 In the device map, a letter is a member, `.` is a free device, `x` a device in use and `!` an unhealthy
 device.
 
-Exit codes: 0 every group fits; 1 a group does not fit (the reason is shown); 2 invalid input.
+Exit codes: 0 every group fits; 1 a group does not fit (the reason is shown), or the cluster can't be read; 2
+invalid input.
 """
 
 
@@ -50,7 +58,8 @@ Exit codes: 0 every group fits; 1 a group does not fit (the reason is shown); 2 
     help="Empty nodes to plan on, in addition to those of the cluster; as for `linkwise up`.",
 )
 @click.option("--explain", is_flag=True, help="Explain each level of the decision and the second-best plan.")
-@json_flag("Print a JSON list with one object per group.")
+@form_flag("json", "yaml", "name", "wide")
+@cluster_flags
 def command(  # noqa: PLR0913 - one per flag
     files: tuple[str, ...],
     bare: tuple[str, ...],
@@ -58,7 +67,9 @@ def command(  # noqa: PLR0913 - one per flag
     fleet: str | None,
     *,
     explain: bool,
-    as_json: bool,
+    form: str | None,
+    kubeconfig: Path | None,
+    context: str | None,
 ) -> None:
     """Plan the pods of a job as one group, and show the nodes and devices they would get.
 
@@ -74,8 +85,8 @@ def command(  # noqa: PLR0913 - one per flag
     if [*named, on, fleet].count("-") > 1:
         raise InputError("only one of the files can be read from standard input")
     job = read_job(named)
-    broker, now = cluster_of(on, fleet)
+    broker, now = cluster_of(on, fleet, kubeconfig, context)
     plans = list(plan_groups(job, broker, now))
-    show(plans, explain=explain, as_json=as_json)
+    show(plans, explain=explain, form=form)
     if not all(plan.group.whole for plan in plans):
         sys.exit(EXIT_UNSCHEDULABLE)

@@ -3,39 +3,55 @@
 from __future__ import annotations
 
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from linkwise.cli.options.output import json_flag
+from linkwise.cli.options.cluster import cluster_flags
+from linkwise.cli.options.output import form_flag
 from linkwise.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 EXIT_DIFFERENT: Final = 1
 
 _EPILOG: Final = """\b
 Examples:
+  linkwise replay                          # pods of the current cluster
   kubectl get nodes,pods -A -o json | linkwise replay -
   linkwise replay cluster.json --explain
   linkwise replay before.json --diff after.json
-  linkwise replay cluster.json --json > decisions.json
+  linkwise replay cluster.json -o json > decisions.json
 
 \b
-FILE is a snapshot of the service, or a list of objects as printed by kubectl:
+Without FILE, the cluster of the current context is read. FILE is a snapshot
+of the service, or a list of objects as printed by kubectl:
   kubectl get nodes,pods,deviceinventories,devices -A -o json > cluster.json
 
 The device objects add details about the nodes' devices; leave out kinds that your cluster does not have.
 
-Exit codes: 0 success, whether or not pods stay pending; 1 --diff found a difference; 2 invalid input.
+Exit codes: 0 success, whether or not pods stay pending; 1 --diff found a difference, or the cluster can't be
+read; 2 invalid input.
 """
 
 
 @click.command("replay", epilog=_EPILOG)
-@click.argument("file")
+@click.argument("file", required=False)
 @click.option("--explain", is_flag=True, help="Explain the decision for each pod.")
 @click.option("--diff", "other", metavar="OTHER", help="Show only pods that are placed differently in this file.")
-@json_flag("Print a JSON list with one object per pod.")
-def command(file: str, other: str | None, *, explain: bool, as_json: bool) -> None:
-    """Schedule every pending pod of a recorded cluster, one after the other, and show where each is placed.
+@form_flag("json", "yaml", "name", "wide")
+@cluster_flags
+def command(  # noqa: PLR0913 - one per flag
+    file: str | None,
+    other: str | None,
+    form: str | None,
+    *,
+    explain: bool,
+    kubeconfig: Path | None,
+    context: str | None,
+) -> None:
+    """Schedule every pending pod of a cluster, one after the other, and show where each would be placed.
 
     Pods are tried by priority, then by age, with the scheduler's calls: filter, prioritize, bind. Nothing is sent to a
     cluster. The same file always gives the same answer, so that decisions can be examined later and tried again with
@@ -45,8 +61,11 @@ def command(file: str, other: str | None, *, explain: bool, as_json: bool) -> No
 
     if file == other == "-":
         raise InputError("only one of the two files can be read from standard input")
-    decisions = decide(file, explain=explain)
+    if file is not None and (kubeconfig is not None or context is not None):
+        raise InputError("FILE can't be used together with --kubeconfig or --context")
+    decisions = decide(file, kubeconfig, context, explain=explain)
+    name = file or "the cluster"
     if other is None:
-        show(decisions, as_json=as_json)
-    elif show_differences((file, decisions), (other, decide(other, explain=explain)), as_json=as_json):
+        show(decisions, form)
+    elif show_differences((name, decisions), (other, decide(other, explain=explain)), form):
         sys.exit(EXIT_DIFFERENT)

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.cli.render.explanation import plain
+from linkwise.cli.render.documents import plain
 from linkwise.cli.render.tables import Cell, Row
 from linkwise.explain.published import lists
 from linkwise.explain.text.phrases import names_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from linkwise.assembly.cluster_reader import ClusterReader
+    from linkwise.model.views import PodView
 
 __all__ = ["group_row", "group_rows"]
 
 _STYLES: Final = {"placed": "green", "reserved": "green", "unschedulable": "red"}
 
 
-def group_rows(reader: ClusterReader, namespace: str | None, key: str) -> list[Row]:
+def group_rows(
+    reader: ClusterReader, namespace: str | None, key: str, selects: Callable[[PodView], bool] = lists.any_pod
+) -> list[Row]:
     """Return rows for the group of that key, or for all groups of a namespace (None for all namespaces)."""
-    rows = lists.group_rows(reader.broker, reader.now, namespace, key)
+    rows = lists.group_rows(reader.broker, reader.now, namespace, key, selects)
     return [
         group_row(row.namespace, row.name, row.why, plain(row.explanation), everywhere=namespace is None)
         for row in rows
@@ -35,15 +38,15 @@ def group_row(namespace: str, name: str, why: str, group: Mapping[str, Any], *, 
     bound = states.count("bound")
     nodes = [host["name"] for host in group["hosts"]] if group["stage"] in {"placed", "reserved"} or bound else []
     cells = {
-        "namespace": Cell(namespace if everywhere else "", short=True),
-        "group": Cell(name, short=True, always=True),
-        "bound": Cell(f"{bound}/{group['total'] or there}", short=True),
-        "minimum": Cell(str(group["minimum"] or ""), short=True),
-        "state": Cell(group["stage"], _STYLES.get(group["stage"], "yellow"), short=True),
+        **({"namespace": Cell(namespace)} if everywhere else {}),
+        "name": Cell(name),
+        "bound": Cell(f"{bound}/{group['total'] or there}"),
+        "minimum": Cell(str(group["minimum"] or "")),
+        "state": Cell(group["stage"], _STYLES.get(group["stage"], "yellow")),
         "nodes": Cell(names_text(nodes)),
         "source": Cell(group["source"], wide=True),
         "policy": Cell(group["policy"], wide=True),
         "code": Cell(group["code"], wide=True),
-        "why": Cell(why),
+        "reason": Cell(why),
     }
-    return Row(cells, lambda: {"namespace": namespace, "name": name, "why": why, **group})
+    return Row(f"group/{name}", cells, lambda: {"namespace": namespace, "name": name, "why": why, **group}, namespace)

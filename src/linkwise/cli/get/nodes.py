@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.cli.render.explanation import plain
+from linkwise.cli.render.documents import plain
 from linkwise.cli.render.matrix import links_text, rings_of
 from linkwise.cli.render.tables import Cell, Row
 from linkwise.engine.drift import drift_text
@@ -14,8 +14,13 @@ from linkwise.explain.text.node import by_index_text, cordon_text, health_text
 from linkwise.explain.text.phrases import share_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.explain.inspect import Holder, InspectedDevice, NodeInspection
+    from linkwise.model.views import NodeView
+
+    Selects = Callable[[NodeView], bool]
 
 __all__ = ["device_rows", "device_state", "holder_text", "node_rows"]
 
@@ -23,14 +28,19 @@ MODES: Final = {"any": "any", "whole": "whole", "share": "memory", "percent": "p
 GIB: Final = 1024
 
 
-def node_rows(reader: ClusterReader, name: str | None) -> list[Row]:
+def node_rows(reader: ClusterReader, name: str | None, selects: Selects = lambda _: True) -> list[Row]:
     """Return rows for the node of that name, or for all nodes with devices."""
-    return [_node(reader, node) for node in inspect_nodes(reader.broker, name, reader.now)]
+    return [_node(reader, node) for node in _nodes(reader, name, selects)]
 
 
-def device_rows(reader: ClusterReader, name: str | None) -> list[Row]:
+def device_rows(reader: ClusterReader, name: str | None, selects: Selects = lambda _: True) -> list[Row]:
     """Return rows for all devices, or for those of one node."""
-    return [_device(node, device) for node in inspect_nodes(reader.broker, name, reader.now) for device in node.devices]
+    return [_device(node, device) for node in _nodes(reader, name, selects) for device in node.devices]
+
+
+def _nodes(reader: ClusterReader, name: str | None, selects: Selects) -> list[NodeInspection]:
+    nodes = reader.broker.nodes
+    return [node for node in inspect_nodes(reader.broker, name, reader.now) if selects(nodes[node.name])]
 
 
 def _node(reader: ClusterReader, node: NodeInspection) -> Row:
@@ -49,12 +59,13 @@ def _node(reader: ClusterReader, node: NodeInspection) -> Row:
     models = ", ".join(sorted({device.model for device in node.devices if device.model}))
     links = links_text(stock)
     cells = {
-        "node": Cell(node.name, short=True),
-        "sharing": Cell(MODES[node.mode], short=True),
-        "idle": Cell(f"{node.idle}/{len(node.devices)}", "green" if node.idle else "", short=True),
-        "reserved": Cell(_reserved(reader, node), "cyan"),
+        "name": Cell(node.name),
+        "sharing": Cell(MODES[node.mode]),
+        "idle": Cell(f"{node.idle}/{len(node.devices)}", "green" if node.idle else ""),
+        "memory": Cell(_memory(node)),
+        "used": Cell(_used(node)),
         "links": Cell(links),
-        "memory": Cell(_memory(node), short=True),
+        "reserved": Cell(_reserved(reader, node), "cyan", wide=True),
         "model": Cell(models, wide=True),
         "profile": Cell(node.profile, wide=True),
         "address": Cell(reader.addresses.get(node.name, ""), wide=True),
@@ -62,6 +73,7 @@ def _node(reader: ClusterReader, node: NodeInspection) -> Row:
         "problems": Cell("; ".join(problems), "yellow"),
     }
     return Row(
+        f"node/{node.name}",
         cells,
         lambda: {
             **plain(node),
@@ -92,29 +104,32 @@ def _allocator(node: NodeInspection) -> str:
 
 
 def _memory(node: NodeInspection) -> str:
-    """Return used and total memory where it is shared, else the total."""
-    if node.mode in {"share", "percent"}:
-        return f"{node.taken}/{share_text(node.memory, node.unit)}"
+    """Return the memory of all devices."""
     if not node.memory:
         return ""
-    return (
-        f"{node.memory // GIB} GiB" if node.unit in {"", "MiB"} and node.memory >= GIB else f"{node.memory} {node.unit}"
-    )
+    in_mib = node.unit in {"", "MiB"} and node.memory >= GIB
+    return f"{node.memory // GIB} GiB" if in_mib else share_text(node.memory, node.unit)
+
+
+def _used(node: NodeInspection) -> str:
+    """Return the allocated memory where it is shared."""
+    return share_text(node.taken, node.unit) if node.mode in {"share", "percent"} else ""
 
 
 def _device(node: NodeInspection, device: InspectedDevice) -> Row:
     state, style = device_state(node, device)
     cells = {
-        "node": Cell(node.name, short=True),
-        "device": Cell(str(device.index), short=True),
+        "node": Cell(node.name),
+        "device": Cell(str(device.index)),
         "id": Cell(device.id, wide=True),
         "model": Cell(device.model),
-        "health": Cell(_health(device), "" if device.usable and device.reachable else "red", short=True),
-        "state": Cell(state, style, short=True),
+        "health": Cell(_health(device), "" if device.usable and device.reachable else "red"),
+        "state": Cell(state, style),
         "pods": Cell(", ".join(sorted(holder_text(pod, node.unit) for pod in device.pods)) or _claim(device)),
         "problem": Cell(", ".join(filter(None, (device.fault, cordon_text(device)))), "yellow"),
     }
-    return Row(cells, lambda: {"node": node.name, "unit": node.unit, **plain(device)})
+    name = f"device/{node.name}/{device.index}"
+    return Row(name, cells, lambda: {"node": node.name, "unit": node.unit, **plain(device)})
 
 
 def _health(device: InspectedDevice) -> str:

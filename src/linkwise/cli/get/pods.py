@@ -6,7 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.cli.render.explanation import plain, without_offers
+from linkwise.cli.render.documents import plain, rfc3339
+from linkwise.cli.render.explanation import without_offers
 from linkwise.cli.render.tables import Cell, Row, age_text
 from linkwise.explain.published import lists
 
@@ -15,15 +16,19 @@ if TYPE_CHECKING:
 
     from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.explain.published.lists import PodRow
+    from linkwise.model.views import PodView
 
 __all__ = ["pod_row", "pod_rows"]
 
+_PLACED: Final = frozenset({"Running", "Starting", "Terminating"})
 _STYLES: Final = {"Pending": "yellow", "Invalid": "red", "Running": "green", "Starting": "green"}
 
 
-def pod_rows(reader: ClusterReader, namespace: str | None, uid: str) -> list[Row]:
+def pod_rows(
+    reader: ClusterReader, namespace: str | None, uid: str, selects: Callable[[PodView], bool] = lists.any_pod
+) -> list[Row]:
     """Return a row for the pod of that UID, or for all pods of a namespace: pending pods first, then by age."""
-    rows = [_known(row) for row in lists.pod_rows(reader.broker, reader.now, namespace, uid)]
+    rows = [_known(row) for row in lists.pod_rows(reader.broker, reader.now, namespace, uid, selects)]
     return [pod_row(row, reader.now, partial(_document, row), everywhere=namespace is None) for row in rows]
 
 
@@ -36,20 +41,21 @@ def _known(row: PodRow) -> PodRow:
 def pod_row(row: PodRow, now: float, document: Callable[[], Any], *, everywhere: bool) -> Row:
     """Return a row of the table; `everywhere` if pods of several namespaces are listed."""
     cells = {
-        "namespace": Cell(row.namespace if everywhere else "", short=True),
-        "pod": Cell(row.pod, short=True),
-        "state": Cell(row.state, _STYLES.get(row.state, ""), short=True),
-        "node": Cell(row.node, short=True, always=True),
+        **({"namespace": Cell(row.namespace)} if everywhere else {}),
+        "name": Cell(row.pod),
+        "state": Cell(row.state, _STYLES.get(row.state, "")),
+        "node": Cell(row.node),
         "devices": Cell(row.devices),
-        "policy": Cell(row.policy),
-        "group": Cell(row.group, short=True),
-        "age": Cell(age_text(now - row.created) if row.created else "", short=True),
-        "code": Cell(row.code, wide=True),
-        "why": Cell(row.why),
+        "age": Cell(age_text(now - row.created) if row.created else "", volatile=True),
+        "policy": Cell(row.policy, wide=True),
+        "group": Cell(row.group, wide=True),
         "priority": Cell(str(row.priority or ""), wide=True),
         "scheduler": Cell(row.scheduler, wide=True),
+        "code": Cell(row.code, wide=True),
+        # The reasons of pods that run would hide those of the few that wait: they are in wide output only.
+        "reason": Cell(row.why, brief="" if row.state in _PLACED else row.why),
     }
-    return Row(cells, document)
+    return Row(f"pod/{row.pod}", cells, document, row.namespace)
 
 
 def _document(row: PodRow) -> dict[str, Any]:
@@ -58,7 +64,7 @@ def _document(row: PodRow) -> dict[str, Any]:
         "namespace": row.namespace,
         "pod": row.pod,
         "phase": row.phase,
-        "created": row.created,
+        "created": rfc3339(row.created),
         "why": row.why,
         **(explained or {"uid": row.uid, "name": f"{row.namespace}/{row.pod}", "node": row.node}),
     }

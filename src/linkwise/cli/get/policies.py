@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkwise.cli.render.explanation import plain
+from linkwise.cli.render.documents import plain
 from linkwise.cli.render.tables import Cell, Row
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.broker.access.policy_status import PolicyReport
 
@@ -25,26 +27,33 @@ def _row(report: PolicyReport) -> Row:
     wrong = next((conditions[kind] for kind in ("Invalid", "Conflicting") if conditions[kind].status == "True"), None)
     if wrong is None and conditions["Effective"].status == "False":
         wrong = conditions["Effective"]
+    subjects = _subjects(report)
+    resources = ["all"] if policy.resources is None else list(policy.resources) or ["none"]
     cells = {
-        "policy": Cell(policy.name, short=True, always=True),
-        "subjects": Cell(_subjects(report)),
-        "resources": Cell("all" if policy.resources is None else ", ".join(policy.resources) or "none"),
-        "models": Cell("" if policy.models is None else ", ".join(policy.models)),
+        "name": Cell(policy.name),
+        "subjects": Cell(", ".join(subjects), brief=_brief(subjects)),
+        "resources": Cell(", ".join(resources), brief=_brief(resources)),
         "devices": Cell(
             f"{report.devices}/{policy.max_devices}" if policy.max_devices is not None else str(report.devices)
         ),
         "pods": Cell(str(report.pods)),
-        "sharing": Cell(policy.share_with or ""),
         "condition": Cell(wrong.reason if wrong else "Enforced", "red" if wrong else "green"),
+        "models": Cell("" if policy.models is None else ", ".join(policy.models), wide=True),
+        "sharing": Cell(policy.share_with or "", wide=True),
         "message": Cell(wrong.message if wrong else "", wide=True),
     }
-    return Row(cells, lambda: plain(report))
+    return Row(f"acceleratorpolicy.linkwise.dev/{policy.name}", cells, lambda: {"name": policy.name, **plain(report)})
 
 
-def _subjects(report: PolicyReport) -> str:
+def _brief(words: Sequence[str]) -> str:
+    """Return the first of several, and how many there are beside it."""
+    return words[0] if len(words) == 1 else f"{words[0]} + {len(words) - 1}"
+
+
+def _subjects(report: PolicyReport) -> list[str]:
     subjects = report.policy.subjects
     if subjects.selects_all:
-        return "all"
+        return ["all"]
     named = (
         *(f"user {user}" for user in subjects.users),
         *(f"group {group}" for group in subjects.groups),
@@ -52,4 +61,4 @@ def _subjects(report: PolicyReport) -> str:
         *(f"namespace {name}" for name in subjects.namespaces),
         *(("namespaces by labels",) if subjects.selector else ()),
     )
-    return ", ".join(named) or "none"
+    return list(named) or ["none"]

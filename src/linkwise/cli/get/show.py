@@ -1,33 +1,42 @@
-"""Prints the rows of `linkwise get` as a table, JSON or YAML."""
+"""Selects the rows of `linkwise get` and prints them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-import click
-from rich.console import Console
-from rich.text import Text
-
+from linkwise.cli.get.accounts import capacity_table, usage_table
 from linkwise.cli.get.groups import group_rows
 from linkwise.cli.get.nodes import device_rows, node_rows
 from linkwise.cli.get.pods import pod_rows
 from linkwise.cli.get.policies import policy_rows
-from linkwise.cli.render.explanation import print_data
-from linkwise.cli.render.tables import headed_table, least_width, print_table
+from linkwise.cli.render.rows import Section
+from linkwise.engine.selectors import all_met
+from linkwise.errors import InputError
+from linkwise.explain.published.lists import any_pod
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.table import Table
+    from collections.abc import Callable
 
     from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.cli.render.tables import Row
+    from linkwise.model.views import NodeView, PodView, SelectorRequirement
 
-__all__ = ["Selection", "show", "show_rows"]
+__all__ = ["KIND_NAMES", "SINGLE", "Selection", "empty_message", "section_of"]
 
-OPTIONAL: Final = ("policy", "group", "age")
-"""columns that are dropped on a narrow terminal, the first of these first"""
+KIND_NAMES: Final = {
+    "node": "Node",
+    "pod": "Pod",
+    "device": "Device",
+    "group": "Group",
+    "policy": "AcceleratorPolicy",
+    "usage": "Usage",
+    "capacity": "Capacity",
+}
+"""kinds in documents"""
+SINGLE: Final = frozenset({"node", "pod", "group", "policy"})
+"""kinds whose names are those of their objects; the name of a device is that of its node"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,76 +44,77 @@ class Selection:
     """The objects to list."""
 
     kind: str
-    name: str
-    """of a single object, or of the node whose devices are listed; empty for all"""
-    namespace: str | None
+    names: tuple[str, ...] = ()
+    """of single objects, or of the nodes whose devices are listed; empty for all"""
+    namespace: str | None = None
     """None for all namespaces"""
+    requirements: tuple[SelectorRequirement, ...] = field(default=())
+    """on labels of pods or nodes"""
+
+    def selects(self, one: NodeView | PodView) -> bool:
+        """Return whether the label selector matches."""
+        return all_met(self.requirements, one.labels)
 
 
-def show(reader: ClusterReader, selection: Selection, form: str | None) -> None:
-    """Print the selected objects in the given format."""
-    show_rows(_rows(reader, selection), selection, form)
+def section_of(reader: ClusterReader, selection: Selection) -> Section:
+    """Return the selected rows with what is to be said about them; NotFoundError for a name that does not exist."""
+    rows, notes = _rows(reader, selection)
+    return Section(
+        KIND_NAMES[selection.kind],
+        tuple(rows),
+        alone=len(selection.names) == 1 and selection.kind in SINGLE,
+        empty=empty_message(selection),
+        notes=tuple(notes),
+    )
 
 
-def show_rows(rows: Sequence[Row], selection: Selection, form: str | None) -> None:
-    """Print rows in the given format."""
-    if form in {"json", "yaml"}:
-        one = selection.name and selection.kind != "device"
-        documents: Any = [row.document() for row in rows]
-        print_data(documents[0] if one else {"items": documents}, form)
-        return
-    if not rows:
-        click.echo(_empty_message(selection), err=True)
-        return
-    console = Console(highlight=False, markup=False)
-    print_table(console, _table(rows, console.width, wide=form == "wide"))
-
-
-def _rows(reader: ClusterReader, selection: Selection) -> list[Row]:
-    match selection.kind:
-        case "node":
-            return node_rows(reader, reader.node(selection.name) if selection.name else None)
-        case "device":
-            return device_rows(reader, reader.node(selection.name) if selection.name else None)
-        case "pod":
-            uid = reader.pod(selection.namespace or reader.namespace, selection.name) if selection.name else ""
-            return pod_rows(reader, selection.namespace, uid)
-        case "policy":
-            return policy_rows(reader, reader.policy(selection.name) if selection.name else "")
-        case _:
-            key = reader.group(selection.namespace or reader.namespace, selection.name) if selection.name else ""
-            return group_rows(reader, selection.namespace, key)
-
-
-def _empty_message(selection: Selection) -> str:
-    match selection.kind:
+def _rows(reader: ClusterReader, selection: Selection) -> tuple[list[Row], list[str]]:
+    kind, names, namespace = selection.kind, selection.names, selection.namespace
+    where = namespace or reader.namespace
+    match kind:
+        case "usage" | "capacity" if names:
+            raise InputError(f"{kind} has no names; use -n for a namespace, or -l for labels")
+        case "usage":
+            return usage_table(reader, namespace, selection.selects)
+        case "capacity":
+            return capacity_table(reader, where, selection.selects), []
         case "node" | "device":
-            return "no nodes with devices found"
+            table = node_rows if kind == "node" else device_rows
+            return _each(
+                names, lambda name: table(reader, reader.node(name)), partial(table, reader, None, selection.selects)
+            ), []
         case "pod":
+            return _each(
+                names,
+                lambda name: pod_rows(reader, where, reader.pod(where, name)),
+                partial(pod_rows, reader, namespace, "", selection.selects),
+            ), []
+        case "policy" if selection.requirements:
+            raise InputError("-l can't be used with policies")
+        case "policy":
+            return _each(
+                names, lambda name: policy_rows(reader, reader.policy(name)), partial(policy_rows, reader, "")
+            ), []
+        case _:
+            everything = partial(
+                group_rows, reader, namespace, "", selection.selects if selection.requirements else any_pod
+            )
+            return _each(names, lambda name: group_rows(reader, where, reader.group(where, name)), everything), []
+
+
+def _each(names: tuple[str, ...], one: Callable[[str], list[Row]], everything: Callable[[], list[Row]]) -> list[Row]:
+    return [row for name in names for row in one(name)] if names else everything()
+
+
+def empty_message(selection: Selection) -> str:
+    """Return what is printed if there is nothing to list."""
+    match selection.kind:
+        case "node" | "device" | "capacity":
+            return "no nodes with devices found"
+        case "pod" | "usage":
             what = "no pods that request devices found"
         case "policy":
             return "no AcceleratorPolicies found"
         case _:
             what = "no groups found"
     return f"{what}{f' in namespace {selection.namespace}; use -A for all namespaces' if selection.namespace else ''}"
-
-
-def _table(rows: Sequence[Row], width: int, *, wide: bool) -> Table:
-    """Return a table of the non-empty columns: wide ones only with `wide`, optional ones as far as they fit."""
-    first = rows[0].cells
-    names = [
-        name
-        for name, cell in first.items()
-        if (wide or not cell.wide) and (cell.always or any(row.cells[name].text for row in rows))
-    ]
-    optional = [] if wide else [name for name in OPTIONAL if name in names and not first[name].always]
-    while least_width(table := _with_columns(rows, names)) > width and optional:
-        names.remove(optional.pop(0))
-    return table
-
-
-def _with_columns(rows: Sequence[Row], names: Sequence[str]) -> Table:
-    table = headed_table(*names, names=[name for name in names if rows[0].cells[name].short])
-    for row in rows:
-        table.add_row(*(Text(row.cells[name].text or "-", row.cells[name].style) for name in names))
-    return table

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from linkwise.cli.options.completion import complete_files
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,8 +21,10 @@ def files_flag(help_text: str) -> Callable[[Function], Function]:
     """Add a repeatable -f as `files`, and file arguments as `bare`."""
 
     def flags(function: Function) -> Function:
-        option = click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help=help_text)
-        return click.argument("bare", nargs=-1, metavar="[FILE]...")(option(function))
+        option = click.option(
+            *("-f", "--filename", "files"), multiple=True, metavar="FILE", help=help_text, shell_complete=complete_files
+        )
+        return click.argument("bare", nargs=-1, metavar="[FILE]...", shell_complete=complete_files)(option(function))
 
     return flags
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.cli.inputs.fleet import fleet_of
-from linkwise.cli.inputs.snapshot import load_broker
+from linkwise.cli.inputs.snapshot import current_cluster, load_broker
 from linkwise.cli.options.files import file_name
 from linkwise.dialects.groups.membership import group_of
 from linkwise.dialects.groups.pod_group_objects import gang_name
@@ -20,6 +20,7 @@ from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.cli.inputs.job_pods import JobFile
@@ -34,6 +35,7 @@ STEPS: Final = 100_000
 AGE_STEP: Final = 0.001  # seconds between the creation times of two pods of a file
 FILE_SOURCE: Final = "file"
 """source of groups that exist only because their pods are in one file"""
+_INSTEAD: Final = "--on FILE or --fleet dgx1-v100=4 plan without a cluster"
 _MODES: Final[dict[str, Mode]] = {"": "any", "whole": "whole", "share": "share", "percent": "percent"}
 
 
@@ -45,15 +47,26 @@ class Planned:
     nodes: tuple[NodeInspection, ...]
 
 
-def cluster_of(on: str | None, fleet: str | None) -> tuple[Broker, float]:
-    """Return a broker for the cluster of a file (`-` for standard input) plus a fleet, and the time of that cluster."""
-    if on is None and fleet is None:
-        raise InputError("cluster required: --on FILE, or --fleet dgx1-v100=4")
-    broker, now = (Broker(), 0.0) if on is None else load_broker(on)
+def cluster_of(on: str | None, fleet: str | None, kubeconfig: Path | None, context: str | None) -> tuple[Broker, float]:
+    """Return a broker for a cluster plus a fleet, and the time of that cluster.
+
+    The cluster is that of a file (`-` for standard input); without a file and a fleet, or if a kubeconfig or a context is
+    named, it is that of the kubeconfig.
+    """
+    live = kubeconfig is not None or context is not None
+    if on is not None and live:
+        raise InputError("--on FILE can't be used together with --kubeconfig or --context")
+    if on is not None:
+        broker, now, where = *load_broker(on), file_name(on)
+    elif live or fleet is None:
+        broker, now = current_cluster(kubeconfig, context, _INSTEAD)
+        where = "the cluster"
+    else:
+        broker, now, where = Broker(), 0.0, ""
     if fleet is not None:
         broker.observe(list(_machines(fleet, broker.nodes)), now)
     if not broker.nodes:
-        raise InputError(f"{file_name(on or '')}: contains no nodes")
+        raise InputError(f"{where}: contains no nodes; --fleet adds some to plan on")
     return broker, now
 
 

@@ -1,25 +1,23 @@
-"""Prints plans as tables and a device map, or as JSON."""
+"""Prints plans as tables and a device map, or as JSON or YAML."""
 
 from __future__ import annotations
 
-import json
 import sys
-from dataclasses import asdict
 from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
-from linkwise.cli.render.tables import headed_table, print_table
+from linkwise.cli.render.documents import list_document, plain, print_data
+from linkwise.cli.render.tables import Table, print_sentences, print_table, terminal
 from linkwise.engine.reasons.catalog import devices_text
 from linkwise.explain.text.group import level_text, speed_text
 from linkwise.explain.text.pod import explanation_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
 
     from linkwise.cli.plan.planning import Planned
     from linkwise.explain.inspect import InspectedDevice, NodeInspection
@@ -33,48 +31,46 @@ FREE: Final = "."
 IN_USE: Final = "x"
 UNHEALTHY: Final = "!"
 MAX_NODES: Final = 16
-"""nodes in the device map"""
-MIN_NAME: Final = 8
-MAX_NAME: Final = 28
-"""width of a node name in the device map"""
+"""nodes in the device map, unless output is wide"""
 
 
-def show(planned: Sequence[Planned], *, explain: bool, as_json: bool) -> None:
+def show(planned: Sequence[Planned], *, explain: bool, form: str | None) -> None:
     """Print all groups in the order in which they were planned."""
-    if as_json:
-        documents = [_document(plan.group, explain=explain) for plan in planned]
-        sys.stdout.write(json.dumps(documents, indent=2) + "\n")
+    if form == "name":
+        sys.stdout.write("".join(f"group/{plan.group.key}\n" for plan in planned))
         return
-    console = Console(highlight=False, markup=False)
+    if form in {"json", "yaml"}:
+        print_data(list_document("Plan", (_document(plan.group, explain=explain) for plan in planned)), form)
+        return
+    console = terminal()
     for number, plan in enumerate(planned):
         if number:
             console.print()
-        _show(console, plan, explain=explain)
+        _show(console, plan, explain=explain, wide=form == "wide")
 
 
 def _document(group: GroupExplanation, *, explain: bool) -> dict[str, object]:
     counted = {"there": group.there, "missing": group.missing, "whole": group.whole}
-    return {**asdict(group), **counted, "why": explanation_lines(group) if explain else []}
+    return {**plain(group), **counted, "why": explanation_lines(group) if explain else []}
 
 
-def _show(console: Console, plan: Planned, *, explain: bool) -> None:
+def _show(console: Console, plan: Planned, *, explain: bool, wide: bool) -> None:
     group = plan.group
     heading, *lines = explanation_lines(group)
-    console.print(heading, style="bold" if group.whole else "bold yellow")
+    print_sentences(console, [heading], 0, "bold" if group.whole else "bold yellow")
     marks = _marks(group)
     if group.hosts:
         console.print()
         print_table(console, _members(group, marks))
     if plan.nodes:
         console.print()
-        console.print(_device_map(plan.nodes, group, marks, console.width))
+        print_table(console, _device_map(plan.nodes, group, marks, None if wide else MAX_NODES))
     if group.levels:
         console.print()
         print_table(console, _levels(group))
     if explain or not group.whole:
         console.print()
-        for line in lines:
-            console.print(Padding.indent(Text(line), 2))
+        print_sentences(console, lines)
 
 
 def _marks(group: GroupExplanation) -> dict[str, Text]:
@@ -88,10 +84,10 @@ def _marks(group: GroupExplanation) -> dict[str, Text]:
 
 
 def _members(group: GroupExplanation, marks: Mapping[str, Text]) -> Table:
-    table = headed_table("", "member", "node", "devices", "slowest pair", names=("", "member", "node"))
+    table = Table(("map", "member", "node", "devices", "slowest pair"))
     for member in group.members:
         mark = marks.get(member.uid, Text(""))
-        table.add_row(mark, member.name, *_place(member))
+        table.add(mark, member.name, *_place(member))
     return table
 
 
@@ -111,30 +107,25 @@ _UNPLACED: Final = {"left out": "does not fit", "extra": "scheduled alone", "gat
 
 
 def _device_map(
-    nodes: Sequence[NodeInspection], group: GroupExplanation, marks: Mapping[str, Text], columns: int
+    nodes: Sequence[NodeInspection], group: GroupExplanation, marks: Mapping[str, Text], most: int | None
 ) -> Table:
     """Return one row per node: nodes with members first, then those with the most idle devices."""
     homes = {host.name for host in group.hosts}
     order = sorted(
         nodes, key=lambda node: (node.name not in homes, -node.idle if node.name not in homes else 0, node.name)
     )
-    shown = order[:MAX_NODES]
+    shown = order[:most]
     width = max((len(node.devices) for node in shown), default=0)
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
-    cell = max([len(str(width)), *(len(mark) for mark in marks.values())])
-    name_width = max(MIN_NAME, columns - width * (cell + 1) - 1)
-    table.add_column("node", max_width=min(MAX_NAME, name_width), no_wrap=True, overflow="ellipsis")
-    for place in range(width):
-        table.add_column(str(place), justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    cell = max([len(str(width)), *map(len, marks.values())])
+    unrecorded = {node.name: sum(pod.devices for pod in node.unattributed) for node in shown}
+    more = ("unrecorded",) if any(unrecorded.values()) else ()
+    table = Table(("node", " ".join(f"{place:>{cell}}" for place in range(width)), *more))
     for node in shown:
         cells = [_cell(device, marks) for device in node.devices]
-        unrecorded = sum(pod.devices for pod in node.unattributed)
-        table.add_row(
-            node.name, *cells, *[""] * (width - len(cells)), f"{unrecorded} of them in use" if unrecorded else ""
-        )
+        row = Text(" ").join(Text(" " * (cell - len(mark))) + mark for mark in cells)
+        table.add(node.name, row, *(str(unrecorded[node.name] or "-") for _ in more))
     if len(order) > len(shown):
-        table.add_row(Text(f"and {len(order) - len(shown)} more", "dim"))
+        table.add(f"and {len(order) - len(shown)} more", "", *("" for _ in more))
     return table
 
 
@@ -148,9 +139,9 @@ def _cell(device: InspectedDevice, marks: Mapping[str, Text]) -> Text:
 
 
 def _levels(group: GroupExplanation) -> Table:
-    table = headed_table("level", "result of the plan", "proven", names=("level",))
+    table = Table(("level", "proven", "result of the plan"))
     for level in group.levels:
         text = level_text(level, group)
         if text:
-            table.add_row(level.name, text.partition(";")[0], "yes" if level.proven else "no")
+            table.add(level.name, "yes" if level.proven else "no", text.partition(";")[0])
     return table

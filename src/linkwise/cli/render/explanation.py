@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-from rich.console import Console
-from rich.padding import Padding
-from rich.text import Text
-
+from linkwise.cli.render.documents import object_document, plain, print_data
+from linkwise.cli.render.tables import print_sentences, terminal
 from linkwise.errors import NotFoundError
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
+from linkwise.explain.workload import explain_workload
 
 if TYPE_CHECKING:
     from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.explain.reports.group import GroupExplanation
     from linkwise.explain.reports.node import NodeExplanation
     from linkwise.explain.reports.pod import Explanation
+    from linkwise.explain.reports.workload import WorkloadExplanation
 
-    AnyExplanation = Explanation | GroupExplanation | NodeExplanation
+    AnyExplanation = Explanation | GroupExplanation | NodeExplanation | WorkloadExplanation
 
 __all__ = [
     "document_of",
     "explain_object",
-    "plain",
     "pod_explanation",
-    "print_data",
     "show_document",
     "show_lines",
     "without_offers",
@@ -41,15 +36,18 @@ NOT_BOUND: Final = "not bound by a scheduler: if this persists, check its schedu
 
 
 def explain_object(reader: ClusterReader, kind: str, name: str, namespace: str) -> AnyExplanation:
-    """Explain a pod, group or node; NotFoundError suggests similar names."""
+    """Explain a pod, group, node or workload; NotFoundError suggests similar names."""
     explanation: AnyExplanation | None
     match kind:
         case "pod":
             explanation = pod_explanation(reader, reader.pod(namespace, name))
+        case "node":
+            explanation = explain_node(reader.broker, reader.node(name), reader.now)
         case "group":
             explanation = explain_group(reader.broker, reader.group(namespace, name), reader.now)
         case _:
-            explanation = explain_node(reader.broker, reader.node(name), reader.now)
+            known = reader.workload(kind, namespace, name)
+            explanation = _without_offers_of_all(explain_workload(reader.broker, kind, namespace, known, reader.now))
     if explanation is None:
         raise NotFoundError(f"{kind} {name} not found")
     return explanation
@@ -59,6 +57,16 @@ def pod_explanation(reader: ClusterReader, uid: str, *, plan: bool = True) -> Ex
     """Explain a pod without its offers, which only the service knows."""
     explanation = explain_pod(reader.broker, uid, reader.now, plan=plan)
     return without_offers(explanation) if explanation else None
+
+
+def _without_offers_of_all(workload: WorkloadExplanation | None) -> WorkloadExplanation | None:
+    if workload is None:
+        return None
+    parts = (
+        replace(part, explanation=without_offers(part.explanation)) if part.explanation else part
+        for part in workload.parts
+    )
+    return replace(workload, parts=tuple(parts))
 
 
 def without_offers(explanation: Explanation) -> Explanation:
@@ -78,31 +86,15 @@ def show_lines(explanation: AnyExplanation, form: str | None) -> None:
 def show_document(document: dict[str, Any], form: str | None) -> None:
     """Print an explanation that is a document already, as the service answers it."""
     if form:
-        print_data(document, form)
+        print_data(object_document("Explanation", document), form)
         return
     heading, *lines = document["lines"]
-    console = Console(highlight=False, markup=False)
-    console.print(Text(heading, "bold"))
-    for line in lines:
-        console.print(Padding.indent(Text(line), 2))
+    console = terminal()
+    print_sentences(console, [heading], indent=0, style="bold")
+    print_sentences(console, lines)
 
 
 def document_of(explanation: AnyExplanation) -> dict[str, Any]:
     """Return an explanation as the service answers it: its code if it has one, its sentences and all data."""
     data = plain(explanation)
     return {"code": data.get("code", ""), "lines": explanation_lines(explanation), "data": data}
-
-
-def plain(explanation: Any) -> Any:  # noqa: ANN401 - any dataclass
-    """Convert a dataclass to JSON-compatible values."""
-    return msgspec.to_builtins(asdict(explanation), str_keys=True)
-
-
-def print_data(document: object, form: str) -> None:
-    """Print a document as JSON or YAML."""
-    if form == "json":
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
-        return
-    import yaml  # noqa: PLC0415 - only needed for YAML
-
-    sys.stdout.write(yaml.safe_dump(document, sort_keys=False, width=100))

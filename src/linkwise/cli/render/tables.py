@@ -1,28 +1,28 @@
-"""Tables and labelled lines for the terminal.
+"""Tables as kubectl prints them, and labelled lines for the terminal.
 
-Sentences wrap at the width of the terminal; names never do, so that they can be copied.
+A table has one line per object: cells are never wrapped, and columns do not depend on the width of the terminal, so that
+`grep`, `awk` and `cut` work. Only on a terminal, a last column of sentences is cut at its edge.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
-from rich.console import COLOR_SYSTEMS
+from rich.cells import cell_len, set_cell_size
+from rich.console import COLOR_SYSTEMS, Console
+from rich.padding import Padding
 from rich.style import Style
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from linkwise.wire.pick_batch import Refused, encode_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-
-    from rich.console import Console
+    from collections.abc import Callable, Iterable, Sequence
 
     from linkwise.wire.pick_batch import Answer
 
@@ -30,90 +30,97 @@ __all__ = [
     "Cell",
     "LabelledLines",
     "Row",
+    "Table",
     "age_text",
-    "headed_table",
-    "least_width",
     "print_json",
     "print_refusal",
+    "print_sentences",
     "print_table",
+    "terminal",
 ]
 
-_GAP: Final = 2  # columns between cells
-FAST_ROWS: Final = 50
-"""rows above which rich's layout takes noticeable time"""
-_MIN_TEXT: Final = 16
-"""minimum width of a column of sentences"""
+_GAP: Final = 3  # columns between cells
+_MIN_SENTENCE: Final = 20
+"""width below which a sentence is not cut: the line is longer than the terminal then"""
 
 
-def headed_table(*columns: str, names: Collection[str] = ()) -> Table:
-    """Return an empty table; columns in `names` never wrap."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=column in names)
-    return table
+def terminal() -> Console:
+    """Return a console for standard output, in colour on a terminal only."""
+    return Console(highlight=False, markup=False)
 
 
-def least_width(table: Table) -> int:
-    """Return the width below which a name or a word would be cut."""
-    return _total([least for least, _ in _needs(table)])
+@dataclass(slots=True)
+class Table:
+    """Rows of plain or coloured cells below a header."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[str | Text, ...]] = field(default_factory=list)
+
+    def add(self, *cells: str | Text) -> None:
+        """Add a row with one cell per column."""
+        self.rows.append(cells)
+
+    def widths(self, *, headers: bool = True) -> list[int]:
+        """Return the width of each column."""
+        widths = [cell_len(column) if headers else 0 for column in self.columns]
+        for row in self.rows:
+            for place, cell in enumerate(row):
+                widths[place] = max(widths[place], cell_len(str(cell)))
+        return widths
 
 
-def print_table(console: Console, table: Table) -> None:
-    """Print a table; on a terminal that is too narrow for the names, lines overflow as with kubectl."""
-    usual, needs = console.width, list(_needs(table))
-    widths = _widths(needs, usual)
-    for column, width in zip(table.columns, widths, strict=True):
-        column.width = width  # rich would cut cells that do not fit
-    console.width = max(usual, _total(widths))
-    if len(table.rows) > FAST_ROWS and widths == [most for _, most in needs]:
-        _print_lines(console, table, widths)
-    else:
-        console.print(table)
-    console.width = usual
+def print_table(
+    console: Console,
+    table: Table,
+    *,
+    headers: bool = True,
+    cut: bool = False,
+    widths: Sequence[int] = (),
+) -> list[int]:
+    """Print a table, one line per row; return the widths of its columns, which later rows of a watch may be given.
 
-
-def _print_lines(console: Console, table: Table, widths: Sequence[int]) -> None:
-    """Print a table without wrapped cells, ten times as fast as rich."""
-    head = headed_table(*(str(column.header) for column in table.columns))
-    for column, width in zip(head.columns, widths, strict=True):
-        column.width = width
-    console.print(head)
-    colours = None if console.no_color else COLOR_SYSTEMS.get(console.color_system or "")
+    With `cut`, the last column is cut at the edge of a terminal.
+    """
+    chosen = list(
+        map(max, zip(table.widths(headers=headers or bool(widths)), widths or [0] * len(table.columns), strict=True))
+    )
+    before = sum(chosen[:-1]) + _GAP * (len(chosen) - 1)
+    most = console.width - before if cut and console.is_terminal and console.width - before >= _MIN_SENTENCE else 0
+    colours = None if console.no_color or not console.is_terminal else COLOR_SYSTEMS.get(console.color_system or "")
 
     @cache
     def painted(text: str, style: str, width: int) -> str:
-        return Style.parse(style).render(text, color_system=colours) + " " * (width - cell_len(text))
+        shown = set_cell_size(text, most - 1).rstrip() + "…" if width < 0 and 0 < most < cell_len(text) else text
+        return Style.parse(style).render(shown, color_system=colours) + " " * (width - cell_len(text))
 
-    for row in zip(*(column.cells for column in table.columns), strict=True):
-        cells = (
-            painted(str(cell), str(getattr(cell, "style", "")), width) for cell, width in zip(row, widths, strict=True)
-        )
-        console.file.write((" " * _GAP).join(cells).rstrip() + "\n")
+    def part(cell: str | Text, width: int) -> str:
+        if isinstance(cell, Text) and cell.spans:
+            styled = ((each.style or Style()).render(each.text, color_system=colours) for each in cell.render(console))
+            return "".join(styled) + " " * (width - cell.cell_len)
+        return painted(str(cell), str(getattr(cell, "style", "")), width)
 
+    def line(cells: Iterable[str | Text]) -> str:
+        padded = [*chosen[:-1], -1]  # nothing follows the last cell
+        return (" " * _GAP).join(map(part, cells, padded)).rstrip() + "\n"
 
-def _needs(table: Table) -> Iterator[tuple[int, int]]:
-    """Yield the minimum and maximum width of each column."""
-    for column in table.columns:
-        texts = [str(cell) for cell in (column.header, *column.cells)]
-        longest = max(map(cell_len, texts))
-        word = max(cell_len(word) for text in texts for word in text.split() or [""])
-        yield (longest if column.no_wrap else max(word, min(longest, _MIN_TEXT))), longest
-
-
-def _widths(needs: Sequence[tuple[int, int]], columns: int) -> list[int]:
-    """Distribute the width: each column gets its minimum, and a fair part of the rest."""
-    widths = [least for least, _ in needs]
-    wanting = sorted((most - least, place) for place, (least, most) in enumerate(needs) if most > least)
-    spare = max(0, columns - _total(widths))
-    for others, (more, place) in zip(range(len(wanting), 0, -1), wanting, strict=True):
-        extra = min(more, spare // others)
-        widths[place] += extra
-        spare -= extra
-    return widths
+    head = [line(map(_header, table.columns))] if headers else []
+    console.file.write("".join([*head, *map(line, table.rows)]))
+    return chosen
 
 
-def _total(widths: Sequence[int]) -> int:
-    return sum(widths) + _GAP * (len(widths) - 1)
+def _header(column: str) -> str:
+    """Return a header as kubectl writes it: NAME, MEMORY(bytes)."""
+    name, bracket, unit = column.partition("(")
+    return f"{name.upper()}{bracket}{unit}"
+
+
+def print_sentences(console: Console, lines: Iterable[str], indent: int = 2, style: str = "") -> None:
+    """Print one sentence per line; on a terminal, and where $COLUMNS is set, long ones are wrapped."""
+    for line in lines:
+        if console.is_terminal or "COLUMNS" in os.environ:
+            console.print(Padding.indent(Text(line, style), indent))
+        else:
+            console.file.write(f"{' ' * indent}{line}\n")
 
 
 _UNITS: Final = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
@@ -129,19 +136,22 @@ class Cell:
     style: str = ""
     wide: bool = False
     """shown only with -o wide"""
-    always: bool = False
-    """shown even if the column is empty or the terminal narrow"""
-    short: bool = False
-    """never wrapped"""
+    brief: str | None = None
+    """what is shown without -o wide, if it differs"""
+    volatile: bool = False
+    """changes with time alone, as an age does: a watch does not report it"""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row; all rows of a table have the same columns."""
+    """One object of a list; all rows of a table have the same columns."""
 
+    name: str
+    """as `-o name` prints it: pod/train"""
     cells: dict[str, Cell]
     document: Callable[[], Any]
-    """the row as JSON, computed only if needed"""
+    """the object as JSON, computed only if needed"""
+    namespace: str = ""
 
 
 def age_text(seconds: float) -> str:
@@ -156,7 +166,7 @@ class LabelledLines:
     """Rows of a label and a sentence."""
 
     def __init__(self) -> None:
-        self.rows = Table.grid(padding=(0, 1))
+        self.rows = RichTable.grid(padding=(0, 1))
         self.rows.add_column(no_wrap=True, width=9)
         self.rows.add_column()
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from linkwise.cli.get.nodes import device_state, holder_text
 from linkwise.cli.plan.planning import Planned
 from linkwise.cli.plan.view import show as show_plans
-from linkwise.cli.render.explanation import explain_object
+from linkwise.cli.render.explanation import explain_object, show_lines
 from linkwise.cli.render.matrix import Marks, bandwidth_table, bar, link_table, links_text, rings_of
-from linkwise.cli.render.tables import headed_table, print_table
+from linkwise.cli.render.tables import Table, print_sentences, print_table, terminal
 from linkwise.engine.reasons.catalog import devices_text
 from linkwise.explain.inspect import Holder, inspect_nodes
 from linkwise.explain.reports.group import GroupExplanation
 from linkwise.explain.reports.node import NodeExplanation
+from linkwise.explain.reports.pod import Explanation
 from linkwise.explain.text.node import health_text
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.link_data import NO_LINK_DATA, link_data_help
@@ -29,25 +28,26 @@ from linkwise.topology.rings import idle_by_ring
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from rich.table import Table
+    from rich.console import Console
 
     from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.explain.inspect import InspectedDevice, NodeInspection
     from linkwise.explain.reports.group import MemberReport
-    from linkwise.explain.reports.pod import Explanation
 
 __all__ = ["describe"]
 
 
-def describe(reader: ClusterReader, kind: str, name: str, namespace: str) -> None:
+def describe(reader: ClusterReader, kind: str, name: str, namespace: str, form: str | None) -> None:
     """Print the details of an object to standard output."""
-    console = Console(highlight=False, markup=False)
+    console = terminal()
     explanation = explain_object(reader, kind, name, namespace)
-    if isinstance(explanation, GroupExplanation):
-        show_plans([Planned(explanation, _with_plan(reader, explanation))], explain=True, as_json=False)
+    if form:
+        show_lines(explanation, form)
+    elif isinstance(explanation, GroupExplanation):
+        show_plans([Planned(explanation, _with_plan(reader, explanation))], explain=True, form=None)
     elif isinstance(explanation, NodeExplanation):
         _node(console, reader, explanation)
-    else:
+    elif isinstance(explanation, Explanation):
         _pod(console, reader, explanation)
 
 
@@ -71,10 +71,10 @@ def _with_member(device: InspectedDevice, member: MemberReport | None) -> Inspec
 
 def _node(console: Console, reader: ClusterReader, explanation: NodeExplanation) -> None:
     heading, *lines = explanation_lines(explanation)
-    console.print(Text(heading, "bold"))
+    print_sentences(console, [heading], 0, "bold")
     node = explanation.devices
     if not node.devices:
-        _sentences(console, lines)
+        print_sentences(console, lines)
         return
     console.print()
     print_table(console, _devices(node))
@@ -88,7 +88,7 @@ def _node(console: Console, reader: ClusterReader, explanation: NodeExplanation)
         for ring, free in zip(rings, counts, strict=True):
             console.print(f"ring {devices_text(ring)}: {free} of {len(ring)} devices idle")
     console.print()
-    _sentences(console, [*_unusable(node), *(line for line in lines if not line.startswith("device"))])
+    print_sentences(console, [*_unusable(node), *(line for line in lines if not line.startswith("device"))])
 
 
 def _unusable(node: NodeInspection) -> Iterator[str]:
@@ -100,8 +100,8 @@ def _unusable(node: NodeInspection) -> Iterator[str]:
 
 def _pod(console: Console, reader: ClusterReader, explanation: Explanation) -> None:
     heading, *lines = explanation_lines(explanation)
-    console.print(Text(heading, "bold"))
-    _sentences(console, lines)
+    print_sentences(console, [heading], 0, "bold")
+    print_sentences(console, lines)
     if not explanation.node or explanation.node not in reader.broker.inventories or not explanation.devices:
         return
     own = {index for part in explanation.devices for index in part.indices}
@@ -114,16 +114,10 @@ def _pod(console: Console, reader: ClusterReader, explanation: Explanation) -> N
         print_table(console, _devices(node, own))
 
 
-def _sentences(console: Console, lines: list[str]) -> None:
-    for line in lines:
-        console.print(Padding.indent(Text(line), 2))
-
-
 def _devices(node: NodeInspection, only: Collection[int] | None = None) -> Table:
     """Return one row per device, with a usage bar for shared devices."""
     shared = node.mode in {"share", "percent"}
-    columns = ("device", "model", "state", *(("usage",) if shared else ()), "pods")
-    table = headed_table(*columns, names=("device", "model", "state", "usage"))
+    table = Table(("device", "model", "state", *(("usage",) if shared else ()), "pods"))
     for device in node.devices:
         if only is not None and device.index not in only:
             continue
@@ -136,7 +130,7 @@ def _devices(node: NodeInspection, only: Collection[int] | None = None) -> Table
             *([_bar(device)] if shared else []),
             Text(", ".join(holder_text(pod, node.unit) for pod in device.pods) or "-"),
         ]
-        table.add_row(*cells)
+        table.add(*cells)
     return table
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from linkwise.cli.render.documents import list_document, object_document, plain, print_data
 from linkwise.dialects.aliyun import MEMORY
 from linkwise.explain.inspect import inspect_nodes
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.explain.inspect import InspectedDevice, NodeInspection
 
-__all__ = ["MemoryNode", "memory_nodes", "padded", "show_details", "show_summary"]
+__all__ = ["MemoryNode", "memory_nodes", "padded", "show_details", "show_documents", "show_summary"]
 
 COLUMN_GAP: Final = 2
 TAB: Final = "\t"
@@ -96,6 +97,16 @@ def show_details(nodes: Sequence[MemoryNode]) -> str:
         lines += ["", f"NAME:{TAB}{node.node.name}", f"IPADDRESS:{TAB}{node.address}", "", heading, *rows]
         lines += [_row("Allocated :", f"{taken} ({_percent(taken, memory)}%)"), _row("Total :", f"{memory} "), rule]
     return padded([*lines, "", "", f"Allocated/Total GPU Memory In Cluster:{TAB}{_sum(nodes)}"])
+
+
+def show_documents(nodes: Sequence[MemoryNode], form: str, *, alone: bool) -> None:
+    """Print the nodes as JSON, YAML or names; the one that was named alone."""
+    if form == "name":
+        click.echo("".join(f"node/{node.node.name}\n" for node in nodes), nl=False)
+        return
+    documents = [{**plain(node.node), "address": node.address, "pending": node.pending} for node in nodes]
+    one = object_document("Node", documents[0]) if alone and documents else list_document("Node", documents)
+    print_data(one, form)
 
 
 def padded(lines: Iterable[str]) -> str:

@@ -1,42 +1,45 @@
-"""Prints the decisions for the pending pods of a recorded cluster, as tables or JSON."""
+"""Prints the decisions for the pending pods of a cluster, as tables, JSON or YAML."""
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.progress import track
 from rich.text import Text
 
-from linkwise.cli.inputs.snapshot import load_broker
+from linkwise.cli.inputs.snapshot import current_cluster, load_broker
 from linkwise.cli.options.files import file_name
-from linkwise.cli.render.tables import headed_table, print_table
+from linkwise.cli.render.documents import list_document, print_data
+from linkwise.cli.render.tables import Table, print_sentences, print_table, terminal
 from linkwise.engine.reasons.catalog import counted_nodes, devices_text
 from linkwise.sim.replay import Runner, differs, explained
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from linkwise.explain.reports.pod import ContainerDevices
     from linkwise.sim.replay import Decision
 
 __all__ = ["decide", "show", "show_differences"]
 
+_INSTEAD: Final = "name a FILE to replay a recorded cluster"
 File = tuple[str, "Sequence[Decision]"]
 """the name of a file and its decisions"""
 
 
-def decide(file: str, *, explain: bool) -> list[Decision]:
-    """Decide every pending pod of the file (`-` for standard input); a terminal shows progress."""
-    runner = Runner(*load_broker(file))
+def decide(
+    file: str | None, kubeconfig: Path | None = None, context: str | None = None, *, explain: bool
+) -> list[Decision]:
+    """Decide every pending pod of a file (`-` for standard input), or of the current cluster; a terminal shows progress."""
+    runner = Runner(*(load_broker(file) if file is not None else current_cluster(kubeconfig, context, _INSTEAD)))
     console = Console(stderr=True)
     pods = track(
         runner.waiting(),
-        f"placing the pods of {file_name(file)}",
+        f"placing the pods of {file_name(file or 'the cluster')}",
         console=console,
         transient=True,
         disable=not console.is_terminal,
@@ -44,39 +47,46 @@ def decide(file: str, *, explain: bool) -> list[Decision]:
     return [explained(runner, runner.place(pod)) if explain else runner.place(pod) for pod in pods]
 
 
-def show(decisions: Sequence[Decision], *, as_json: bool) -> None:
+def show(decisions: Sequence[Decision], form: str | None) -> None:
     """Print all decisions in order."""
-    if as_json:
-        print_json([asdict(decision) for decision in decisions])
+    if form == "name":
+        _write(f"pod/{decision.pod.partition('/')[2]}" for decision in decisions)
         return
-    console = _console()
+    if form in {"json", "yaml"}:
+        print_data(list_document("Decision", (asdict(decision) for decision in decisions)), form)
+        return
+    console = terminal()
     if not decisions:
         console.print("no pending pods")
         return
-    table = headed_table("pod", "node", "devices", "policy or reason", names=("pod", "node"))
+    table = Table(("pod", "node", "devices", "policy", "reason"))
     for decision in decisions:
-        table.add_row(decision.pod, *_cells(decision))
-    print_table(console, table)
+        table.add(decision.pod, *_cells(decision))
+    print_table(console, table, cut=form != "wide")
     pending = sum(not decision.node for decision in decisions)
     console.print(f"{len(decisions) - pending} placed, {pending} pending", style="bold")
     for decision in decisions:
         _explain(console, decision.pod, decision)
 
 
-def show_differences(one: File, other: File, *, as_json: bool) -> bool:
+def show_differences(one: File, other: File, form: str | None) -> bool:
     """Print pods with another node or other devices; return whether there are any."""
     before, after = ({decision.pod: decision for decision in decisions} for _, decisions in (one, other))
     pods = [pod for pod in {**before, **after} if differs(before.get(pod), after.get(pod))]
-    if as_json:
-        print_json([{"pod": pod, "file": _plain(before.get(pod)), "other": _plain(after.get(pod))} for pod in pods])
+    if form == "name":
+        _write(f"pod/{pod.partition('/')[2]}" for pod in pods)
         return bool(pods)
-    console = _console()
+    if form in {"json", "yaml"}:
+        changes = ({"pod": pod, "file": _plain(before.get(pod)), "other": _plain(after.get(pod))} for pod in pods)
+        print_data(list_document("Difference", changes), form)
+        return bool(pods)
+    console = terminal()
     if not pods:
         console.print(f"no differences in {len(before)} pending pods")
         return False
-    table = headed_table("pod", one[0], other[0], names=("pod",))
+    table = Table(("pod", one[0], other[0]))
     for pod in pods:
-        table.add_row(pod, _summary(before.get(pod)), _summary(after.get(pod)))
+        table.add(pod, _summary(before.get(pod)), _summary(after.get(pod)))
     print_table(console, table)
     console.print(f"{len(pods)} of {len({**before, **after})} pods differ", style="bold")
     for pod in pods:
@@ -85,21 +95,17 @@ def show_differences(one: File, other: File, *, as_json: bool) -> bool:
     return True
 
 
-def print_json(document: object) -> None:
-    """Print a document as indented JSON."""
-    sys.stdout.write(json.dumps(document, indent=2) + "\n")
+def _write(lines: Iterable[str]) -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 
-def _console() -> Console:
-    return Console(highlight=False, markup=False)
-
-
-def _cells(decision: Decision) -> tuple[Text, Text, Text]:
-    """Return the node, the devices, and the policy or the reasons."""
+def _cells(decision: Decision) -> tuple[str | Text, ...]:
+    """Return the node, the devices, the policy and the reasons."""
+    policy = decision.policy or "-"
     if not decision.node:
-        return Text("Pending", "yellow"), Text("-"), Text(_reasons(decision))
-    note = " (not all nodes were evaluated)" if decision.partial else ""
-    return Text(decision.node, "green"), Text(_devices(decision) or "-"), Text((decision.policy or "-") + note)
+        return Text("Pending", "yellow"), "-", policy, _reasons(decision)
+    note = "not all nodes were evaluated" if decision.partial else "-"
+    return Text(decision.node, "green"), _devices(decision) or "-", policy, note
 
 
 def _summary(decision: Decision | None) -> Text:
@@ -130,8 +136,7 @@ def _explain(console: Console, heading: str, decision: Decision | None) -> None:
     if decision is None or not decision.why:
         return
     console.print(f"\n{heading}", style="bold")
-    for line in decision.why:
-        console.print(Padding.indent(Text(line), 2))
+    print_sentences(console, decision.why)
 
 
 def _plain(decision: Decision | None) -> dict[str, Any] | None:

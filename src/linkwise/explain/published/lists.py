@@ -20,7 +20,7 @@ from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.views import FINISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from linkwise.broker.broker import Broker
     from linkwise.broker.state import State
@@ -35,6 +35,7 @@ __all__ = [
     "GroupRow",
     "PodExplainer",
     "PodRow",
+    "any_pod",
     "group_rows",
     "named",
     "pod_rows",
@@ -72,6 +73,11 @@ _OWN_LABELS: Final = frozenset(
     }
 )
 """labels by which controllers tell equal pods apart"""
+
+
+def any_pod(_: PodView) -> bool:
+    """Select every pod."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +178,11 @@ def _offers(state: State, uid: str) -> tuple[object, ...]:
     return (queued.unschedulable, queued.rounds, queued.failed, queued.offered) if queued else ()
 
 
-def pod_rows(broker: Broker, now: float, namespace: str | None, uid: str = "") -> list[PodRow]:
+def pod_rows(
+    broker: Broker, now: float, namespace: str | None, uid: str = "", selects: Callable[[PodView], bool] = any_pod
+) -> list[PodRow]:
     """Return the pod of that UID, or all pods of a namespace (None for all): pending pods first, then by age."""
-    pods = [broker.pods[uid]] if uid else _pods_with_requests(broker, namespace)
+    pods = [broker.pods[uid]] if uid else list(filter(selects, _pods_with_requests(broker, namespace)))
     explainer = PodExplainer(broker, now)
     return [
         _pod_row(broker, pod, explainer.explain(pod.uid) if place < MAX_EXPLAINED else None)
@@ -281,9 +289,14 @@ def _is_unspecific(against: RefusalSummary) -> bool:
     return (against.rule, against.kind) == ("002.inventory", "")
 
 
-def group_rows(broker: Broker, now: float, namespace: str | None, key: str = "") -> list[GroupRow]:
-    """Return the group of that key, or all groups of a namespace (None for all namespaces)."""
+def group_rows(
+    broker: Broker, now: float, namespace: str | None, key: str = "", selects: Callable[[PodView], bool] = any_pod
+) -> list[GroupRow]:
+    """Return the group of that key, or all groups of a namespace (None for all namespaces) with a pod that is selected."""
     keys = [key] if key else [one for one in sorted(broker.group_keys()) if namespace in {None, named(one)[0]}]
+    if selects is not any_pod:
+        chosen = {broker.group_of(pod.uid) for pod in broker.pods.values() if selects(pod)}
+        keys = [one for one in keys if one in chosen]
     state = broker.state_at(now)
     most = None if key else 0  # remedies are in `linkwise explain group/NAME`
     groups = [group_explanation(state, one, now, most=most) for one in keys]

@@ -9,6 +9,7 @@ from linkwise.engine.reasons.catalog import devices_text
 from linkwise.engine.reasons.phrases import count_text
 from linkwise.explain.reports.node import NodeExplanation
 from linkwise.explain.reports.pod import Explanation
+from linkwise.explain.reports.workload import WorkloadExplanation
 from linkwise.explain.text.group import group_lines
 from linkwise.explain.text.node import node_lines
 from linkwise.explain.text.phrases import (
@@ -22,6 +23,7 @@ from linkwise.explain.text.phrases import (
     remedy_line,
     terms_text,
 )
+from linkwise.explain.text.workload import workload_lines
 from linkwise.model.link_data import NO_LINK_DATA, link_data_help
 
 if TYPE_CHECKING:
@@ -45,8 +47,10 @@ OFFERED_IN_VAIN: Final = "check volumes, quotas and other scheduler filters"
 AGAIN: Final = "if placed again now"
 
 
-def explanation_lines(report: Explanation | NodeExplanation | GroupExplanation) -> list[str]:
+def explanation_lines(report: Explanation | NodeExplanation | GroupExplanation | WorkloadExplanation) -> list[str]:
     """Return one sentence per line, the most important first."""
+    if isinstance(report, WorkloadExplanation):
+        return workload_lines(report, explanation_lines)
     if isinstance(report, NodeExplanation):
         return node_lines(report)
     lines = list(_pod_lines(report)) if isinstance(report, Explanation) else group_lines(report)

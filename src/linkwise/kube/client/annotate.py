@@ -1,4 +1,4 @@
-"""Annotations of nodes, written as a person or a program that runs once does: by a merge patch."""
+"""Annotations of objects, written as a person or a program that runs once does: by a merge patch."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from linkwise.kube.client.api import Connection
+    from linkwise.kube.client.apply import Kind
     from linkwise.net.http.client import Answer
 
-__all__ = ["annotate_node", "update_annotation"]
+__all__ = ["annotate_node", "annotate_object", "update_annotation"]
 
 MANAGER: Final = "linkwise"
 WAIT: Final = 30.0  # seconds
@@ -30,7 +31,7 @@ class _Meta(msgspec.Struct):
     annotations: dict[str, str] | None = None
 
 
-class _Node(msgspec.Struct):
+class _Object(msgspec.Struct):
     metadata: _Meta
 
 
@@ -40,10 +41,9 @@ async def annotate_node(connection: Connection, name: str, annotations: Mapping[
     Not by server-side apply: that would remove whatever `linkwise apply` has set on the node before.
     """
     body = msgspec.json.encode({"metadata": {"annotations": dict(annotations)}})
-    path = f"/api/v1/nodes/{quote(name)}?fieldManager={MANAGER}{'&dryRun=All' if dry else ''}"
-    answer = await connection.call("PATCH", path, body, MERGE, WAIT)
+    answer = await connection.call("PATCH", f"{_node(name)}{_flags(dry=dry)}", body, MERGE, WAIT)
     if answer.status != 200:
-        raise _refused(name, answer, "patch")
+        raise _refused(f"node {name}", "nodes", answer, "patch")
 
 
 async def update_annotation(
@@ -51,36 +51,88 @@ async def update_annotation(
 ) -> bool:
     """Change one annotation of a node by what it is now; whether it differs. None removes it.
 
-    Two who change it at once both get their way: the write is refused if the node changed meanwhile, and is repeated.
-
     Raises:
         ClusterError: the API server refuses, or the node changes all the time.
     """
-    path = f"/api/v1/nodes/{quote(name)}"
+
+    def changes(annotations: Mapping[str, str]) -> dict[str, str | None]:
+        return {key: change(annotations.get(key, ""))}
+
+    return await _update(connection, (_node(name), f"node {name}", "nodes"), changes, dry=dry)
+
+
+async def annotate_object(  # noqa: PLR0913 - an object has that many parts
+    connection: Connection,
+    kind: Kind,
+    namespace: str,
+    name: str,
+    changes: Mapping[str, str | None],
+    *,
+    overwrite: bool,
+    dry: bool,
+) -> bool:
+    """Set and remove annotations of any object; whether they differ. None removes one.
+
+    Raises:
+        InputError: an annotation has another value, and may not be overwritten.
+        ClusterError: the API server refuses, or the object changes all the time.
+    """
+
+    def checked(annotations: Mapping[str, str]) -> Mapping[str, str | None]:
+        for key, value in changes.items():
+            if value is not None and not overwrite and annotations.get(key, value) != value:
+                raise InputError(
+                    f"{kind.shown}/{name}: {key} already has the value {annotations[key]!r}; --overwrite replaces it"
+                )
+        return changes
+
+    target = (kind.path(namespace, name), f"{kind.shown}/{name}", kind.plural)
+    return await _update(connection, target, checked, dry=dry)
+
+
+async def _update(
+    connection: Connection,
+    target: tuple[str, str, str],
+    changes: Callable[[Mapping[str, str]], Mapping[str, str | None]],
+    *,
+    dry: bool,
+) -> bool:
+    """Change annotations of an object, given by its path, name and plural, by what they are now; whether they differ.
+
+    Two who change it at once both get their way: the write is refused if the object changed meanwhile, and is repeated.
+    """
+    path, what, plural = target
     for _ in range(ATTEMPTS):
         answer = await connection.call("GET", path, wait=WAIT)
         if answer.status != 200:
-            raise _refused(name, answer, "get")
+            raise _refused(what, plural, answer, "get")
         try:
-            node = decode_as(answer.body, _Node)
+            metadata = decode_as(answer.body, _Object).metadata
         except InputError as error:
-            raise ClusterError(f"node {name}: the API server's answer can't be read: {error}") from error
-        before = (node.metadata.annotations or {}).get(key)
-        after = change(before or "")
-        if after == before:
+            raise ClusterError(f"{what}: the API server's answer can't be read: {error}") from error
+        before = metadata.annotations or {}
+        different = {key: value for key, value in changes(before).items() if before.get(key) != value}
+        if not different:
             return False
-        metadata = {"resourceVersion": node.metadata.resource_version, "annotations": {key: after}}
-        flags = f"?fieldManager={MANAGER}{'&dryRun=All' if dry else ''}"
-        answer = await connection.call("PATCH", path + flags, msgspec.json.encode({"metadata": metadata}), MERGE, WAIT)
+        body = {"metadata": {"resourceVersion": metadata.resource_version, "annotations": different}}
+        answer = await connection.call("PATCH", f"{path}{_flags(dry=dry)}", msgspec.json.encode(body), MERGE, WAIT)
         if answer.status == 200:
             return True
         if answer.status != 409:
-            raise _refused(name, answer, "patch")
-    raise ClusterError(f"node {name}: it changed {ATTEMPTS} times while its annotation was written; try again")
+            raise _refused(what, plural, answer, "patch")
+    raise ClusterError(f"{what}: it changed {ATTEMPTS} times while its annotations were written; try again")
 
 
-def _refused(name: str, answer: Answer, verb: str) -> ClusterError:
+def _node(name: str) -> str:
+    return f"/api/v1/nodes/{quote(name)}"
+
+
+def _flags(*, dry: bool) -> str:
+    return f"?fieldManager={MANAGER}{'&dryRun=All' if dry else ''}"
+
+
+def _refused(what: str, plural: str, answer: Answer, verb: str) -> ClusterError:
     message = status_of(answer.body).message or f"the API server answered {answer.status}"
     if answer.status == 404:
-        return NotFoundError(f"node {name} was deleted: {message}")
-    return ClusterError(f"may not {verb} nodes: {message}" if answer.status == 403 else f"node {name}: {message}")
+        return NotFoundError(f"{what} not found: {message}")
+    return ClusterError(f"may not {verb} {plural}: {message}" if answer.status == 403 else f"{what}: {message}")

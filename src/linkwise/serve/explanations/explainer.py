@@ -11,6 +11,7 @@ from linkwise.errors import NotNowError
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explain_pod
+from linkwise.explain.workload import explain_workload
 from linkwise.serve.explanations.slices import Slices
 
 if TYPE_CHECKING:
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from linkwise.explain.reports.group import GroupExplanation
     from linkwise.explain.reports.node import NodeExplanation
     from linkwise.explain.reports.pod import Explanation
-
-    AnyExplanation = Explanation | GroupExplanation | NodeExplanation
+    from linkwise.explain.reports.workload import WorkloadExplanation
 
 T = TypeVar("T")
 
@@ -59,6 +59,10 @@ class Explainer:
     def node(self, name: str) -> NodeExplanation | None:
         """Explain a node; to be run by `consistent`."""
         return explain_node(self.broker, name, self.clock())
+
+    def workload(self, kind: str, namespace: str, name: str) -> WorkloadExplanation | None:
+        """Explain the pods of a workload; to be run by `consistent`."""
+        return explain_workload(self.broker, kind, namespace, name, self.clock())
 
     async def consistent(self, explain: Callable[[], T]) -> T:
         """Explain in slices; again if devices changed meanwhile, because parts of the answer may contradict each other.

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from linkwise.explain.reports.group import GroupExplanation
     from linkwise.explain.reports.node import NodeExplanation
     from linkwise.explain.reports.pod import Explanation
+    from linkwise.explain.reports.workload import WorkloadExplanation
     from linkwise.net.http.messages import Request
 
-    AnyExplanation = Explanation | GroupExplanation | NodeExplanation
+    AnyExplanation = Explanation | GroupExplanation | NodeExplanation | WorkloadExplanation
 
 __all__ = ["explanation_document", "render_explanation"]
 

@@ -14,7 +14,8 @@ import msgspec
 
 from linkwise.engine.selectors import all_met, label_requirements
 from linkwise.errors import InputError, NotNowError
-from linkwise.explain.published.lists import group_rows, named, pod_rows
+from linkwise.explain.published.allocations import allocation_rows
+from linkwise.explain.published.lists import any_pod, group_rows, named, pod_rows
 from linkwise.explain.published.redaction import Redaction, namespaces_of
 from linkwise.explain.published.usage import pod_usage_rows
 from linkwise.net.http.messages import Response, text
@@ -25,11 +26,14 @@ from linkwise.serve.explanations.response import explanation_document, render_ex
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from linkwise.model.views import PodView
     from linkwise.net.http.messages import Request
     from linkwise.net.http.routes import Handler
     from linkwise.serve.explanations.access import Access
     from linkwise.serve.explanations.response import AnyExplanation
     from linkwise.serve.service import Service
+
+    Selects = Callable[[PodView], bool]
 
 __all__ = ["tenant_routes"]
 
@@ -46,6 +50,8 @@ def tenant_routes(service: Service, access: Access | None) -> list[Route]:
         tenants.groups,
         tenants.group,
         tenants.usage,
+        tenants.allocations,
+        tenants.workload,
     )
     return [Route("GET", path, handler) for path, handler in zip(_PATHS, handlers, strict=True)]
 
@@ -57,6 +63,8 @@ _PATHS = (
     "/v1/namespaces/{namespace}/groups",
     "/v1/namespaces/{namespace}/groups/{name}/explanation",
     "/v1/namespaces/{namespace}/usage",
+    "/v1/namespaces/{namespace}/allocations",
+    "/v1/namespaces/{namespace}/workloads/{kind}/{name}/explanation",
 )
 
 
@@ -104,11 +112,22 @@ class _Tenants:
             lambda: self._explainer.group(key) if key else None,
         )
 
+    async def workload(self, request: Request, variables: Mapping[str, str]) -> Response:
+        """The explanation of all pods of a workload, which the caller may list."""
+        kind, namespace, name = variables["kind"], variables["namespace"], variables["name"]
+        granted = await self._access.check(request, "list", namespace)
+        if not isinstance(granted, Granted):
+            return granted
+        subject = f"{kind} {namespace}/{name} with pods"
+        return await self._explained(
+            request, granted, namespace, subject, lambda: self._explainer.workload(kind, namespace, name)
+        )
+
     async def pods(self, request: Request, variables: Mapping[str, str]) -> Response:
         """The pods of a namespace that request devices."""
 
-        def rows(namespace: str) -> list[Any]:
-            found = pod_rows(self._broker, self._explainer.clock(), namespace)
+        def rows(namespace: str, selects: Selects) -> list[Any]:
+            found = pod_rows(self._broker, self._explainer.clock(), namespace, selects=selects)
             return [self._document(asdict(replace(row, explanation=None)), row.explanation) for row in found]
 
         return await self._listed(request, variables["namespace"], rows)
@@ -116,27 +135,32 @@ class _Tenants:
     async def groups(self, request: Request, variables: Mapping[str, str]) -> Response:
         """The groups of a namespace."""
 
-        def rows(namespace: str) -> list[Any]:
-            found = group_rows(self._broker, self._explainer.clock(), namespace)
+        def rows(namespace: str, selects: Selects) -> list[Any]:
+            found = group_rows(self._broker, self._explainer.clock(), namespace, selects=selects)
             named = ({"namespace": row.namespace, "name": row.name, "why": row.why} for row in found)
             return [self._document(row, one.explanation) for row, one in zip(named, found, strict=True)]
 
         return await self._listed(request, variables["namespace"], rows)
 
     async def usage(self, request: Request, variables: Mapping[str, str]) -> Response:
-        """The usage of the pods of a namespace; the parameter labelSelector selects some of them."""
-        try:
-            wanted = label_requirements(" ".join(parse_qs(request.query).get("labelSelector", ())))
-        except InputError as error:
-            return text(str(error), 400)
+        """The usage of the pods of a namespace."""
         notes: list[str] = []
 
-        def rows(namespace: str) -> list[Any]:
-            found = pod_usage_rows(
-                self._broker, self._explainer.clock(), namespace, selects=lambda pod: all_met(wanted, pod.labels)
-            )
+        def rows(namespace: str, selects: Selects) -> list[Any]:
+            found = pod_usage_rows(self._broker, self._explainer.clock(), namespace, selects=selects)
             notes[:] = found.notes
             return list(map(asdict, found.pods))
+
+        return await self._listed(request, variables["namespace"], rows, notes)
+
+    async def allocations(self, request: Request, variables: Mapping[str, str]) -> Response:
+        """The devices that the pods of a namespace have, and wait for."""
+        notes: list[str] = []
+
+        def rows(namespace: str, selects: Selects) -> list[Any]:
+            found = allocation_rows(self._broker, self._explainer.clock(), namespace, selects)
+            notes[:] = found.notes
+            return list(map(asdict, found.rows))
 
         return await self._listed(request, variables["namespace"], rows, notes)
 
@@ -156,9 +180,15 @@ class _Tenants:
         self,
         request: Request,
         namespace: str,
-        rows: Callable[[str], list[Any]],
+        rows: Callable[[str, Selects], list[Any]],
         notes: Sequence[str] | None = None,
     ) -> Response:
+        """A list; the parameter labelSelector selects some of its pods."""
+        try:
+            wanted = label_requirements(" ".join(parse_qs(request.query).get("labelSelector", ())))
+        except InputError as error:
+            return text(str(error), 400)
+        selects: Selects = (lambda pod: all_met(wanted, pod.labels)) if wanted else any_pod
         granted = await self._access.check(request, "list", namespace)
         if not isinstance(granted, Granted):
             return granted
@@ -167,7 +197,7 @@ class _Tenants:
         before = namespaces_of(self._broker)
         try:
             items = await self._explainer.consistent(
-                lambda: self._redacted(granted, namespace, before, rows(namespace))
+                lambda: self._redacted(granted, namespace, before, rows(namespace, selects))
             )
         except NotNowError as error:
             return text(str(error), 503)
