@@ -55,9 +55,13 @@ def test_what_is_written_are_binds_events_annotations_conditions_and_the_status_
 
 
 def test_the_election_is_a_role_of_the_services_own_namespace_for_objects_of_that_name() -> None:
-    roles = [each for each in objects(namespace="ai") if each["kind"] == "Role" and each["metadata"]["namespace"] == "ai"]
+    roles = [
+        each for each in objects(namespace="ai") if each["kind"] == "Role" and each["metadata"]["namespace"] == "ai"
+    ]
     (role,) = roles
-    named = {(rule["resources"][0], verb): rule.get("resourceNames") for rule in role["rules"] for verb in rule["verbs"]}
+    named = {
+        (rule["resources"][0], verb): rule.get("resourceNames") for rule in role["rules"] for verb in rule["verbs"]
+    }
     assert named == {
         ("leases", "create"): None,
         ("leases", "get"): ["linkwise"],
