@@ -52,7 +52,7 @@ def room(replicas: Replicas, cluster: Cluster) -> Iterator[Replicas]:
     """More room than all pods of a test need."""
     placing = Placing(cluster, replicas.settle())
     placing.empty()
-    linked = [thing for number in range(24) for thing in machine(f"w{number}", "nvlink")]
+    linked = [thing for number in range(36) for thing in machine(f"w{number}", "nvlink")]
     placing.nodes(*linked, *(thing for number in range(8) for thing in gpushare(f"s{number}")))
     yield replicas
     replicas.revive()
@@ -69,11 +69,11 @@ def gang_of(found: Raw) -> str:
 def work(namespace: str, word: str, chance: Random) -> list[Raw]:
     """Single pods of several sizes, shares of cards, and a gang."""
     asks: list[dict[str, int | str]] = [
-        {GPU: chance.choice([1, 1, 2, 4, 8])} if chance.random() < 0.6 else {MEMORY: chance.randint(2, 12)}
+        {GPU: chance.choice([1, 1, 2, 4])} if chance.random() < 0.6 else {MEMORY: chance.randint(2, 12)}
         for _ in range(chance.randint(2, 5))
     ]
     singles = [pod(namespace, f"{word}-{number}", limits) for number, limits in enumerate(asks)]
-    size, devices = chance.randint(2, 4), chance.choice([1, 2, 4, 8])
+    size, devices = chance.randint(2, 4), chance.choice([1, 2, 4])
     words = {f"{GANG}/name": f"{word}-gang", f"{GANG}/min-available": str(size)}
     gang = [pod(namespace, f"{word}-gang-{number}", {GPU: devices}, annotations=words) for number in range(size)]
     return chance.sample(both := [*singles, *gang], len(both))
