@@ -2,9 +2,9 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-BENCHES := partition filter rebuild conflicts packing openb plan explain calls volcano embedded agent admission
+BENCHES := partition filter rebuild conflicts packing openb plan explain calls volcano embedded agent admission footprint
 
-.PHONY: help setup demo up test e2e check fix shape bench bench-cluster soak docs lock clean
+.PHONY: help setup demo up test e2e check fix shape bench bench-cluster soak docs site lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -55,8 +55,11 @@ soak: $(READY)  ## fuzz the parsers and the broker (SECONDS=600, or STEPS of eac
 docs: $(READY)  ## regenerate generated pages, pictures and console samples
 	$(BIN)/python scripts/docs.py
 
+site: $(READY)  ## build the documentation as a website in dist/site; warnings and broken links are errors
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto -b html -c docs -d dist/doctrees . dist/site
+
 lock: pyproject.toml  ## update requirements.lock (needs uv)
-	uv pip compile pyproject.toml --extra agent --group dev --universal --generate-hashes --upgrade \
+	uv pip compile pyproject.toml --extra agent --group dev --group docs --universal --generate-hashes --upgrade \
 	  --python-version 3.11 --custom-compile-command "make lock" -o requirements.lock
 
 clean:  ## remove everything that the other targets created

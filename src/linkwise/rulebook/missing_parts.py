@@ -10,7 +10,6 @@ __all__ = ["WAITING", "parts_by_rule"]
 
 WAITING: Final[Mapping[str, tuple[str, ...]]] = {
     "doctor": ("004.trouble",),
-    "guides and sample scripts": ("002.documents",),
 }
 """rules by the part they depend on; a rule may depend on several"""
 
