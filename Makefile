@@ -2,9 +2,9 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-BENCHES := partition filter rebuild conflicts packing openb plan explain calls volcano embedded agent admission
+BENCHES := partition filter rebuild conflicts packing openb plan explain calls volcano embedded agent admission footprint
 
-.PHONY: help setup demo up test e2e check fix shape bench bench-cluster soak soak-replicas docs manifests lock clean
+.PHONY: help setup demo up test e2e check fix shape bench bench-cluster soak soak-replicas docs site manifests lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -60,11 +60,14 @@ soak-replicas: $(READY)  ## kill the leader of two replicas on a real Kubernetes
 docs: $(READY)  ## regenerate generated pages, pictures and console samples
 	$(BIN)/python scripts/docs.py
 
+site: $(READY)  ## build the documentation as a website in dist/site; warnings and broken links are errors
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto -b html -c docs -d dist/doctrees . dist/site
+
 manifests: $(READY)  ## render the manifests of `linkwise manifests all` from the Helm chart (needs helm; HELM=FILE)
 	HELM="$(or $(HELM),helm)" $(BIN)/python scripts/manifests.py
 
 lock: pyproject.toml  ## update requirements.lock, and the part of it that the container image has (needs uv)
-	uv pip compile pyproject.toml --extra agent --group dev --universal --generate-hashes --upgrade \
+	uv pip compile pyproject.toml --extra agent --group dev --group docs --universal --generate-hashes --upgrade \
 	  --python-version 3.11 --custom-compile-command "make lock" -o requirements.lock
 	uv pip compile pyproject.toml --extra agent --universal --generate-hashes --upgrade --constraints requirements.lock \
 	  --no-annotate --python-version 3.11 --custom-compile-command "make lock" -o deploy/image/requirements.lock

@@ -15,7 +15,7 @@ from support.e2e.audit import audit_flags, right, trail_of
 from support.e2e.config_files import write_json
 from support.e2e.node_objects import gpushare
 from support.e2e.own_cluster import OwnCluster
-from support.e2e.processes import Process
+from support.e2e.processes import Process, wait_for
 from support.e2e.scheduler import Serve
 from support.e2e.service import Placing, printed
 

@@ -35,12 +35,6 @@ def test_one_rule_is_shown_in_full() -> None:
     assert all(f"\n  {name}  " in made for name in ("status", "proven", "where", "tests"))
 
 
-def test_a_rule_that_is_not_done_names_the_part_it_waits_for() -> None:
-    made = rules("002.documents").stdout
-    assert "  status  not yet: " in made
-    assert "; waits for guides and sample scripts\n" in made
-
-
 def test_tables_fit_80_columns_and_cut_nothing() -> None:
     made = rules().stdout
     assert max(map(len, made.splitlines())) <= 80

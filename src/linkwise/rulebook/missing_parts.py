@@ -8,9 +8,7 @@ from typing import Final
 
 __all__ = ["WAITING", "parts_by_rule"]
 
-WAITING: Final[Mapping[str, tuple[str, ...]]] = {
-    "guides and sample scripts": ("002.documents",),
-}
+WAITING: Final[Mapping[str, tuple[str, ...]]] = {}
 """rules by the part they depend on; a rule may depend on several"""
 
 
