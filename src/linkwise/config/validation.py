@@ -7,6 +7,7 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
+from linkwise.config.rbac import OPTIONAL
 from linkwise.dialects.groups.owners import MODES
 from linkwise.dialects.registry import owners
 from linkwise.policies.registry import POLICIES
@@ -134,6 +135,12 @@ def _object_names(value: object) -> str:
     return next((problem for name in names if (problem := _object_name(name))), "")
 
 
+def _features(value: object) -> str:
+    names: tuple[str, ...] = value if isinstance(value, tuple) else ()
+    wrong = next((name for name in names if name not in OPTIONAL), None)
+    return "" if wrong is None else f"unknown feature {describe(wrong)}{hint(wrong, OPTIONAL)}"
+
+
 def _hosts(value: object) -> str:
     names: tuple[str, ...] = value if isinstance(value, tuple) else ()
     wrong = next((name for name in names if not _HOST.fullmatch(name)), None)
@@ -190,6 +197,7 @@ _CHECKS: Final[Mapping[str, Callable[[object], str]]] = {
     "webhook.secret": _object_name,
     "webhook.service": _object_name,
     "webhook.names": _hosts,
+    "kube.without": _features,
     "debug.token": _token,
     "agent.health.ignored_xids": _xids,
     "agent.health.fatal_xids": _xids,
