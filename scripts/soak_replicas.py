@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kubernetes import KUBERNETES, unbuilt, uninstalled
+from kubernetes import KUBERNETES, unbuilt, uninstalled  # type: ignore[import-not-found] # beside this file
 
 ROOT = Path(__file__).parents[1]
 TEST = "tests/e2e/test_replicas.py"

@@ -12,6 +12,7 @@ from linkwise.testing.cluster import FakeNode, device_pod, in_gang
 from support.restarts import ApiObjects
 
 if TYPE_CHECKING:
+    from linkwise.broker.snapshot import BrokerState
     from linkwise.model.snapshot import Snapshot
 
 NOW = 2000.0
@@ -32,7 +33,7 @@ def seen(api: ApiObjects, broker: Broker) -> Broker:
     return broker
 
 
-def started(broker: Broker) -> Snapshot[object]:
+def started(broker: Broker) -> Snapshot[BrokerState]:
     """The state of a broker that recovers now, as a snapshot; the order of deleted pods does not matter."""
     while broker.prepare(10):
         pass
@@ -45,7 +46,7 @@ def started(broker: Broker) -> Snapshot[object]:
     return replace(snapshot, state=replace(snapshot.state, deleted={}))
 
 
-def take_over(broker: Broker) -> Snapshot[object]:
+def take_over(broker: Broker) -> Snapshot[BrokerState]:
     for _ in broker.start_over(2):
         pass
     return started(broker)

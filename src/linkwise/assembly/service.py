@@ -145,6 +145,11 @@ class Serving:
         return (self._service.synced or self._service.standby) and not self._stopping.is_set()
 
     @property
+    def leads(self) -> bool:
+        """Whether this replica decides."""
+        return self._service.leads and not self._stopping.is_set()
+
+    @property
     def broker(self) -> Broker:
         """The broker of the service."""
         return self._service.broker

@@ -175,7 +175,20 @@ def test_a_policy_file_with_ambiguous_extenders_is_reported_by_name(run: Config,
 
 
 def test_the_role_is_bound_to_a_user_and_omits_disabled_features(run: Config) -> None:
-    shown = run("manifests", "rbac", "--user", "me", "--name", "lw", "--without", "configmaps", "--without", "network")
+    shown = run(
+        "manifests",
+        "rbac",
+        "--user",
+        "me",
+        "--name",
+        "lw",
+        "--without",
+        "configmaps",
+        "--without",
+        "network",
+        "--without",
+        "leader",
+    )
     role, binding = yaml.safe_load_all(shown.stdout)
     assert (role["kind"], role["metadata"]["name"], binding["subjects"][0]["name"]) == ("ClusterRole", "lw", "me")
     assert "hypernodes" not in shown.stdout
@@ -233,7 +246,7 @@ def test_the_help_lists_every_optional_feature(run: Config) -> None:
 def test_an_unknown_feature_is_reported(run: Config) -> None:
     shown = run("manifests", "rbac", "--without", "everything")
     assert shown.returncode == 2
-    assert "unknown feature: everything; use events, " in shown.stderr
+    assert "unknown feature: everything; use leader, events, " in shown.stderr
 
 
 def test_both_crds_are_printed(run: Config) -> None:

@@ -278,7 +278,7 @@ def test_a_list_that_is_asked_for_ends_the_watch_and_is_delivered_whole() -> Non
 def test_a_list_that_was_under_way_does_not_serve_a_later_request_for_one() -> None:
     async def scenario(api: ScriptedApi, connection: Connection) -> int:
         api.script(LIST, listed(pod("a")))
-        reflector = Reflector(connection=connection, source=PODS, sink=id, path="/api/v1/pods")
+        reflector = Reflector(connection=connection, source=PODS, sink=list[object]().extend, path="/api/v1/pods")
         running = asyncio.create_task(reflector.run())
         await until(lambda: api.asked("GET"))
         await reflector.list_now()
@@ -293,7 +293,11 @@ def test_a_list_that_is_asked_for_and_fails_is_tried_again() -> None:
     async def scenario(api: ScriptedApi, connection: Connection) -> int:
         api.script(LIST, listed(pod("a")), Reply(500, {}), listed(pod("a")))
         reflector = Reflector(
-            connection=connection, source=PODS, sink=id, timing=FakeTime().timing, path="/api/v1/pods"
+            connection=connection,
+            source=PODS,
+            sink=list[object]().extend,
+            timing=FakeTime().timing,
+            path="/api/v1/pods",
         )
         running = asyncio.create_task(reflector.run())
         await until(lambda: api.asked("WATCH"))

@@ -65,6 +65,11 @@ class EmbeddedService:
         """What it knows and decides."""
         return self._running().broker
 
+    @property
+    def leads(self) -> bool:
+        """Whether it decides."""
+        return self._running().leads
+
     def now(self) -> float:
         """What its clock shows."""
         return time.time() + self.ahead
@@ -87,6 +92,10 @@ class EmbeddedService:
     async def stop(self) -> None:
         """End as after SIGTERM."""
         self._running().stop()
+        await self._end()
+
+    async def ended(self) -> None:
+        """Wait until it ends by itself; raises what it ended with."""
         await self._end()
 
     async def kill(self) -> None:

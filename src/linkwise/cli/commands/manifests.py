@@ -48,7 +48,7 @@ Examples:
   linkwise manifests rbac --tenants                # answer tenants
   linkwise manifests rbac --agent                  # for the node agent
 
-Optional features: events, wake, conditions, gates, budgets, policies, inventories, koordinator, numa,
+Optional features: leader, events, wake, conditions, gates, budgets, policies, inventories, koordinator, numa,
 configmaps, claims, groups, network; of the agent: node, events. Leaving one out removes its rules only.
 The namespace of the service account must exist. Without --evict the service can't evict pods, which
 placing.preemption.evict and placing.group.evict_half_bound need. Without --tls it can't keep
