@@ -16,6 +16,7 @@ from linkwise.config.scheduler_config import SchedulerFile, scheduler_yaml
 from linkwise.config.webhook_manifests import WebhookFile, webhook_configurations
 from support.chart_files import rbac_file
 from support.chart_manifests import helm_template, rendered_manifests
+from support.chart_pages import default_values
 
 Objects = list[dict[str, Any]]
 Permission = tuple[str, str, str, str]
@@ -46,6 +47,11 @@ COMBINATIONS: Final[dict[str, tuple[str, ...]]] = {
     "settings": ("config.placing.breadth=8", "config.http.drain=45", "config.log.format=json"),
 }
 FEATURE_VALUES: Final = {name: "".join([name.split("-")[0], *map(str.title, name.split("-")[1:])]) for name in FEATURES}
+SWITCHES: Final = default_values()["features"]
+ON: Final = {
+    name for name, value in FEATURE_VALUES.items() if SWITCHES.get(value, value in {"extender", "leader", "tls"})
+}
+"""features of the default values"""
 
 
 @pytest.fixture(scope="module")
@@ -133,9 +139,9 @@ def test_selectors_are_labels_of_the_pods_that_they_select(helm: str) -> None:
         assert workload["spec"]["selector"]["matchLabels"].items() <= labels.items()
 
 
-@pytest.mark.parametrize("feature", [name for name in FEATURES if name not in {"extender", "leader", "tls"}])
+@pytest.mark.parametrize("feature", [name for name, value in FEATURE_VALUES.items() if value in SWITCHES])
 def test_a_feature_brings_exactly_its_verbs(helm: str, feature: str) -> None:
-    other = {name for name, about in FEATURES.items() if not about.opt_in} - {feature}
+    other = ON - {feature}
     off = permissions(rendered(helm, f"features.{FEATURE_VALUES[feature]}=false"), "service")
     on = permissions(rendered(helm, f"features.{FEATURE_VALUES[feature]}=true"), "service")
     assert off == expected("service", other)
@@ -155,6 +161,28 @@ def test_a_feature_of_the_agent_brings_exactly_its_verbs(helm: str, feature: str
     other = {name for name, about in AGENT_FEATURES.items() if not about.opt_in} - {feature}
     assert permissions(rendered(helm, f"{value}=false"), "agent") == expected("agent", other)
     assert permissions(rendered(helm, f"{value}=true"), "agent") == expected("agent", other | {feature})
+
+
+@pytest.mark.parametrize("value", ["tls.enabled=false", "certManager.enabled=true"])
+def test_without_certificates_of_its_own_the_service_reads_no_secret_of_tls(helm: str, value: str) -> None:
+    assert permissions(rendered(helm, value), "service") == expected("service", ON - {"tls"})
+
+
+def test_a_service_without_a_lease_may_not_write_any(helm: str) -> None:
+    objects = rendered(helm, "leaderElection.enabled=false", "service.replicas=1")
+    assert permissions(objects, "service") == expected("service", ON - {"leader"})
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        ("tls.enabled=true", ["https:linkwise:39999"]),
+        ("tls.enabled=false", ["linkwise", "linkwise:39999", "http:linkwise:39999"]),
+    ],
+)
+def test_tenants_reach_the_service_through_the_api_server(helm: str, value: str, names: list[str]) -> None:
+    (rule,) = named(rendered(helm, "features.tenants=true", value), "Role", "linkwise-tenants")["rules"]
+    assert (rule["resources"], rule["resourceNames"], rule["verbs"]) == (["services/proxy"], names, ["get"])
 
 
 def test_no_role_creates_secrets_or_leases(helm: str) -> None:

@@ -40,7 +40,7 @@ _PRECREATED: Final = frozenset({"secrets", "leases"})
 
 
 def rbac_file() -> str:
-    """Rules per feature: of the service, the node agent, the webhook, and the proxy for tenants."""
+    """Rules per feature: of the service, the node agent, the webhook, and the proxy for tenants, whose names a template sets."""
     webhook = yaml.safe_load_all(
         webhook_rbac_yaml(namespace=NAMESPACE, account=FULLNAME, secret=f"{FULLNAME}-webhook", configuration=FULLNAME)
     )

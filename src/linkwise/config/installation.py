@@ -28,6 +28,27 @@ _SCHEDULED: Final = ("Deployment", "DaemonSet")
 PARTS: Final = ("crds", "scheduler", "agent", "protection", "network-policies")
 """what can be left out: objects of this component, or of this kind"""
 _KINDS: Final[Mapping[str, str]] = {"crds": "CustomResourceDefinition", "network-policies": "NetworkPolicy"}
+_ORDER: Final = (
+    "CustomResourceDefinition",
+    "ServiceAccount",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+    "ConfigMap",
+    "Secret",
+    "Lease",
+    "Service",
+    "NetworkPolicy",
+    "PodDisruptionBudget",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "Deployment",
+    "DaemonSet",
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+)
+"""kinds as they are applied: what others refer to first, and the webhook after the service; versions of Helm differ in it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +77,14 @@ def installation_yaml(wanted: Installation) -> str:
 
 
 def plain_manifests(rendered: str) -> list[dict[str, Any]]:
-    """The objects that `helm template` prints, without what has a meaning for Helm only."""
-    return [_plain(document) for document in yaml.load_all(rendered, _LOADER) if document]
+    """The objects that `helm template` prints, without what has a meaning for Helm only, in the order of `_ORDER`."""
+    documents = [_plain(document) for document in yaml.load_all(rendered, _LOADER) if document]
+    return sorted(documents, key=_place)
+
+
+def _place(document: Mapping[str, Any]) -> tuple[int, str, str]:
+    meta = document["metadata"]
+    return _ORDER.index(document["kind"]), meta.get("namespace", ""), meta["name"]
 
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
