@@ -50,6 +50,42 @@ def test_an_empty_file_sets_nothing(write: Write) -> None:
     assert load(write("# nothing yet\nhttp:\nplacing:\n  group:\n"), {}) == ServeSettings()
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("leader: {retry_period: 10}", "leader.retry_period: expected less than leader.renew_deadline, 10 s, got 10 s"),
+        (
+            "leader: {renew_deadline: 15}",
+            "leader.renew_deadline: expected less than leader.lease_duration, 15 s, got 15 s",
+        ),
+        (
+            "kube: {bind_timeout: 5}",
+            "kube.bind_timeout: expected less than leader.lease_duration - leader.renew_deadline, 5 s, got 5 s",
+        ),
+    ],
+)
+def test_lease_times_that_would_let_two_replicas_write_are_refused(write: Write, text: str, message: str) -> None:
+    (reported,) = problems(write(text))
+    assert reported.startswith("linkwise.yaml:1:") or "default: " in reported
+    assert message in reported
+
+
+def test_lease_times_of_a_service_without_an_election_do_not_matter(write: Write) -> None:
+    assert problems(write("leader: {enabled: false, renew_deadline: 60}\nkube: {bind_timeout: 60}")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("leader: {address: here}", "leader.address: expected an IP address, such as 10.0.0.7, got 'here'"),
+        ("leader: {service: A}", "leader.service: expected the name of an object"),
+        ("leader: {identity: two words}", "leader.identity: expected at most 200 printable ASCII characters"),
+    ],
+)
+def test_names_and_addresses_of_the_election_are_checked(write: Write, text: str, message: str) -> None:
+    assert message in problems(write(text))[0]
+
+
 def test_later_layers_win(write: Write) -> None:
     file = write("http: {port: 1001}\nkube: {page: 11}\nlog: {level: error}\n")
     environ = {"LINKWISE_HTTP_PORT": "1002", "LINKWISE_KUBE_PAGE": "12"}

@@ -57,7 +57,12 @@ def test_the_steps_of_the_pages_lead_to_a_placed_pod(root: Path, own_cluster: Ow
     cluster.kubectl("apply", "--server-side", "--filename", "-", stdin=printed("manifests", "crd"))
     rights = on_page(root, "scheduler-config.md", "# scheduler-rbac.yaml\n")
     with applied(cluster, printed("manifests", "rbac")), applied(cluster, rights):
-        serve = Serve(account(cluster, "linkwise"), cluster.folder, name="serve-page")
+        serve = Serve(
+            account(cluster, "linkwise"),
+            cluster.folder,
+            name="serve-page",
+            environment={"LINKWISE_LEADER_ENABLED": "true"},
+        )
         way = account(cluster, "linkwise-scheduler")
         scheduler = Scheduler(cluster.programs, tmp_path, way)
         try:

@@ -15,7 +15,7 @@ from support.e2e.audit import audit_flags, right, trail_of
 from support.e2e.config_files import write_json
 from support.e2e.node_objects import gpushare
 from support.e2e.own_cluster import OwnCluster
-from support.e2e.processes import Process
+from support.e2e.processes import Process, wait_for
 from support.e2e.scheduler import Serve
 from support.e2e.service import Placing, printed
 
@@ -61,7 +61,8 @@ def theirs(cluster: Cluster) -> Iterator[Serve]:
     cluster.grant("linkwise", THEIR_RULES)
     made = Serve(cluster.kubeconfig("linkwise"), cluster.folder, name="serve-theirs")
     words = [word for word in made.process.command if word not in {"--port", str(made.port)}]
-    environment = {"PORT": str(made.port), "LOG_LEVEL": "warn"}
+    # Its role knows no Leases: like GPU share's extender, it is the only replica.
+    environment = {"PORT": str(made.port), "LOG_LEVEL": "warn", "LINKWISE_LEADER_ENABLED": "false"}
     made.process = Process("serve-theirs", words, cluster.folder, environment)
     (extender,) = THEIR_POLICY["extenders"]
     policy = {**THEIR_POLICY, "extenders": [{"urlPrefix": f"{made.url}/gpushare-scheduler", **extender}]}
@@ -118,22 +119,36 @@ def trail(programs: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) 
     """A cluster of its own that logs every call of the service, while that does all it ever does."""
     folder = tmp_path_factory.mktemp("audited")
     cluster = OwnCluster(programs, folder, *audit_flags(folder, "linkwise"))
-    role = printed("manifests", "rbac", "--user", "linkwise")
-    made = Serve(cluster.kubeconfig("linkwise"), folder)
+    role = printed("manifests", "rbac", "--user", "linkwise", "--namespace", "kube-system")
+    leader = {"leader": {"namespace": "kube-system", "service": "linkwise", "address": "192.0.2.1"}}
+    made = Serve(cluster.kubeconfig("linkwise"), folder, configuration=leader)
     try:
         cluster.start()
         cluster.install(root / "deploy/crds/deviceinventories.linkwise.dev.yaml")
         cluster.install(root / "deploy/crds/acceleratorpolicies.linkwise.dev.yaml")
         define_sources(cluster)
         cluster.apply(role, "kube-system")
+        about = {"name": "linkwise", "namespace": "kube-system"}
+        ports = [{"name": "http", "port": 39999}]
+        cluster.api.create({"apiVersion": "v1", "kind": "Service", "metadata": about, "spec": {"ports": ports}})
         made.start()
         cluster.scheduler.run(cluster.scheduling(made.url))
         all_it_does(Placing(cluster, made), partial(made.http.call, "POST"))
+        repair_the_way(Placing(cluster, made))
         made.stop()
         yield trail_of(role, folder)
     finally:
         made.stop()
         cluster.close()
+
+
+def repair_the_way(placing: Placing) -> None:
+    """The EndpointSlice that leads to the service is changed by another client."""
+    path = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices/linkwise-leader"
+    api = placing.cluster.api
+    wait_for(lambda: api.answers(path), 15, "the leader writes its EndpointSlice")
+    api.call("PUT", path, {**api.get(path), "endpoints": []})
+    wait_for(lambda: api.get(path)["endpoints"], 15, "the leader repairs it")
 
 
 def test_nothing_that_the_service_does_is_refused_under_the_shipped_role(trail: Trail) -> None:

@@ -257,3 +257,49 @@ def test_a_version_that_cannot_be_looked_at_does_not_keep_the_watch_from_going_o
     busy = Reply(429, {"message": "busy"})
     seen, _ = follow({LIST: (listed(),), WATCH: watches, LOOK: (busy,)}, lambda seen, _: "b" in seen.names())
     assert seen.names() == ["a", "b"]
+
+
+def test_a_list_that_is_asked_for_ends_the_watch_and_is_delivered_whole() -> None:
+    async def scenario(api: ScriptedApi, connection: Connection) -> tuple[list[object], int]:
+        seen: list[object] = []
+        api.script(LIST, listed(pod("a")), listed(pod("a"), pod("b"), version="200"))
+        reflector = Reflector(connection=connection, source=PODS, sink=seen.extend, path="/api/v1/pods")
+        running = asyncio.create_task(reflector.run())
+        await until(lambda: api.asked("WATCH"))
+        await reflector.list_now()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return seen, len(api.asked("GET"))
+
+    seen, lists = play(scenario)
+    assert (seen[-1], lists) == (PodListComplete(frozenset({"u-a", "u-b"})), 2)
+
+
+def test_a_list_that_was_under_way_does_not_serve_a_later_request_for_one() -> None:
+    async def scenario(api: ScriptedApi, connection: Connection) -> int:
+        api.script(LIST, listed(pod("a")))
+        reflector = Reflector(connection=connection, source=PODS, sink=id, path="/api/v1/pods")
+        running = asyncio.create_task(reflector.run())
+        await until(lambda: api.asked("GET"))
+        await reflector.list_now()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return len(api.asked("GET"))
+
+    assert play(scenario) == 2
+
+
+def test_a_list_that_is_asked_for_and_fails_is_tried_again() -> None:
+    async def scenario(api: ScriptedApi, connection: Connection) -> int:
+        api.script(LIST, listed(pod("a")), Reply(500, {}), listed(pod("a")))
+        reflector = Reflector(
+            connection=connection, source=PODS, sink=id, timing=FakeTime().timing, path="/api/v1/pods"
+        )
+        running = asyncio.create_task(reflector.run())
+        await until(lambda: api.asked("WATCH"))
+        await reflector.list_now()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return len(api.asked("GET"))
+
+    assert play(scenario) == 3

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
+import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import uvloop
 
+from linkwise.net.certificates import new_chain
 from linkwise.net.http.client import CutError, Http, NotSentError, Origin, Proxy, SlowError
 from support.fakes.scripted_api import Reply, ScriptedApi, play, run_idle, until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from linkwise.kube.client.api import Connection
 
 
@@ -189,3 +196,51 @@ def test_a_proxy_is_asked_for_a_way_through() -> None:
 def test_a_proxy_that_refuses_is_reported() -> None:
     with pytest.raises(NotSentError, match=r"can't be reached through 127.0.0.1: the proxy answered 407"):
         tunnelled(407)
+
+
+def test_a_request_that_its_guard_refuses_is_not_sent() -> None:
+    def refuse() -> None:
+        raise NotSentError("not now")
+
+    async def scenario(api: ScriptedApi, connection: Connection) -> int:
+        with pytest.raises(NotSentError, match="not now"):
+            await connection.call("POST", "/version", b"{}", guard=refuse)
+        return len(api.requests)
+
+    assert play(scenario) == 0
+
+
+@pytest.mark.parametrize("factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_request_is_passed_to_the_kernel_before_anything_else_runs(
+    factory: Callable[[], Any], *, secure: bool
+) -> None:
+    """A process that is suspended after its guard, and before it sends, would send when it is resumed."""
+    received = threading.Event()
+    chain = new_chain(["127.0.0.1"], datetime.now(UTC), 3600.0)
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with listener:
+            accepted, _ = listener.accept()
+        with chain.serving.context().wrap_socket(accepted, server_side=True) if secure else accepted as peer:
+            if peer.recv(1):
+                received.set()
+            while peer.recv(1000):
+                pass
+
+    async def story() -> bool:
+        trust = ssl.create_default_context(cadata=chain.authorities) if secure else None
+        http = Http(Origin("127.0.0.1", listener.getsockname()[1], tls=trust))
+        exchange = await http._open()  # noqa: SLF001 - no answer is read
+        exchange._send(b"GET / HTTP/1.1\r\n\r\n")  # noqa: SLF001 - same
+        seen = received.wait(5.0)  # blocks the loop: only what has been sent already can arrive
+        exchange.abort()
+        await http.close()
+        return seen
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    with asyncio.Runner(loop_factory=factory) as runner:
+        assert runner.run(story())
+    thread.join(5.0)

@@ -122,8 +122,12 @@ class Cluster:
         self._give(user, [role, {**about, "kind": "ClusterRoleBinding", "roleRef": reference}])
 
     def grant_printed(self, user: str, manifest: str) -> None:
-        """Give a user all roles that a manifest binds to a service account, until the next clearing."""
-        self._give(user, [thing for thing in yaml.safe_load_all(manifest) if thing["apiVersion"].startswith(RBAC)])
+        """Give a user all roles that a manifest binds to a service account, until the next clearing.
+
+        The role of the election is left out, whose namespace is not there: these services are single replicas.
+        """
+        things = [thing for thing in yaml.safe_load_all(manifest) if thing["apiVersion"].startswith(RBAC)]
+        self._give(user, [thing for thing in things if thing["metadata"].get("namespace") != "linkwise-system"])
 
     def _give(self, user: str, things: Iterable[Raw]) -> None:
         """Roles and bindings as they are, but for their names and for whom they are; returns when they have effect."""

@@ -211,7 +211,7 @@ def running_service(
     cluster: Cluster, name: str, *, kubeconfig: Path | None = None, configuration: Mapping[str, object] | None = None
 ) -> Iterator[Serve]:
     """A service of the user linkwise under the shipped role, which outlasts a clearing; kube-scheduler asks it."""
-    role = printed("manifests", "rbac", "--user", "linkwise", "--name", f"e2e-{name}")
+    role = printed("manifests", "rbac", "--user", "linkwise", "--name", f"e2e-{name}", "--without", "leader")
     cluster.apply(role, "kube-system")
     serve = Serve(
         kubeconfig or cluster.kubeconfig("linkwise"), cluster.folder, name=f"serve-{name}", configuration=configuration

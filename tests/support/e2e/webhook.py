@@ -91,7 +91,7 @@ def running_webhook(
     url = f"https://127.0.0.1:{port}"
     words = ("--user", "linkwise", "--namespace", NAMESPACE, "--name", NAME, "--url", url)
     manifest = printed("manifests", "webhook", *words, *flags)
-    role = printed("manifests", "rbac", "--user", "linkwise", "--name", f"e2e-{name}")
+    role = printed("manifests", "rbac", "--user", "linkwise", "--name", f"e2e-{name}", "--without", "leader")
     serve = Serve(cluster.kubeconfig("linkwise"), cluster.folder, name=f"serve-{name}", configuration=settings)
     try:
         for text in (role, manifest):

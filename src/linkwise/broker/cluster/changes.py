@@ -79,10 +79,9 @@ class Changes:
 
     def forget_consequences(self) -> None:
         """Drop all but the nodes to be processed, for an instance that does not decide: sets must not grow for weeks."""
-        kept = ("observed", "used")
         for each in fields(self):
-            notes = None if each.name in kept else getattr(self, each.name)
-            if hasattr(notes, "clear"):
+            notes: object = getattr(self, each.name)
+            if each.name not in {"observed", "used"} and isinstance(notes, dict | set | list):
                 notes.clear()
         self.network = self.reopened = False
         self.access = None

@@ -20,11 +20,14 @@ from the environment, as by gpushare's extender; `linkwise config check` prints 
 where its value comes from.
 
 Routes: /filter /prioritize /bind /preempt, the same under /gpushare-scheduler, /livez, /readyz,
-/metrics, /debug/snapshot, /debug/explain/NAMESPACE/POD.
+/metrics, /debug/snapshot, /debug/leader, /debug/explain/NAMESPACE/POD.
 
-Exit codes: 0 stopped by a signal; 1 no cluster is configured, list or watch is forbidden, or etcd
-was restored from a backup (an unreachable API server is retried); 2 invalid arguments, settings or
-files.
+Several replicas elect a leader by a Lease, by default linkwise in the namespace linkwise-system, or
+in that of the pod; LINKWISE_LEADER_ENABLED=false for a single one.
+
+Exit codes: 0 stopped by a signal; 1 no cluster is configured, list or watch is forbidden, there is
+no namespace or permission for the Lease, another replica has taken the Lease, or etcd was restored
+from a backup (an unreachable API server is retried); 2 invalid arguments, settings or files.
 """
 
 

@@ -19,6 +19,7 @@ led in between, and what this one believes may be outdated.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -75,7 +76,7 @@ class Sighting:
     """as last seen; None if there is none"""
     seen: bool = False
     """whether it was looked for at all"""
-    free_at: float = 0.0
+    free_at: float = -math.inf
     """from when on another replica, which held it when it was last seen, is certain not to write"""
     led: bool = False
     """whether this replica has held it"""

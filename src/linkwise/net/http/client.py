@@ -372,34 +372,25 @@ class Http:
         name = (origin.tls_name or origin.host) if origin.tls else None
         if proxy is not None:
             return await self._open_through(proxy, name)
-        transport, exchange = await loop.create_connection(Exchange, origin.host, origin.port)
-        _prepare(transport)
-        if origin.tls is None:
-            return exchange
-        try:
-            return await self._secured(transport, origin.tls, name)
-        except BaseException:
-            transport.abort()
-            raise
-
-    async def _secured(self, transport: asyncio.Transport, tls: ssl.SSLContext, name: str | None) -> Exchange:
-        """Begin TLS on a connection."""
-        fresh = Exchange()
-        secured = await asyncio.get_running_loop().start_tls(transport, fresh, tls, server_hostname=name)
-        fresh.connection_made(secured or transport)  # None if it was closed meanwhile; its first use fails then
-        return fresh
+        transport, exchange = await loop.create_connection(
+            Exchange, origin.host, origin.port, ssl=origin.tls, server_hostname=name
+        )
+        _keep_alive(transport.get_extra_info("socket"))
+        return exchange
 
     async def _open_through(self, proxy: Proxy, name: str | None) -> Exchange:
         loop = asyncio.get_running_loop()
         transport, exchange = await loop.create_connection(Exchange, proxy.host, proxy.port)
-        _prepare(transport)
+        _keep_alive(transport.get_extra_info("socket"))
         try:
             await self._tunnel(exchange, proxy)
-            if self.origin.tls is not None:
-                return await self._secured(transport, self.origin.tls, name)
             fresh = Exchange()
-            transport.set_protocol(fresh)
-            fresh.connection_made(transport)
+            if self.origin.tls is None:
+                transport.set_protocol(fresh)
+                fresh.connection_made(transport)
+            else:
+                secured = await loop.start_tls(transport, fresh, self.origin.tls, server_hostname=name)
+                fresh.connection_made(secured or transport)  # None if it was closed meanwhile; its first use fails then
         except BaseException:
             transport.abort()
             raise
@@ -413,14 +404,7 @@ class Http:
             raise CutError(f"the proxy answered {exchange.status}")
 
 
-def _prepare(transport: asyncio.Transport) -> None:
-    """Detect a dead server, and write at once.
-
-    uvloop writes only after all callbacks of its turn, unless that exceeds the limit of the buffer. A process that is
-    suspended in between would send the request when it is resumed, however long after its guard.
-    """
-    transport.set_write_buffer_limits(high=0)
-    connection = transport.get_extra_info("socket")
+def _keep_alive(connection: object) -> None:
     if not isinstance(connection, socket.socket) and not hasattr(connection, "setsockopt"):
         return
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
