@@ -141,14 +141,23 @@ def _roles(documents: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def _data(source: str, document: object) -> str:
-    text: str = yaml.safe_dump(document, sort_keys=False, width=10**6, allow_unicode=True)
+    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=10**6, allow_unicode=True)
     if "{{" in text:
         raise ValueError(f"{source}: Helm would evaluate what stands in double braces")
     return _HEAD.format(source) + text
 
 
 def _definition(name: str) -> str:
-    return (ROOT / "src/linkwise/config/crds" / name).read_text("utf-8")
+    """A CustomResourceDefinition without anchors and merge keys, which the YAML of Helm's templates does not have."""
+    source = f"src/linkwise/config/crds/{name}"
+    return _data(source, yaml.safe_load((ROOT / source).read_text("utf-8")))
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: object) -> bool:
+        """Write equal parts out."""
+        del data
+        return True
 
 
 GENERATED: Final[dict[str, Callable[[], str]]] = {

@@ -3,6 +3,9 @@
 {{- if and (not .Values.leaderElection.enabled) (gt (int .Values.service.replicas) 1) -}}
 {{- fail "service.replicas: without leaderElection.enabled two replicas would allocate devices twice; set service.replicas=1 or enable it" -}}
 {{- end -}}
+{{- if eq .Values.scheduler.name (include "linkwise.fullname" .) -}}
+{{- fail (printf "scheduler.name: the Leases of the service and of kube-scheduler would both be %s; choose another name" .Values.scheduler.name) -}}
+{{- end -}}
 {{- if and .Values.scheduler.defaultScheduler (not .Values.scheduler.enabled) -}}
 {{- fail "scheduler.defaultScheduler: the kube-scheduler of this chart is off; set scheduler.enabled=true" -}}
 {{- end -}}

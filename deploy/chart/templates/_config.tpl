@@ -63,6 +63,11 @@
   "agent" $agent
   "webhook" $webhook
 -}}
+{{- $without := list -}}
+{{- range $feature := list "budgets" "policies" "inventories" "koordinator" "numa" "configmaps" "claims" "groups" "network" -}}
+{{- if not (get $f $feature) -}}{{- $without = append $without $feature -}}{{- end -}}
+{{- end -}}
+{{- if $without -}}{{- $_ := set $derived "kube" (dict "without" $without) -}}{{- end -}}
 {{- if .Values.volcano.enabled -}}{{- $_ := set $derived "volcano" (dict "port" .Values.volcano.port) -}}{{- end -}}
 {{- toYaml (mustMergeOverwrite $derived (deepCopy .Values.config)) -}}
 {{- end -}}

@@ -23,6 +23,7 @@ from linkwise.kube.client.api import connect
 from linkwise.kube.client.reviews import Reviews
 from linkwise.kube.perform.performer import Performer
 from linkwise.kube.settings import PerformSettings, WatchSettings
+from linkwise.kube.watch.kinds import sources_without
 from linkwise.kube.watch.watcher import Watching
 from linkwise.net.http.server import Server, listen
 from linkwise.net.timing import SteadyClock, Timing
@@ -112,6 +113,7 @@ class Serving:
             self._service.observe,
             known=broker.uids,
             settings=WatchSettings(page=settings.kube.page, resync=settings.kube.resync),
+            sources=sources_without(settings.kube.without),
             timing=timing,
         )
         self._service.counting.registry.register(Gauges(self._service, self._watches, self._effects, self._notes))

@@ -90,6 +90,8 @@ class KubeSettings:
     """limit for writing events, warnings first; decisions never wait for them, and excess is dropped and counted"""
     event_burst: int = 200
     """events that may be written in a burst"""
+    without: tuple[str, ...] = ()
+    """features whose objects are not watched, such as those that `linkwise manifests rbac --without` leaves out"""
 
 
 @dataclass(frozen=True, slots=True)

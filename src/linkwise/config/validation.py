@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
+from linkwise.config.rbac import OPTIONAL
 from linkwise.dialects.groups.owners import MODES
 from linkwise.dialects.registry import owners
 from linkwise.policies.registry import POLICIES
@@ -177,6 +178,12 @@ def _identity(value: object) -> str:
     return "" if valid else f"expected at most 200 printable ASCII characters without spaces, got {describe(value)}"
 
 
+def _features(value: object) -> str:
+    names: tuple[str, ...] = value if isinstance(value, tuple) else ()
+    wrong = next((name for name in names if name not in OPTIONAL), None)
+    return "" if wrong is None else f"unknown feature {describe(wrong)}{hint(wrong, OPTIONAL)}"
+
+
 def _hosts(value: object) -> str:
     names: tuple[str, ...] = value if isinstance(value, tuple) else ()
     wrong = next((name for name in names if not _HOST.fullmatch(name)), None)
@@ -242,6 +249,7 @@ _CHECKS: Final[Mapping[str, Callable[[object], str]]] = {
     "webhook.secret": _object_name,
     "webhook.service": _object_name,
     "webhook.names": _hosts,
+    "kube.without": _features,
     "debug.token": _token,
     "agent.health.ignored_xids": _xids,
     "agent.health.fatal_xids": _xids,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from linkwise.broker.cluster.cluster_objects import READ
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted
+from linkwise.config.rbac import FEATURES
 from linkwise.dialects.dra.objects import KINDS as DRA_KINDS
 from linkwise.errors import InputError
 from linkwise.wire.kubernetes.objects import decode_node, decode_pod
@@ -20,7 +21,16 @@ if TYPE_CHECKING:
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.wire.kubernetes.watch_stream import Head
 
-__all__ = ["KOORDINATOR_DEVICE", "NODES", "PODS", "SOURCES", "Decoded", "WatchedKind", "node_sources"]
+__all__ = [
+    "KOORDINATOR_DEVICE",
+    "NODES",
+    "PODS",
+    "SOURCES",
+    "Decoded",
+    "WatchedKind",
+    "node_sources",
+    "sources_without",
+]
 
 _NAMED: Final = "metadata.name="
 
@@ -196,6 +206,21 @@ SOURCES: Final = (
     *(_shared(kind) for kind in (*READ, *DRA_KINDS)),
     PODS,
 )
+
+
+def sources_without(features: Collection[str]) -> tuple[WatchedKind, ...]:
+    """The kinds that the service watches, without those of features that are turned off.
+
+    A kind that is merely forbidden would be tried again and reported forever.
+    """
+    unused = {
+        (FEATURES[name].namespace, group, resource)
+        for name in features
+        for rule in FEATURES[name].rules
+        for group in rule.groups
+        for resource in rule.resources
+    }
+    return tuple(kind for kind in SOURCES if kind.required or (kind.namespace, kind.group, kind.resource) not in unused)
 
 
 def node_sources(node: str, *, koordinator: bool = False, device_info: bool = False) -> tuple[WatchedKind, ...]:
