@@ -163,6 +163,11 @@ BREAKS: dict[str, tuple[Break, ...]] = {
     "extender-notes": (lambda: installation(service=ServiceAnswer(ready=True, notes=("may not list pods",))),),
     "extender-events": (lambda: using("events", old_event()),),
     "extender-called": (lambda: installation(metrics={'linkwise_build_info{version="1.0"}': 1.0}),),
+    "extender-certificate": (
+        lambda: secured(-90, -1),
+        lambda: secured(-90, 1),
+        lambda: using("tls-secrets", {"metadata": meta("linkwise-tls")}),
+    ),
     "extender-port": (local_policy,),
     "records-agree": (lambda: installation(metrics={**installation().metrics, 'linkwise_drift{kind="double"}': 2.0}),),
     "scheduler-config": (
@@ -211,7 +216,7 @@ BREAKS: dict[str, tuple[Break, ...]] = {
     "webhook-namespaces": (excluded,),
     "agent-missing": (
         lambda: using("nodes", node("gpu-1"), node("gpu-2")),
-        lambda: using("nodes", node("gpu-1"), node("gpu-2", {"cpu": "1"}, **{"nvidia.com/gpu.present": "true"})),
+        lambda: using("nodes", node("gpu-1"), labelled("nvidia.com/gpu.present", "true")),
     ),
     "agent-ready": (
         lambda: using(
@@ -229,7 +234,7 @@ BREAKS: dict[str, tuple[Break, ...]] = {
     "kubelet-cpu-manager": (lambda: shared("static"),),
     "model-unsupported": (
         lambda: using("inventories", inventory("gpu-1", "share", memory=0)),
-        lambda: using("nodes", node("gpu-1", **{"accelerator-type": "module-2099"})),
+        lambda: using("nodes", node("gpu-1"), labelled("accelerator-type", "module-2099")),
     ),
     "gpushare-allocation": (lambda: using("pending", fake_device()),),
     "foreign-plugin": (
@@ -253,6 +258,12 @@ def resources() -> Any:  # noqa: ANN401 - managed resources of the extender
     return extender.managed
 
 
+def labelled(label: str, value: str) -> dict[str, Any]:
+    """A node without devices by its resources, but with a label."""
+    made = node("gpu-2", {"cpu": "1"})
+    return {**made, "metadata": {"name": "gpu-2", "labels": {label: value}}}
+
+
 def versioned(version: str) -> Facts:
     made = inventory("gpu-1")
     made["status"]["agentVersion"] = version
@@ -262,6 +273,11 @@ def versioned(version: str) -> Facts:
 def certified(place: str, begins: float, ends: float) -> Facts:
     certificate = CertificateFacts(NOW + begins * 86_400, NOW + ends * 86_400)
     return installation(certificates={**installation().certificates, place: (certificate,)})
+
+
+def secured(begins: float, ends: float) -> Facts:
+    facts = certified("secret/linkwise-scheduler-tls", begins, ends)
+    return with_items(facts, "tls-secrets", {"metadata": meta("linkwise-scheduler-tls")})
 
 
 def aged(seconds: float) -> Facts:

@@ -224,21 +224,6 @@ def fast_clock(patient: Patient) -> AbstractContextManager[None]:
     )
 
 
-MORE: Final[dict[str, tuple[Callable[[Patient], AbstractContextManager[None]], ...]]] = {
-    "crd-installed": (lambda patient: without_definition(patient),),  # noqa: PLW0108 - defined below
-    "extender-leader": (stale_lease,),
-    "rbac-scheduler": (
-        lambda patient: removed(patient.api, f"/apis/{RBAC}/v1/clusterrolebindings/linkwise-kube-scheduler"),
-    ),
-    "webhook-certificate": (other_certificate, empty_bundle),
-    "webhook-configuration": (
-        lambda patient: removed(patient.api, f"{HOOKS}/validatingwebhookconfigurations/linkwise"),
-    ),
-    "webhook-endpoints": (no_endpoint,),
-    "clock-nodes": (fast_clock,),
-}
-
-
 @contextmanager
 def without_definition(patient: Patient) -> Iterator[None]:
     path = f"{CRDS}/acceleratorpolicies.linkwise.dev"
@@ -251,6 +236,21 @@ def without_definition(patient: Patient) -> Iterator[None]:
         meta: Any = {"name": definition["metadata"]["name"]}
         patient.api.create({**definition, "metadata": meta, "status": {}})
         wait_for(lambda: patient.api.answers("/apis/linkwise.dev/v1alpha1/acceleratorpolicies"), 20, "it is served")
+
+
+MORE: Final[dict[str, tuple[Callable[[Patient], AbstractContextManager[None]], ...]]] = {
+    "crd-installed": (without_definition,),
+    "extender-leader": (stale_lease,),
+    "rbac-scheduler": (
+        lambda patient: removed(patient.api, f"/apis/{RBAC}/v1/clusterrolebindings/linkwise-kube-scheduler"),
+    ),
+    "webhook-certificate": (other_certificate, empty_bundle),
+    "webhook-configuration": (
+        lambda patient: removed(patient.api, f"{HOOKS}/validatingwebhookconfigurations/linkwise"),
+    ),
+    "webhook-endpoints": (no_endpoint,),
+    "clock-nodes": (fast_clock,),
+}
 
 
 @pytest.mark.parametrize(("check", "broken"), [(check, broken) for check, each in MORE.items() for broken in each])

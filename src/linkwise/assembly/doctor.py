@@ -106,7 +106,8 @@ class _Gathering:
             self._settings = _alone(self._settings)
         schedulers = self._schedulers(embedded=embedded)
         objects = [each for each in SOURCES if each in self._sources and each != "config-maps"]
-        groups, *_ = await asyncio.gather(self._groups(), *(self._read(each) for each in objects))
+        await asyncio.gather(*(self._read(each) for each in objects))
+        groups = await self._groups()
         metrics, service, allowed, kubelets, connections, _ = await asyncio.gather(
             self._metrics(),
             self._readyz(),
@@ -162,8 +163,13 @@ class _Gathering:
         place = self._wanted.namespace if source.place == OWN else source.place
         kind = SurveyKind(source.group, source.version, source.plural, place)
         if source.names:
-            webhook = self._settings.webhook
-            words = {"secret": webhook.secret, "configuration": webhook.configuration}
+            webhook, tls = self._settings.webhook, getattr(self._settings, "tls", None)
+            words = {
+                "secret": webhook.secret,
+                "configuration": webhook.configuration,
+                "tls_secret": getattr(tls, "secret", "linkwise-tls"),
+                "client_secret": getattr(tls, "client_secret", "linkwise-scheduler-tls"),
+            }
             parts = [await self._survey.get(kind, each.format(**words)) for each in source.names]
         elif source.selections:
             parts = [await self._survey.list(kind, f"{source.query}{each}", source.pages) for each in source.selections]
@@ -375,6 +381,8 @@ class _Gathering:
         secret = next(iter(self._lists.get("webhook-secret", ())), {})
         serving = _decoded(text_at(secret, "data", "tls.crt"))
         found = {"bundle": _described(bundle), "serving": _described(serving)[:1]}
+        for each in self._lists.get("tls-secrets", ()):
+            found[f"secret/{name(each)}"] = _described(_decoded(text_at(each, "data", "tls.crt")))[:1]
         trusted = all(is_issued(serving, _decoded(each)) for each in bundles) if found["serving"] and bundle else None
         return found, trusted
 

@@ -89,7 +89,8 @@ class Facts:
     kubelets: Mapping[str, Raw] = field(default_factory=dict)
     """configurations by node"""
     certificates: Mapping[str, tuple[CertificateFacts, ...]] = field(default_factory=dict)
-    """by place: `bundle` for the authorities that the API server trusts, `serving` for the certificate of the webhook"""
+    """by place: `bundle` for the authorities that the API server trusts, `serving` for the certificate of the webhook,
+    `secret/NAME` for those between scheduler and service"""
     trusted: bool | None = None
     """whether an authority of the bundle issued the serving certificate; None if one of them is not known"""
     connections: Mapping[str, Connected] = field(default_factory=dict)

@@ -26,6 +26,7 @@ __all__ = [
     "number_at",
     "object_at",
     "text_at",
+    "texts_at",
     "time_at",
     "time_of",
 ]
@@ -43,6 +44,12 @@ def items_at(raw: object, *path: str) -> list[Raw]:
     """The objects of the list at a path."""
     found = _at(raw, path)
     return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
+
+
+def texts_at(raw: object, *path: str) -> list[str]:
+    """The texts of the list at a path."""
+    found = _at(raw, path)
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
 
 
 def text_at(raw: object, *path: str) -> str:

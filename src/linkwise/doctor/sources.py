@@ -73,6 +73,7 @@ SOURCES: Final[Mapping[str, Source]] = {
     "endpoints": Source("endpoints", "v1", OWN),
     "config-maps": Source("configmaps", "v1", OWN),
     "webhook-secret": Source("secrets", "v1", OWN, names=("{secret}",)),
+    "tls-secrets": Source("secrets", "v1", OWN, names=("{tls_secret}", "{client_secret}")),
     "mutating": Source(f"mutatingwebhookconfigurations.{_ADMISSION}", "v1", names=("{configuration}",)),
     "validating": Source(f"validatingwebhookconfigurations.{_ADMISSION}", "v1", names=("{configuration}",)),
     "crds": Source(

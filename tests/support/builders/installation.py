@@ -208,7 +208,7 @@ def _deployment(name: str) -> Raw:
 
 
 def _crd(name: str) -> Raw:
-    fields = {"spec": {"properties": {"mode": {}}}, "status": {"properties": {"agentVersion": {}}}}
+    fields: Raw = {"spec": {"properties": {"mode": {}}}, "status": {"properties": {"agentVersion": {}}}}
     version = {"name": "v1alpha1", "schema": {"openAPIV3Schema": {"type": "object", "properties": fields}}}
     return {
         "metadata": {"name": name},

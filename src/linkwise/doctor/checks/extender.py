@@ -6,16 +6,16 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from linkwise.doctor.findings import Check, names_text, problem, skipped, warning
-from linkwise.doctor.objects import find, items_at, labels, name, namespace, number_at, text_at, time_at
+from linkwise.doctor.objects import find, items_at, labels, name, namespace, number_at, text_at, texts_at, time_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from linkwise.doctor.facts import Facts
+    from linkwise.doctor.facts import CertificateFacts, Facts
     from linkwise.doctor.findings import Finding
     from linkwise.doctor.objects import Raw
 
-__all__ = ["CHECKS", "ready_addresses"]
+__all__ = ["CHECKS", "ready_addresses", "validity"]
 
 GROUP: Final = "Service"
 SERVICE: Final = "linkwise"
@@ -26,6 +26,9 @@ PATIENCE: Final = 60.0
 GPUSHARE_PORT: Final = 32766
 """NodePort of gpushare's extender, which its policy file names on the loopback"""
 DEFAULT_LEASE: Final = 15
+DAY: Final = 86_400.0  # seconds
+LATE: Final = 0.9
+"""of its lifetime after which a certificate should have been renewed long ago: it is due after two thirds"""
 _FAILED: Final = re.compile(r'with extender at URL (\S+)|(?:Post|dial) "?(https?://\S+?)"?:', re.IGNORECASE)
 _VERBS: Final = ("filter", "prioritize", "bind", "preempt", "predicate")
 
@@ -49,11 +52,11 @@ def ready_addresses(facts: Facts, service_name: str) -> frozenset[str]:
     """Addresses of the ready endpoints of a Service, by its EndpointSlices, or its Endpoints if it has none."""
     slices = [each for each in facts.items("slices") if labels(each).get("kubernetes.io/service-name") == service_name]
     found = {
-        str(address)
+        address
         for each in slices
         for endpoint in items_at(each, "endpoints")
         if _is_ready(endpoint)
-        for address in _texts(endpoint, "addresses")
+        for address in texts_at(endpoint, "addresses")
     }
     legacy = find(facts.items("endpoints"), service_name)
     if not slices and legacy is not None:
@@ -68,11 +71,6 @@ def ready_addresses(facts: Facts, service_name: str) -> frozenset[str]:
 def _is_ready(endpoint: Raw) -> bool:
     conditions = endpoint.get("conditions")
     return not isinstance(conditions, dict) or conditions.get("ready") is not False
-
-
-def _texts(raw: Raw, key: str) -> list[object]:
-    found = raw.get(key)
-    return found if isinstance(found, list) else []
 
 
 def leader(facts: Facts) -> Iterator[Finding]:
@@ -211,6 +209,31 @@ def _names_us(facts: Facts, pod: Raw) -> bool:
     return text_at(pod, "spec", "schedulerName") in names
 
 
+def certificates(facts: Facts) -> Iterator[Finding]:
+    """The certificates by which the scheduler and the service know each other are valid."""
+    secrets = {name(each): facts.certificates.get(f"secret/{name(each)}", ()) for each in facts.items("tls-secrets")}
+    if not secrets:
+        yield skipped("TLS of the service is off (tls.enabled), or its certificates come from files")
+    for secret, found in secrets.items():
+        remedy = "the service renews it: check that a replica leads, its log, and its rights on the Secret"
+        if not found:
+            yield problem(
+                f"secret/{secret}", "it holds no certificate that can be read", "delete it: the service creates another"
+            )
+        for each in found:
+            yield from validity(facts, each, f"secret/{secret}", remedy)
+
+
+def validity(facts: Facts, certificate: CertificateFacts, subject: str, remedy: str) -> Iterator[Finding]:
+    """What is wrong with the time of a certificate."""
+    left = (certificate.ends - facts.api_now) / DAY
+    past = (facts.api_now - certificate.begins) / max(1.0, certificate.ends - certificate.begins)
+    if left <= 0:
+        yield problem(subject, f"its certificate expired {-left:.1f} day(s) ago", remedy)
+    elif past > LATE:
+        yield warning(subject, f"its certificate expires in {left:.1f} day(s) and was not renewed", remedy)
+
+
 def port(facts: Facts) -> Iterator[Finding]:
     """The addresses in --scheduler-config answer, as seen from this machine."""
     for document in facts.schedulers:
@@ -247,8 +270,8 @@ CHECKS: Final = (
         ("leases", "settings"),
         ("own-pods", "slices", "endpoints"),
     ),
-    Check("extender-ready", GROUP, "the service is ready", ready, ("readyz",)),
-    Check("extender-notes", GROUP, "the service reports no problem", notes, ("readyz",)),
+    Check("extender-ready", GROUP, "the service is ready", ready, ("readyz",), ("services",)),
+    Check("extender-notes", GROUP, "the service reports no problem", notes, ("readyz",), ("services",)),
     Check("extender-events", GROUP, "no scheduler reports failed calls", events, ("events",)),
     Check(
         "extender-called",
@@ -256,7 +279,14 @@ CHECKS: Final = (
         "schedulers call the service",
         called,
         ("metrics", "pending"),
-        ("scheduler-files", "settings"),
+        ("scheduler-files", "settings", "services"),
+    ),
+    Check(
+        "extender-certificate",
+        GROUP,
+        "the certificates between scheduler and service are valid",
+        certificates,
+        ("tls-secrets",),
     ),
     Check(
         "extender-port",
@@ -266,5 +296,5 @@ CHECKS: Final = (
         ("connections",),
         ("scheduler-files",),
     ),
-    Check("records-agree", GROUP, "records of devices agree", drift, ("metrics",)),
+    Check("records-agree", GROUP, "records of devices agree", drift, ("metrics",), ("services",)),
 )

@@ -12,7 +12,7 @@ from linkwise.config.scheduler_config import VERBS, WEIGHT
 from linkwise.config.scheduler_file import POLICY
 from linkwise.dialects.registry import is_native, managed_resources
 from linkwise.doctor.findings import Check, names_text, problem, warning
-from linkwise.doctor.objects import items_at, name, object_at
+from linkwise.doctor.objects import items_at, name, object_at, texts_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,12 +52,8 @@ def readable(facts: Facts) -> Iterator[Finding]:
                 f"add the extender: {_GENERATE}",
             )
     for pod in facts.items(_POD_FLAGS):
-        words = [
-            str(word)
-            for container in items_at(pod, "spec", "containers")
-            for key in ("command", "args")
-            for word in (container[key] if isinstance(container.get(key), list) else [])
-        ]
+        containers = items_at(pod, "spec", "containers")
+        words = [word for each in containers for key in ("command", "args") for word in texts_at(each, key)]
         if any(word.startswith("--policy-config-file") for word in words):
             yield problem(
                 f"pod/{name(pod)}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.registry import managed_resources
-from linkwise.doctor.checks.extender import ready_addresses
+from linkwise.doctor.checks.extender import DAY, ready_addresses, validity
 from linkwise.doctor.findings import Check, problem, skipped, warning
 from linkwise.doctor.objects import is_selected, items_at, labels, name, namespace, object_at, text_at
 
@@ -22,9 +22,6 @@ GROUP: Final = "Webhook"
 _PRINT: Final = "`linkwise manifests webhook` prints it"
 _OPTIONAL: Final = ("names.", "all-pods.")
 """webhooks that are shipped with failurePolicy Ignore: they only warn, or hide devices"""
-_LATE: Final = 0.9
-"""of its lifetime after which a certificate should have been renewed long ago"""
-_DAY: Final = 86_400
 _SOURCES: Final = ("mutating", "validating")
 
 
@@ -88,19 +85,14 @@ def certificate(facts: Facts) -> Iterator[Finding]:
             _hooks(facts)[0][0], found, f"delete Secret {secret}: the service creates an authority and trusts it"
         )
     for each in serving:
-        if each.ends <= facts.api_now:
-            found = f"the certificate that the webhook serves has expired {_ago(facts, each.ends)}"
-            yield problem(
-                f"secret/{secret}",
-                found,
-                "the service renews it: check that a replica runs, and its rights on the Secret",
-            )
-        elif (facts.api_now - each.begins) / max(1.0, each.ends - each.begins) > _LATE:
-            left = (each.ends - facts.api_now) / _DAY
-            found = f"the certificate that the webhook serves expires in {left:.1f} day(s) and was not renewed"
-            yield warning(
-                f"secret/{secret}", found, "the service renews it after two thirds of its lifetime: check its log"
-            )
+        yield from validity(
+            facts,
+            each,
+            f"secret/{secret}",
+            "the service renews it: check that a replica runs, and its rights on the Secret",
+        )
+    if bundle and not serving:
+        yield skipped(f"Secret {secret} has no certificate, as with webhook.cert_file: only caBundle was examined")
     if facts.trusted is False:
         found = f"the certificate in Secret {secret} was not issued by an authority in caBundle: every call fails"
         yield problem(
@@ -111,7 +103,7 @@ def certificate(facts: Facts) -> Iterator[Finding]:
 
 
 def _ago(facts: Facts, when: float) -> str:
-    return f"{(facts.api_now - when) / _DAY:.1f} day(s) ago"
+    return f"{(facts.api_now - when) / DAY:.1f} day(s) ago"
 
 
 def failure_policy(facts: Facts) -> Iterator[Finding]:
