@@ -125,6 +125,7 @@ def test_a_tenant_asks_through_the_api_server_why_a_pod_waits(installed: Install
     def explained() -> str:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stderr
+        assert "only what is published" not in done.stdout + done.stderr, done.stderr
         return done.stdout
 
     said = wait_for(explained, 20, "the tenant is answered")

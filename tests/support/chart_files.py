@@ -44,18 +44,21 @@ def rbac_file() -> str:
     webhook = yaml.safe_load_all(
         webhook_rbac_yaml(namespace=NAMESPACE, account=FULLNAME, secret=f"{FULLNAME}-webhook", configuration=FULLNAME)
     )
-    proxy = [
-        document
-        for document in yaml.safe_load_all(rbac_yaml(name=FULLNAME, namespace=NAMESPACE, tenants=True))
-        if document["kind"] == "Role" and document["metadata"]["name"] == f"{FULLNAME}-tenants"
-    ]
+    proxy = {
+        scheme: [
+            document
+            for document in yaml.safe_load_all(rbac_yaml(name=FULLNAME, namespace=NAMESPACE, tenants=True, tls=tls))
+            if document["kind"] == "Role" and document["metadata"]["name"] == f"{FULLNAME}-tenants"
+        ]
+        for scheme, tls in {"http": False, "https": True}.items()
+    }
     return _data(
         "src/linkwise/config/rbac.py",
         {
             "service": _features(FEATURES),
             "agent": _features(AGENT_FEATURES),
             "webhook": _roles(webhook),
-            "tenants": _roles(proxy),
+            "tenants": {scheme: _roles(roles) for scheme, roles in proxy.items()},
         },
     )
 
