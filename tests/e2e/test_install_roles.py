@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 GPU: Final = "nvidia.com/gpu"
 RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 ACCOUNTS: Final = {"service": RELEASE, "agent": f"{RELEASE}-agent", "scheduler": f"{RELEASE}-scheduler"}
-CHECKS: Final = frozenset({"rbac-service", "rbac-agent", "rbac-scheduler"})
 SECONDS: Final = 10.0
 UNUSED: Final = {
     "service": set[tuple[str, str, str]](),
@@ -194,7 +193,7 @@ def used(trail: Trail) -> set[Right]:
 
 
 def test_doctor_finds_no_missing_right_in_a_fresh_installation(lived: Lived) -> None:
-    assert noticed(lived.bed) == set()
+    assert [noticed(lived.bed, component) for component in ACCOUNTS] == [set()] * 3
 
 
 def test_every_verb_that_is_taken_away_is_noticed(lived: Lived) -> None:
@@ -203,7 +202,7 @@ def test_every_verb_that_is_taken_away_is_noticed(lived: Lived) -> None:
         for component in ("service", "agent")
         for role in lived.roles(component)
         for group, resource, verb in rights_of(role)
-        if group not in NOT_SERVED and not is_noticed(lived.bed, role, (group, resource, verb))
+        if group not in NOT_SERVED and not is_noticed(lived.bed, component, role, (group, resource, verb))
     ]
     assert unnoticed == []
 
@@ -220,7 +219,7 @@ def rights_of(role: Raw) -> list[tuple[str, str, str]]:
     )
 
 
-def is_noticed(bed: Installation, role: Raw, right: tuple[str, str, str]) -> bool:
+def is_noticed(bed: Installation, component: str, role: Raw, right: tuple[str, str, str]) -> bool:
     """Whether doctor names a verb within seconds after it was taken from a role, which is mended again."""
     group, resource, verb = right
     rules = []
@@ -247,15 +246,16 @@ def is_noticed(bed: Installation, role: Raw, right: tuple[str, str, str]) -> boo
     try:
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
-            if any(found.startswith(f"{verb} {name}") for found in noticed(bed)):
+            if any(found.startswith(f"{verb} {name}") for found in noticed(bed, component)):
                 return True
         return False
     finally:
         bed.api.patch(path, {"rules": role["rules"]})
 
 
-def noticed(bed: Installation) -> set[str]:
-    """The missing rights that doctor names."""
-    wanted = Examination(NAMESPACE, CHECKS, None)
+def noticed(bed: Installation, component: str) -> set[str]:
+    """The missing rights of an account that doctor names."""
+    checks = frozenset({f"rbac-{component}"})
+    wanted = Examination(NAMESPACE, checks, None)
     facts = with_cluster(bed.cluster.kubeconfig("admin"), None, lambda connection: gather(connection, wanted))
-    return {one for found in examine(facts, CHECKS) for one in found.objects}
+    return {one for found in examine(facts, checks) for one in found.objects}
