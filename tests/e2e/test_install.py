@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -52,7 +52,7 @@ def namespace(installed: Installation) -> Iterator[str]:
     installed.placing.counted(0)
 
 
-def place(bed: Installation, namespace: str, name: str, gpus: int, **more: object) -> Raw:
+def place(bed: Installation, namespace: str, name: str, gpus: int, **more: Any) -> Raw:  # noqa: ANN401 - as `pod` has them
     """A pod of an ordinary user, as soon as it has a node."""
     bed.api.create(pod(namespace, name, {GPU: gpus}, **more))
     return bed.cluster.wait_bound(namespace, name, 30)

@@ -12,7 +12,7 @@ from base64 import b64decode
 from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPSConnection
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 import yaml
@@ -136,7 +136,7 @@ def evict(bed: Installation) -> None:
     for name, value in {"cheap": 10, "high": 1000}.items():
         bed.api.create({**about, "metadata": {"name": name}, "value": value})
     placing.nodes(*machine("a", "nvlink"), *machine("b", "nvlink"))
-    free = {"nodeSelector": {"kubernetes.io/hostname": "a"}}, {"nodeSelector": {"kubernetes.io/hostname": "b"}}
+    free: list[dict[str, Any]] = [{"nodeSelector": {"kubernetes.io/hostname": name}} for name in ("a", "b")]
     for number, there in enumerate(free):
         placing.place(namespace, f"cheap-{number}", {GPU: 8}, priorityClassName="cheap", **there)
     words = {"gang.scheduling.koordinator.sh/name": "high", "gang.scheduling.koordinator.sh/min-available": "2"}

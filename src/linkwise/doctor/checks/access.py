@@ -64,8 +64,8 @@ def _made_by_helm(permission: Permission, facts: Facts) -> bool:
     """Whether the chart has created what the account would have to create otherwise."""
     if permission.verb != "create" or permission.resource not in _OF_THE_CHART:
         return False
-    deployment = find(facts.items("deployments"), SERVICE) or {}
-    labels = deployment.get("metadata", {}).get("labels") or {}
+    deployment = find(facts.items("deployments"), SERVICE)
+    labels = (deployment["metadata"].get("labels") or {}) if deployment else {}
     return bool(labels.get("app.kubernetes.io/managed-by") == "Helm")
 
 
