@@ -9,11 +9,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from support.e2e.helm import NAMESPACE, RELEASE
+from support.e2e.helm import NAMESPACE, RELEASE, Helm, HelmError
 from support.e2e.installation import installation_bed
 from support.e2e.invariants import all_is_well
 from support.e2e.pod_objects import pod
@@ -21,7 +21,7 @@ from support.e2e.processes import wait_for
 from support.e2e.service import grant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from support.e2e.api_client import Raw
     from support.e2e.installation import Installation
@@ -52,7 +52,7 @@ def namespace(installed: Installation) -> Iterator[str]:
     installed.placing.counted(0)
 
 
-def place(bed: Installation, namespace: str, name: str, gpus: int, **more: object) -> Raw:
+def place(bed: Installation, namespace: str, name: str, gpus: int, **more: Any) -> Raw:  # noqa: ANN401 - as `pod` has them
     """A pod of an ordinary user, as soon as it has a node."""
     bed.api.create(pod(namespace, name, {GPU: gpus}, **more))
     return bed.cluster.wait_bound(namespace, name, 30)
@@ -64,8 +64,8 @@ def test_everything_is_ready_after_one_command(installed: Installation) -> None:
         RELEASE: 2,
         f"{RELEASE}-scheduler": 2,
     }
-    agents = installed.objects(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets")[f"{RELEASE}-agent"]
-    assert agents["status"]["desiredNumberScheduled"] == agents["status"]["numberReady"] == 1
+    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/{RELEASE}-agent"
+    wait_for(lambda: installed.api.get(path)["status"]["numberReady"] == 1, 20, "the agent of the new node is ready")
     assert [one["status"] for one in installed.helm.history()] == ["deployed"]
 
 
@@ -125,6 +125,7 @@ def test_a_tenant_asks_through_the_api_server_why_a_pod_waits(installed: Install
     def explained() -> str:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stderr
+        assert "only what is published" not in done.stdout + done.stderr, done.stderr
         return done.stdout
 
     said = wait_for(explained, 20, "the tenant is answered")
@@ -144,3 +145,22 @@ def test_the_service_and_its_scheduler_run_without_root_and_rights(installed: In
             assert status["Uid"].split("\t") == [str(USER)] * 4
             assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0
             assert os.statvfs(f"/proc/{process.pid}/root").f_flag & os.ST_RDONLY
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"service": {"replicas": "two"}}, "/service/replicas"),
+        ({"service": {"replcas": 2}}, "replcas"),
+        ({"webhook": {"failurePolicy": "Maybe"}}, "/webhook/failurePolicy"),
+        ({"agent": {"nodes": "some"}}, "/agent/nodes"),
+        ({"leaderElection": {"leaseDuration": -1}}, "/leaderElection/leaseDuration"),
+        ({"features": {"evict": "sometimes"}}, "/features/evict"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_a_value_that_the_chart_does_not_know_is_named(
+    helm_programs: Path, root: Path, tmp_path: Path, values: Mapping[str, object], named: str
+) -> None:
+    with pytest.raises(HelmError, match=named):
+        Helm(helm_programs / "helm", tmp_path).template(root / "deploy/chart", values)

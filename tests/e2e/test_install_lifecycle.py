@@ -12,14 +12,14 @@ import pytest
 
 from support.e2e.api_client import ApiError
 from support.e2e.config_files import write_json
-from support.e2e.helm import NAMESPACE, RELEASE, HelmError
+from support.e2e.helm import NAMESPACE, RELEASE
 from support.e2e.installation import VALUES, installation_bed, stand_ins
 from support.e2e.invariants import all_is_well, held, nothing_is_sold_twice
 from support.e2e.pod_objects import pod
 from support.e2e.processes import wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from support.e2e.api_client import Raw
@@ -216,20 +216,26 @@ def test_an_uninstallation_never_blocks_the_creation_of_pods(installed: Installa
     assert stream.refusals == []
 
 
-def test_an_installation_whose_helm_was_killed_is_repaired_as_documented(empty: Installation) -> None:
-    command = empty.helm.command("upgrade", "--install", RELEASE, str(empty.chart), "--create-namespace", "--wait")
-    values = write_json(empty.cluster.folder / "values.json", dict(VALUES))
-    with subprocess.Popen(
-        [*command, "--values", str(values)], env=empty.helm.environment, stdout=subprocess.DEVNULL
-    ) as run:
-        wait_for(lambda: "clusterroles/linkwise" in objects(empty), 30, "Helm has created a part of the objects")
-        run.kill()
-    try:
+def test_helm_that_was_killed_is_repaired_as_documented(empty: Installation) -> None:
+    killed(empty, lambda: "clusterroles/linkwise" in objects(empty))
+    with pytest.raises(AssertionError, match="another operation"):
         empty.install()
-    except (HelmError, AssertionError) as error:
-        assert "another operation" in str(error)  # noqa: PT017 - what Helm says is the reason for the next step
-        empty.helm.uninstall()
-        empty.install()
+    empty.helm.uninstall()
+    empty.install()
     empty.add_nodes("gpu-1")
-    keep(empty)
+    namespace, before = keep(empty)
+    killed(empty, lambda: len(empty.helm.history()) > 1)
+    empty.helm.run("rollback", RELEASE, "--wait")
+    assert empty.helm.history()[-1]["status"] == "deployed"
+    assert grants(empty, namespace) == before
     all_is_well(empty.placing)
+
+
+def killed(bed: Installation, seen: Callable[[], bool]) -> None:
+    """Install or upgrade, and kill Helm as soon as that is seen."""
+    values = write_json(bed.cluster.folder / "values.json", dict(VALUES))
+    words = ("--create-namespace", "--wait", "--values", str(values))
+    command = bed.helm.command("upgrade", "--install", RELEASE, str(bed.chart), *words)
+    with subprocess.Popen(command, env=bed.helm.environment, stdout=subprocess.DEVNULL) as run:
+        wait_for(seen, 30, "Helm has begun")
+        run.kill()

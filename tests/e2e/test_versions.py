@@ -26,6 +26,8 @@ GPU: Final = "nvidia.com/gpu"
 MEMORY: Final = "aliyun.com/gpu-mem"
 GRANT: Final = "linkwise.dev/grant"
 GROUP: Final = "gputopology.scheduling.koordinator.sh"
+Held = dict[str, tuple[str, dict[str, tuple[tuple[str, ...], int, int]]]]
+"""by UID, node and parts of the pods that hold something"""
 NEWER: Final = ("why", "indices")
 """fields that the first version of the record did not have"""
 
@@ -57,7 +59,7 @@ def work(placing: Placing, namespace: str, word: str) -> None:
         placing.placed(namespace, name)
 
 
-def kept(placing: Placing, before: dict[str, tuple[str, object]]) -> dict[str, tuple[str, object]]:
+def kept(placing: Placing, before: Held) -> Held:
     """All is well, and every grant from before is as it was: all grants now."""
     now = dict(held(all_is_well(placing)))
     assert {uid: now.get(uid) for uid in before} == before
@@ -69,7 +71,7 @@ def test_an_upgrade_and_a_rollback_keep_every_grant(placing: Placing, old: Serve
     nodes(placing)
     namespace, new = placing.namespace(), placing.serve
     new.stop()
-    grants: dict[str, tuple[str, object]] = {}
+    grants: Held = {}
     for number, serve in enumerate((old, new, old, new)):
         serve.start()
         running = Placing(placing.cluster, serve)

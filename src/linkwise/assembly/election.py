@@ -20,14 +20,14 @@ from linkwise.kube.client.api import FencedConnection
 from linkwise.kube.client.kubeconfig import pod_namespace
 from linkwise.kube.leader.election import LeaseTimes
 from linkwise.kube.leader.elector import Elector
-from linkwise.kube.leader.endpoint_slice import Endpoint, LeaderSlice
+from linkwise.kube.leader.endpoint_slice import Endpoint, LeaderEndpoints, LeaderSlice
 from linkwise.kube.leader.lease import LeaseObject
 from linkwise.net.timing import Timing, boot_time
 from linkwise.serve.leadership import LeaderStatus
 from linkwise.serve.service import collect_garbage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from linkwise.config.settings import LeaderSettings, ServeSettings
     from linkwise.kube.client.api import Connection
@@ -151,17 +151,21 @@ class Election:
         if not address:
             raise ClusterError("leader.service needs the address of this replica: set leader.address or POD_IP")
         endpoint = Endpoint(address, service_ports(self._all, port), self._environ.get("POD_NAME", ""))
-        way = LeaderSlice(self.connection, self.namespace, self._settings.service, endpoint)
+        kinds = (
+            (LeaderSlice, LeaderEndpoints) if endpoint.pod else (LeaderSlice,)
+        )  # the API server proxies to pods only
+        ways = [kind(self.connection, self.namespace, self._settings.service, endpoint) for kind in kinds]
         while True:
             if self.elector.may_write():
-                await self._keep(way)
+                await self._keep(ways)
                 await self._timing.sleep(self._settings.retry_period)
             else:
                 await asyncio.sleep(POLL)
 
-    async def _keep(self, way: LeaderSlice) -> None:
+    async def _keep(self, ways: Sequence[LeaderSlice]) -> None:
         try:
-            await way.keep()
+            for way in ways:
+                await way.keep()
         except ClusterError as error:
             if str(error) != self.problem:
                 log.warning("%s", error)

@@ -73,14 +73,16 @@ FEATURES: Final[Mapping[str, Feature]] = {
         ),
     ),
     "leader": Feature(
-        "Hold the Lease by which one of several replicas decides (leader.enabled), and write the EndpointSlice that leads to it"
-        " (leader.service). RBAC can't restrict the names of new objects.",
+        "Hold the Lease by which one of several replicas decides (leader.enabled), and write the EndpointSlice and the"
+        " Endpoints that lead to it (leader.service). RBAC can't restrict the names of new objects.",
         (
             Rule(("coordination.k8s.io",), ("leases",), ("create",)),
             Rule(("coordination.k8s.io",), ("leases",), ("get", "update"), ("linkwise",)),
             Rule(_CORE, ("services",), ("get",), ("linkwise",)),
             Rule(("discovery.k8s.io",), ("endpointslices",), ("create",)),
             Rule(("discovery.k8s.io",), ("endpointslices",), ("get", "update"), ("linkwise-leader",)),
+            Rule(_CORE, ("endpoints",), ("create",)),
+            Rule(_CORE, ("endpoints",), ("get", "update"), ("linkwise",)),
         ),
         OWN_NAMESPACE,
     ),

@@ -102,6 +102,25 @@ def test_a_secret_that_somebody_broke_is_replaced(data: dict[str, str]) -> None:
     with_api(story)
 
 
+def test_labels_and_annotations_of_others_stay() -> None:
+    """Helm neither removes nor adopts a Secret without its own."""
+    helm = {
+        "labels": {"app.kubernetes.io/managed-by": "Helm"},
+        "annotations": {"meta.helm.sh/release-name": "linkwise"},
+    }
+
+    async def story(one: Connection, _: Connection) -> None:
+        about = {"name": "linkwise-webhook", "namespace": "default", **helm}
+        empty = {"apiVersion": "v1", "kind": "Secret", "metadata": about, "type": "Opaque"}
+        await one.call("POST", PATH.rpartition("/")[0], json.dumps(empty).encode())
+        await chain(one)
+        found = json.loads((await one.call("GET", PATH)).body)
+        assert found["data"].keys() >= {"ca.crt", "tls.crt"}
+        assert {key: found["metadata"][key].items() >= helm[key].items() for key in helm} == dict.fromkeys(helm, True)
+
+    with_api(story)
+
+
 async def replace_data(connection: Connection, data: dict[str, str]) -> None:
     import msgspec  # noqa: PLC0415 - only here
 

@@ -8,7 +8,7 @@ import pytest
 
 from linkwise.errors import ClusterError
 from linkwise.kube.client.api import FencedConnection
-from linkwise.kube.leader.endpoint_slice import Endpoint, LeaderSlice
+from linkwise.kube.leader.endpoint_slice import Endpoint, LeaderEndpoints, LeaderSlice
 from linkwise.net.http.client import NotSentError
 from support.fakes.scripted_api import Reply, Request, ScriptedApi, play
 
@@ -105,3 +105,26 @@ def test_a_replica_that_does_not_lead_writes_no_slice() -> None:
         return api.requests
 
     assert {request.verb for request in play(scenario)} == {"GET"}
+
+
+def kept_endpoints(found: Reply = MISSING) -> list[Request]:
+    """Look at the Endpoints once; the requests."""
+    path = "/api/v1/namespaces/linkwise-system/endpoints"
+
+    async def scenario(api: ScriptedApi, connection: Connection) -> list[Request]:
+        api.script(f"GET {path}/linkwise", found)
+        api.script(SERVICE, Reply(200, {"metadata": {"name": "linkwise", "uid": "s-1"}}))
+        api.script(f"POST {path}", Reply(201, {}))
+        await LeaderEndpoints(connection, "linkwise-system", "linkwise", HERE).keep()
+        return api.requests
+
+    return play(scenario)
+
+
+def test_the_service_proxy_of_the_api_server_finds_the_leader_in_endpoints() -> None:
+    document = kept_endpoints()[-1].document
+    (subset,) = document["subsets"]
+    assert subset["ports"] == [{"name": "https", "port": 39999, "protocol": "TCP"}]
+    assert [(one["ip"], one["targetRef"]["name"]) for one in subset["addresses"]] == [("10.0.0.7", "linkwise-0")]
+    assert document["metadata"]["labels"] == {"endpointslice.kubernetes.io/skip-mirror": "true"}
+    assert [request.verb for request in kept_endpoints(Reply(200, document))] == ["GET"]

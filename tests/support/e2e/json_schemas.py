@@ -32,7 +32,7 @@ class KubeConform:
     """kubeconform with a folder of schemas."""
 
     def __init__(self, program: Path, schemas: Path) -> None:
-        self._command = [program, "-strict", "-output", "json", "-schema-location", f"{schemas}/{LOCATION}", "-"]
+        self._command = [str(program), "-strict", "-output", "json", "-schema-location", f"{schemas}/{LOCATION}", "-"]
 
     def problems(self, manifests: str) -> list[str]:
         """What is wrong with the objects of a YAML stream: kind, name and why; a kind without a schema is wrong too."""

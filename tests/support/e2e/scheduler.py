@@ -68,6 +68,11 @@ class Scheduler:
         self.health.close()
 
 
+def _has_tls(configuration: Mapping[str, object] | None) -> bool:
+    section = (configuration or {}).get("tls")
+    return isinstance(section, dict) and bool(section.get("enabled"))
+
+
 class Serve:
     """`linkwise serve` as a process of its own, under one user; it keeps its port over restarts."""
 
@@ -82,7 +87,7 @@ class Serve:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         (self.port,) = free_ports(1)
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"{'https' if _has_tls(configuration) else 'http'}://127.0.0.1:{self.port}"
         self.http = Api(self.url)
         command = [sys.executable, "-m", "linkwise", "serve", "--kubeconfig", str(kubeconfig)]
         command += ["--host", "127.0.0.1", "--port", str(self.port)]

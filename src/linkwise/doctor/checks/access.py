@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from linkwise.doctor.facts import Facts
     from linkwise.doctor.findings import Finding
+    from linkwise.doctor.permissions import Permission
 
 __all__ = ["CHECKS"]
 
@@ -24,6 +25,8 @@ _COMMANDS: Final = {
     SCHEDULER: "kubectl create clusterrolebinding linkwise-scheduler --clusterrole=system:kube-scheduler"
     " --serviceaccount={namespace}:linkwise-scheduler",
 }
+_OF_THE_CHART: Final = frozenset({"leases", "secrets"})
+"""resources whose objects are part of the release, so that no role has to create them"""
 _FLAGS: Final = {
     "evict": " --evict",
     "tenants": " --tenants",
@@ -40,7 +43,7 @@ def rights(account: str, facts: Facts) -> Iterator[Finding]:
         return
     for need in needed(facts.settings, facts.namespace, facts.groups):
         asked = [each for each in need.permissions if each in facts.allowed] if need.account == account else []
-        missing = [each for each in asked if not facts.allowed[each]]
+        missing = [each for each in asked if not facts.allowed[each] and not _made_by_helm(each, facts)]
         if not missing:
             continue
         flags = (_FLAGS_OF_AGENT if account == AGENT else _FLAGS).get(need.feature, "")
@@ -57,6 +60,15 @@ def rights(account: str, facts: Facts) -> Iterator[Finding]:
             )
 
 
+def _made_by_helm(permission: Permission, facts: Facts) -> bool:
+    """Whether the chart has created what the account would have to create otherwise."""
+    if permission.verb != "create" or permission.resource not in _OF_THE_CHART:
+        return False
+    deployment = find(facts.items("deployments"), SERVICE)
+    labels = (deployment["metadata"].get("labels") or {}) if deployment else {}
+    return bool(labels.get("app.kubernetes.io/managed-by") == "Helm")
+
+
 CHECKS: Final = tuple(
     Check(
         f"rbac-{word}",
@@ -64,7 +76,7 @@ CHECKS: Final = tuple(
         f"ServiceAccount {account} may do what it needs to",
         partial(rights, account),
         ("accounts", "access", "settings"),
-        ("groups",),
+        ("groups", "deployments"),
     )
     for word, account in (("service", SERVICE), ("agent", AGENT), ("scheduler", SCHEDULER))
 )

@@ -94,7 +94,8 @@ def _subject(nodes: list[str]) -> str:
 def models(facts: Facts) -> Iterator[Finding]:
     """The models of devices support what their nodes serve."""
     without: dict[str, list[str]] = {}
-    for node, each in facts.inventories.items():
+    inventories = facts.inventories
+    for node, each in inventories.items():
         if text_at(each, "spec", "mode") != "share":
             continue
         for device in items_at(each, "spec", "devices"):
@@ -108,7 +109,7 @@ def models(facts: Facts) -> Iterator[Finding]:
         yield problem(_subject(nodes), text, remedy, nodes)
     profiles: dict[str, list[str]] = {}
     for each in facts.items("nodes"):
-        inventory = facts.inventories.get(name(each), {})
+        inventory = inventories.get(name(each), {})
         for word in {text_at(inventory, "spec", "profile"), labels(each).get(_TYPE_LABEL, "")} - {""}:
             if known_profile(word) is None:
                 profiles.setdefault(word, []).append(name(each))

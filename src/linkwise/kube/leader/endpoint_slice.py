@@ -1,7 +1,8 @@
 """EndpointSlice of the leader: the only way from a Service without a selector to the replica that decides.
 
-Only the leader writes it, after it has taken over. Whoever changes or deletes it, the leader repairs it at its next look. The
-Service owns it, so that it is removed with the Service.
+Beside it an Endpoints object with the same address: the API server's service proxy, by which users ask the service, reads nothing
+else. Only the leader writes them, after it has taken over. Whoever changes or deletes them, the leader repairs them at its next
+look. The Service owns them, so that they are removed with it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
 from linkwise.errors import ClusterError, InputError
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from linkwise.kube.client.api import Answer, Connection
 
-__all__ = ["Endpoint", "LeaderSlice"]
+__all__ = ["Endpoint", "LeaderEndpoints", "LeaderSlice"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -45,18 +46,22 @@ class Endpoint:
 class LeaderSlice:
     """The EndpointSlice SERVICE-leader; the connection is fenced."""
 
+    kind: ClassVar = "EndpointSlice"
+    collection: ClassVar = "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices"
+    suffix: ClassVar = "-leader"
+
     def __init__(self, connection: Connection, namespace: str, service: str, endpoint: Endpoint) -> None:
         self._connection = connection
         self._namespace, self._service = namespace, service
-        self.name: Final = f"{service}-leader"
+        self.name: Final = f"{service}{self.suffix}"
         self._endpoint = endpoint
-        self._collection = f"/apis/discovery.k8s.io/v1/namespaces/{quote(namespace, safe='')}/endpointslices"
+        self._collection = self.collection.format(quote(namespace, safe=""))
 
     def __str__(self) -> str:
-        return f"EndpointSlice {self._namespace}/{self.name}"
+        return f"{self.kind} {self._namespace}/{self.name}"
 
     async def keep(self) -> bool:
-        """Write the slice if it is not as it should be; returns whether it had to be written.
+        """Write the object if it is not as it should be; returns whether it had to be written.
 
         Raises:
             ClusterError: it could not be read or written, or the Service does not exist.
@@ -67,11 +72,11 @@ class LeaderSlice:
             raise self._error("get", found)
         current = _document(found.body) if found.status == 200 else {}
         wanted = self._wanted()
-        if current and _equal(current, wanted):
+        if current and self._equal(current, wanted):
             return False
         meta = {**current.get("metadata", {}), **wanted["metadata"], "ownerReferences": [await self._owner()]}
         meta["labels"] = {**(current.get("metadata", {}).get("labels") or {}), **wanted["metadata"]["labels"]}
-        if current and current.get("addressType") != wanted["addressType"]:
+        if current and current.get("addressType") != wanted.get("addressType"):
             # The type can't be changed: the slice is deleted with its Service, or by an administrator.
             raise ClusterError(f"{self} has another address type than {self._endpoint.address}; delete it")
         body = encode({**wanted, "metadata": meta})
@@ -79,7 +84,7 @@ class LeaderSlice:
         answer = await self._connection.call(method, place, body, wait=WAIT)
         if answer.status not in {200, 201}:
             raise self._error("update" if current else "create", answer)
-        log.info("endpoint written slice=%s/%s address=%s", self._namespace, self.name, self._endpoint.address)
+        log.info("endpoint written object=%s address=%s", self, self._endpoint.address)
         return True
 
     async def _owner(self) -> dict[str, str]:
@@ -114,10 +119,44 @@ class LeaderSlice:
             "ports": [{"name": name, "port": port, "protocol": "TCP"} for name, port in sorted(endpoint.ports.items())],
         }
 
+    @staticmethod
+    def _equal(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+        """Whether a slice is as it should be; other labels, and fields that the API server adds, do not count."""
+        return (
+            _marked(current, wanted)
+            and current.get("endpoints") == wanted["endpoints"]
+            and sorted(current.get("ports") or (), key=lambda port: str(port.get("name"))) == wanted["ports"]
+        )
+
     def _error(self, verb: str, answer: Answer) -> ClusterError:
         message = status_of(answer.body).message or f"the API server answered {answer.status}"
         remedy = "; `linkwise manifests rbac` prints the role" if answer.status == 403 else ""
         return ClusterError(f"can't {verb} {self}: {message}{remedy}")
+
+
+class LeaderEndpoints(LeaderSlice):
+    """The Endpoints SERVICE, with a label that keeps Kubernetes from making a second slice of it."""
+
+    kind: ClassVar = "Endpoints"
+    collection: ClassVar = "/api/v1/namespaces/{}/endpoints"
+    suffix: ClassVar = ""
+
+    def _wanted(self) -> dict[str, Any]:
+        given = super()._wanted()
+        (endpoint,) = given["endpoints"]
+        target = {"targetRef": endpoint["targetRef"]} if "targetRef" in endpoint else {}
+        address = {"ip": self._endpoint.address, **target}
+        labels = {"endpointslice.kubernetes.io/skip-mirror": "true"}
+        return {
+            "apiVersion": "v1",
+            "kind": self.kind,
+            "metadata": {"name": self.name, "namespace": self._namespace, "labels": labels},
+            "subsets": [{"addresses": [address], "ports": given["ports"]}],
+        }
+
+    @staticmethod
+    def _equal(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+        return _marked(current, wanted) and current.get("subsets") == wanted["subsets"]
 
 
 def _document(body: bytes) -> dict[str, Any]:
@@ -127,12 +166,8 @@ def _document(body: bytes) -> dict[str, Any]:
         raise ClusterError(f"the response of the API server can't be read: {error}") from error
 
 
-def _equal(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether a slice is as it should be; other labels, and fields that the API server adds, do not count."""
+def _marked(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether an object has its labels and its owner."""
     labels = current.get("metadata", {}).get("labels") or {}
-    return (
-        all(labels.get(key) == value for key, value in wanted["metadata"]["labels"].items())
-        and current.get("endpoints") == wanted["endpoints"]
-        and sorted(current.get("ports") or (), key=lambda port: str(port.get("name"))) == wanted["ports"]
-        and bool(current.get("metadata", {}).get("ownerReferences"))
-    )
+    own = all(labels.get(key) == value for key, value in wanted["metadata"]["labels"].items())
+    return own and bool(current.get("metadata", {}).get("ownerReferences"))

@@ -92,6 +92,6 @@ def networked_cluster(programs: Path, folder: Path, *api_flags: str) -> Iterator
         cluster.start()
         yield cluster
     finally:
-        if cluster:
+        if cluster is not None:
             cluster.close()
         network.close()

@@ -104,7 +104,8 @@ class PodProcesses:
         self.containers = [Container(spec) for spec in pod["spec"]["containers"]]
         self._pause: Process | None = None
         self._refreshed, self._complete = 0.0, False
-        self._waits, self._said = "", {}
+        self._waits = ""
+        self._said: Raw = {}
         self._begun = _now()
         self._ending: float | None = None
 

@@ -58,7 +58,7 @@ class Volumes:
         """The folder of a volume; that of a host folder is below the folder that stands for the node's root."""
         volume = self._specs[name]
         if "hostPath" in volume:
-            return self._host / volume["hostPath"]["path"].lstrip("/")
+            return self._host / str(volume["hostPath"]["path"]).lstrip("/")
         return self._folder / name
 
     def _publish(self, name: str, files: Files) -> None:

@@ -1,0 +1,145 @@
+"""Findings say what was found, how bad it is, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from linkwise.doctor.examine import CHECKS, examine
+from linkwise.doctor.facts import Connected
+from linkwise.doctor.findings import names_text
+from support.builders.installation import (
+    NOW,
+    at,
+    configuration,
+    found,
+    installation,
+    inventory,
+    node,
+    with_items,
+)
+
+if TYPE_CHECKING:
+    from linkwise.doctor.facts import Facts
+    from linkwise.doctor.findings import Finding
+
+
+def only(facts: Facts, check: str) -> Finding:
+    (finding,) = found(facts, check)
+    return finding
+
+
+def test_sampling_is_an_error_only_where_nodes_are_sampled() -> None:
+    facts = installation(schedulers=(configuration({"percentageOfNodesToScore": 50}),))
+    assert only(facts, "scheduler-sampling").severity == "warning"
+    many = with_items(facts, "nodes", *(node(f"n{number}") for number in range(101)))
+    assert only(many, "scheduler-sampling").severity == "error"
+
+
+def test_a_resource_that_no_node_has_is_a_warning() -> None:
+    facts = installation(schedulers=(configuration(managedResources=[{"name": "nvidia.com/gpu"}]),))
+    assert only(facts, "scheduler-resources").severity == "warning"
+    amd = with_items(facts, "nodes", node("a", {"amd.com/gpu": "8"}))
+    finding = only(amd, "scheduler-resources")
+    assert finding.severity == "error"
+    assert "lacks amd.com/gpu, which nodes have" in finding.found
+
+
+def test_a_missing_right_is_named_with_the_command_that_grants_it() -> None:
+    facts = installation()
+    lost = {each: each.resource != "pods/binding" for each in facts.allowed}
+    finding = only(replace(facts, allowed=lost), "rbac-service")
+    assert "it may not create pods/binding (feature extender: " in finding.found
+    assert "`linkwise manifests rbac --namespace linkwise-system | kubectl apply -f -`" in finding.remedy
+    assert finding.objects == ("create pods/binding",)
+
+
+def test_a_feature_without_any_of_its_rights_may_have_been_left_out() -> None:
+    facts = installation()
+    lost = {each: each.resource != "events" or each.account != "linkwise" for each in facts.allowed}
+    finding = only(replace(facts, allowed=lost), "rbac-service")
+    assert finding.severity == "warning"
+    assert "nothing to do if the feature was left out on purpose" in finding.remedy
+
+
+def test_rights_about_kinds_that_are_not_served_are_not_needed() -> None:
+    assert {each.group for each in installation().allowed} <= {
+        "",
+        *installation().groups,
+        "admissionregistration.k8s.io",
+    }
+
+
+@pytest.mark.parametrize(("enforced", "severity"), [(True, "warning"), (False, "error")])
+def test_a_static_cpu_manager_takes_devices_only_from_containers_of_other_plugins(
+    enforced: bool,  # noqa: FBT001 - a parameter of the test
+    severity: str,
+) -> None:
+    shared = inventory("gpu-1", "share", enforced=enforced, kubelet={"cpuManagerPolicy": "static"})
+    finding = only(with_items(installation(), "inventories", shared), "kubelet-cpu-manager")
+    assert finding.severity == severity
+    assert "cpuManagerPolicy: none" in finding.remedy
+
+
+def test_a_static_cpu_manager_is_no_problem_where_devices_are_not_shared() -> None:
+    whole = inventory("gpu-1", kubelet={"cpuManagerPolicy": "static"})
+    assert only(with_items(installation(), "inventories", whole), "kubelet-cpu-manager").severity == "ok"
+
+
+def test_a_kubelet_is_asked_where_no_agent_publishes_its_policy() -> None:
+    bare = with_items(installation(), "nodes", node("gs", {"aliyun.com/gpu-mem": "88"}, gpushare="true"))
+    unknown = only(replace(bare, unread={"kubelets": "grant the verb get on nodes/proxy"}), "kubelet-cpu-manager")
+    assert unknown.severity == "skipped"
+    assert "grant the verb get on nodes/proxy" in unknown.found
+    asked = only(replace(bare, kubelets={"gs": {"cpuManagerPolicy": "static"}}), "kubelet-cpu-manager")
+    assert (asked.severity, asked.subject) == ("error", "node/gs")
+
+
+def test_the_port_of_gpushare_is_named_with_the_address_where_it_is_open() -> None:
+    url = "http://127.0.0.1:32766/gpushare-scheduler"
+    document = replace(configuration(urlPrefix=url, tlsConfig=None), local=True)
+    tried = Connected("Connection refused", ("10.0.0.5:32766",))
+    finding = only(installation(schedulers=(document,), connections={url: tried}), "extender-port")
+    assert "; the port is open at 10.0.0.5:32766" in finding.found
+    assert "localhostNodePorts" in finding.remedy
+
+
+def test_a_scheduler_that_stopped_calling_is_named_with_since_when() -> None:
+    metrics = {'linkwise_last_call_timestamp_seconds{verb="filter"}': NOW - 3 * 3600}
+    assert "has called the service for 3 h" in only(installation(metrics=metrics), "extender-called").found
+
+
+def test_nodes_of_other_clocks_are_told_by_their_leases() -> None:
+    def leased(seconds: float) -> Finding:
+        lease = {"metadata": {"name": "gpu-1"}, "spec": {"renewTime": at(seconds), "leaseDurationSeconds": 40}}
+        return only(with_items(installation(), "node-leases", lease), "clock-nodes")
+
+    assert "ahead of" in leased(30).found
+    assert "behind" in leased(-120).found
+    assert leased(-30).severity == "ok"
+
+
+def test_the_lease_of_a_slow_reading_is_not_stale() -> None:
+    facts = replace(installation(), now=NOW + 600, server_time=NOW + 600, read_at={"leases": NOW, "node-leases": NOW})
+    assert only(facts, "extender-leader").severity == "ok"
+    assert only(facts, "clock-nodes").severity == "ok"
+
+
+def test_a_passed_check_says_what_it_could_not_read() -> None:
+    facts = replace(installation(), unread={"slices": "may not list endpointslices"}, cut=frozenset({"services"}))
+    finding = only(with_items(facts, "slices", *map(dict, facts.items("slices"))), "extender-service")
+    assert finding.severity == "ok"
+    assert "(as far as could be read: may not list endpointslices; only the first services)" in finding.found
+
+
+@pytest.mark.parametrize("garbage", [None, 7, "text", [], {"spec": 3}, {"metadata": {"labels": [1]}}])
+def test_objects_of_unexpected_form_break_no_check(garbage: Any) -> None:  # noqa: ANN401 - anything
+    facts = installation()
+    spoilt = replace(facts, lists={source: (*items, garbage) for source, items in facts.lists.items()})
+    assert len(examine(spoilt, {each.id for each in CHECKS})) >= len(CHECKS)
+
+
+def test_long_lists_of_names_are_cut() -> None:
+    assert names_text(f"n{number}" for number in range(7)) == "n0, n1, n2, n3, n4 and 2 more"
