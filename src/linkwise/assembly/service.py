@@ -132,7 +132,7 @@ class Serving:
     @property
     def ready(self) -> bool:
         """Whether calls are answered."""
-        return self._service.synced and not self._stopping.is_set()
+        return not self._not_ready()
 
     @property
     def broker(self) -> Broker:
