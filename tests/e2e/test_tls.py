@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -123,7 +124,7 @@ def test_certificates_are_renewed_while_kube_scheduler_runs_and_pods_still_bind(
         process = cluster.scheduler.process.pid
         for number in range(3):
             old = service.mount.client
-            wait_for(lambda old=old: service.mount.client != old, 2 * LIFETIME, "the client certificate is renewed")
+            wait_for(partial(is_renewed, service, old), 2 * LIFETIME, "the client certificate is renewed")
             # Connections are kept; a service that starts again makes kube-scheduler shake hands once more.
             service.serve.restart()
             placing.place(namespace, f"after-{number}", {GPU: 1})
@@ -131,6 +132,10 @@ def test_certificates_are_renewed_while_kube_scheduler_runs_and_pods_still_bind(
         with pytest.raises(ClusterError):
             ask(service, "/filter", {}, first)
         assert service.refused["bad_certificate"] == 1
+
+
+def is_renewed(service: TlsService, old: Certificate) -> bool:
+    return service.mount.client != old
 
 
 def test_two_replicas_share_the_certificates(cluster: Cluster, secured: TlsService) -> None:

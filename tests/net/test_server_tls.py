@@ -253,7 +253,7 @@ def test_before_the_first_certificate_no_client_trusts_the_server() -> None:
     asyncio.run(scenario())
 
 
-def test_sessions_are_not_resumed(play: Callable[..., None]) -> None:
+def test_connections_can_t_be_resumed(play: Callable[..., None]) -> None:
     async def story(bed: Bed) -> None:
         trust = trusting(bed.made.authorities, client(bed.made))
         reader, writer = await asyncio.open_connection("127.0.0.1", bed.port, ssl=trust, server_hostname="localhost")

@@ -142,7 +142,7 @@ class Serving:
     @property
     def ready(self) -> bool:
         """Whether calls are answered, or would be if this replica led."""
-        return (self._service.synced or self._service.standby) and not self._stopping.is_set()
+        return not self._not_ready()
 
     @property
     def leads(self) -> bool:

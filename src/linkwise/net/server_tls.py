@@ -61,8 +61,8 @@ class ServerTls:
         context = certificate.context(_ReportingContext)
         cast("_ReportingContext", context).failed = self._failed
         if client_authorities:
-            # A session that is resumed is not verified again and would outlive the certificate of its client. Without
-            # tickets no session of TLS 1.3 can be; the library can't turn off those of TLS 1.2.
+            # A connection that is resumed is not verified again and would outlive the certificate of its client. Without
+            # tickets that is impossible in TLS 1.3; for TLS 1.2 the library can't turn it off.
             context.minimum_version = ssl.TLSVersion.TLSv1_3
             context.num_tickets = 0
             context.verify_mode = ssl.CERT_OPTIONAL
