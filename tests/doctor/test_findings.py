@@ -111,7 +111,7 @@ def test_a_scheduler_that_stopped_calling_is_named_with_since_when() -> None:
     assert "has called the service for 3 h" in only(installation(metrics=metrics), "extender-called").found
 
 
-def test_nodes_of_other_clocks_are_told_by_their_leases() -> None:
+def test_nodes_with_other_clocks_are_found_by_their_leases() -> None:
     def leased(seconds: float) -> Finding:
         lease = {"metadata": {"name": "gpu-1"}, "spec": {"renewTime": at(seconds), "leaseDurationSeconds": 40}}
         return only(with_items(installation(), "node-leases", lease), "clock-nodes")

@@ -289,7 +289,7 @@ def test_two_replicas_without_an_election_are_named(patient: Patient) -> None:
 
 def deployment(name: str, replicas: int) -> Raw:
     labels = {"app": name}
-    template = {"metadata": {"labels": labels}, "spec": pod("", "", scheduler="nobody")["spec"]}
+    template = {"metadata": {"labels": labels}, "spec": pod("", "", scheduler="another-scheduler")["spec"]}
     spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": about(name), "spec": spec}
 
@@ -325,7 +325,7 @@ def test_what_a_user_may_not_read_is_skipped_with_the_verb_and_never_passes(
     assert patient.problems() == {}
 
 
-def test_a_cluster_that_can_not_be_reached_is_told_apart(patient: Patient, tmp_path: Path) -> None:
+def test_a_cluster_that_can_not_be_reached_has_an_exit_code_of_its_own(patient: Patient, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     document = yaml.safe_load(patient.kubeconfig.read_text())
     for each in document["clusters"]:

@@ -230,7 +230,7 @@ def _ignored_failures(patient: Patient) -> AbstractContextManager[None]:
 
 def _deployment(name: str, namespace: str, replicas: int) -> Raw:
     labels = {"app": name}
-    template = {"metadata": {"labels": labels}, "spec": pod("", "", scheduler="nobody")["spec"]}
+    template = {"metadata": {"labels": labels}, "spec": pod("", "", scheduler="another-scheduler")["spec"]}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -304,7 +304,7 @@ def _fake_device(patient: Patient) -> AbstractContextManager[None]:
         "restartCount": 0,
         "state": waiting,
     }
-    made = pod("default", "binpack-1", scheduler="nobody")
+    made = pod("default", "binpack-1", scheduler="another-scheduler")
     return created(patient.api, made, {"phase": "Pending", "containerStatuses": [status]})
 
 
@@ -316,7 +316,7 @@ def _left_out(patient: Patient) -> Iterator[None]:
         "metadata": {"name": "left-out", "labels": {"linkwise.dev/webhook": "ignore"}},
     }
     again(patient.api, marked(space))
-    with created(patient.api, pod("left-out", "train", {"nvidia.com/gpu": 1}, scheduler="nobody")):
+    with created(patient.api, pod("left-out", "train", {"nvidia.com/gpu": 1}, scheduler="another-scheduler")):
         yield
 
 
@@ -374,7 +374,7 @@ BREAKAGES: Final[Mapping[str, Breakage]] = {
         pod(
             SYSTEM,
             "linkwise-agent-x",
-            scheduler="nobody",
+            scheduler="another-scheduler",
             labels={"app.kubernetes.io/name": "linkwise", "app.kubernetes.io/component": "agent"},
         ),
     ),

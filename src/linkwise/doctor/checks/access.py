@@ -31,7 +31,7 @@ _FLAGS: Final = {
     "evict": " --evict",
     "tenants": " --tenants",
     "rank-tables": " --rank-tables",
-    "koordinator": " --koordinator",
+    "tls": " --tls",
 }
 _FLAGS_OF_AGENT: Final = {"koordinator": " --koordinator", "device-info": " --device-info"}
 
