@@ -67,8 +67,8 @@ class CommandLine:
 
 
 @pytest.fixture
-def line(kubernetes: Cluster) -> CommandLine:
-    return CommandLine(kubernetes)
+def line(cluster: Cluster) -> CommandLine:
+    return CommandLine(cluster)
 
 
 def first_words(process: subprocess.Popen[str]) -> list[str]:
