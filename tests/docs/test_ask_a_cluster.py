@@ -11,7 +11,9 @@ from support.e2e.node_objects import ascend, gpushare, machine
 from support.e2e.pod_objects import pod
 from support.embedded.cli_cluster import AskedCluster, gpushare_pod
 
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs/how-to/ask-a-cluster.md"
+FOLDER: Final = Path(__file__).resolve().parents[2] / "docs/how-to"
+PAGE: Final = FOLDER / "ask-a-cluster.md"
+CAPACITY: Final = FOLDER / "see-capacity.md"
 AGE: Final = re.compile(r"\b\d+s\b")
 
 
@@ -32,7 +34,8 @@ def plain(text: str) -> list[str]:
 def test_commands_print_what_the_page_about_asking_says(tmp_path: Path) -> None:
     shown = [
         example
-        for block in blocks(PAGE.read_text("utf-8"))
+        for page in (PAGE, CAPACITY)
+        for block in blocks(page.read_text("utf-8"))
         if block.text.startswith("$ linkwise")
         for example in examples(block.text)
     ]

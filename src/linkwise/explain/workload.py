@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from linkwise.broker.state import pod_name
 from linkwise.dialects.groups.workload_names import workloads_of
@@ -14,6 +14,7 @@ from linkwise.model.views import FINISHED
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
+    from linkwise.engine.reasons.codes import ReasonCode
     from linkwise.explain.reports.pod import Explanation
     from linkwise.explain.reports.workload import PartState
     from linkwise.model.views import PodView
@@ -48,7 +49,9 @@ def explain_workload(broker: Broker, kind: str, namespace: str, name: str, now: 
     groups = sorted({group for pod in pods if not pod.node and (group := broker.group_of(pod.uid))})
     one = explain_group(broker, groups[0], now) if len(groups) == 1 else None
     ordered = sorted(parts.values(), key=lambda part: (part.state != "pending", part.state, part.pods))
-    code = next((part.explanation.code for part in ordered if part.explanation and part.state == "pending"), "")
+    code: ReasonCode | Literal[""] = next(
+        (part.explanation.code for part in ordered if part.explanation and part.state == "pending"), ""
+    )
     return WorkloadExplanation(kind, namespace, name, tuple(ordered), one, tuple(groups), code)
 
 

@@ -13,11 +13,10 @@ from linkwise.cli.render.tables import Table, print_table
 SENTENCE = "node(s) had too few free devices on all of the nodes of this cluster"
 
 
-def printed(table: Table, width: int, *, terminal: bool = False, **options: bool) -> list[str]:
+def printed(table: Table, width: int, *, terminal: bool = False, headers: bool = True, cut: bool = False) -> list[str]:
     file = io.StringIO()
-    colours = "standard" if terminal else None
-    console = Console(file=file, width=width, force_terminal=terminal, color_system=colours)
-    print_table(console, table, **options)
+    console = Console(file=file, width=width, force_terminal=terminal, color_system="standard" if terminal else None)
+    print_table(console, table, headers=headers, cut=cut)
     return file.getvalue().splitlines()
 
 

@@ -51,7 +51,7 @@ def command(what: tuple[str, ...], sort_by: str | None, *, flags: ListFlags) -> 
     named = kinds_and_names(what, KINDS)
     for each in named:
         flags.check_names(each.names)
-    from linkwise.cli.get.listing import print_lists  # noqa: PLC0415 - imports the client and all policies
+    from linkwise.cli.reports.listing import print_lists  # noqa: PLC0415 - imports the client and all policies
     from linkwise.cli.reports.top import usage_of, usage_of_tenant  # noqa: PLC0415 - same
 
     for_tenants = all(one.kind == "pod" for one in named) and not flags.all_namespaces

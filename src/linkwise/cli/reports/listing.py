@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.assembly.cluster_reader import read_cluster
 from linkwise.cli.get.show import Selection, section_of
-from linkwise.cli.get.watching import poll, watch_cluster
 from linkwise.cli.render.rows import Printer
 from linkwise.cli.reports.tenant import tenant_of, tenant_section
+from linkwise.cli.reports.watching import poll, watch_cluster
 from linkwise.kube.errors import ForbiddenError
 
 if TYPE_CHECKING:
