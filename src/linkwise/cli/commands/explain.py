@@ -6,15 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from linkwise.cli.options.cluster import (
-    EXIT_CODES,
-    WORKLOADS,
-    cluster_flags,
-    kind_and_name,
-    namespace_flag,
-    service_flag,
-)
+from linkwise.cli.options.cluster import EXIT_CODES, cluster_flags, namespace_flag, service_flag
 from linkwise.cli.options.completion import complete_objects
+from linkwise.cli.options.kinds import WORKLOADS, kind_and_name
 from linkwise.cli.options.output import form_flag
 
 if TYPE_CHECKING:

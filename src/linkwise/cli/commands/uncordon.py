@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from linkwise.cli.options.cluster import EXIT_CODES, cluster_flags, kind_and_name
+from linkwise.cli.options.cluster import EXIT_CODES, cluster_flags
+from linkwise.cli.options.kinds import kind_and_name
 
 if TYPE_CHECKING:
     from pathlib import Path

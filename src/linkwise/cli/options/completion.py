@@ -121,7 +121,7 @@ def _resource(word: str, kinds: Sequence[str], default: str | None = None) -> st
     """The resource whose names complete a kind."""
     if not kinds:
         return word
-    from linkwise.cli.options.cluster import kinds_and_names  # noqa: PLC0415 - imported by this package
+    from linkwise.cli.options.kinds import kinds_and_names  # noqa: PLC0415 - imported by this package
     from linkwise.errors import InputError  # noqa: PLC0415 - same
 
     try:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from linkwise.assembly.cluster_reader import ClusterReader
-    from linkwise.cli.options.cluster import Named
+    from linkwise.cli.options.kinds import Named
     from linkwise.cli.options.lists import ListFlags
     from linkwise.cli.render.rows import Section
     from linkwise.cli.reports.tenant import Tenant

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from linkwise.assembly.cluster_reader import ClusterReader
-    from linkwise.cli.options.cluster import Named
+    from linkwise.cli.options.kinds import Named
     from linkwise.cli.options.lists import ListFlags
     from linkwise.cli.reports.tenant import Tenant
     from linkwise.kube.client.api import Connection
