@@ -121,9 +121,7 @@ PROMETHEUS: Final = Module(
     {},
     manifests="example/prometheus-operator-crd/*.yaml",
 )
-MODULES: Final = {
-    module.name: module for module in (KUBERNETES, CONTAINERD, VOLCANO, HELM, KUBECONFORM, PROMETHEUS)
-}
+MODULES: Final = {module.name: module for module in (KUBERNETES, CONTAINERD, VOLCANO, HELM, KUBECONFORM, PROMETHEUS)}
 
 
 def main(arguments: Sequence[str]) -> int:

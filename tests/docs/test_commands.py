@@ -22,10 +22,6 @@ VALUES: Final = ROOT / "deploy/chart/values.yaml"
 SECTIONS: Final = sorted({name.partition(".")[0] for name in SCHEMA})
 DOTTED: Final = re.compile(rf"`((?:{'|'.join(SECTIONS)}|leader|tls)(?:\.(?!py`)[a-z_]+)+)(?:[:=][^`]*)?`")
 CHART_VALUE: Final = re.compile(r"--set '?([A-Za-z.]+)=")
-AWAITED: Final = frozenset(
-    {"linkwise doctor", "linkwise manifests all", "linkwise get usage", "linkwise get capacity", "leader.retry_period"}
-)
-"""commands and settings that pages describe and that do not exist; empty in a release"""
 
 
 def settings() -> set[str]:
@@ -55,22 +51,15 @@ def unknown_values(names: list[str]) -> list[str]:
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_and_flag_of_a_page_exists(page: str) -> None:
     absent = {missing(command) for command in commands(PAGES[page])} - {""}
-    assert absent - AWAITED == set()
+    assert absent == set()
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if "decisions" not in page])  # these tell of former settings
 def test_every_setting_of_a_page_exists(page: str) -> None:
-    named = set(DOTTED.findall(PAGES[page])) - settings() - AWAITED
-    assert named - (chart_values() if VALUES.exists() or "guides" not in page else named) == set()
+    named = set(DOTTED.findall(PAGES[page])) - settings()
+    assert named - chart_values() == set()
 
 
-@pytest.mark.parametrize("name", sorted(AWAITED))
-def test_nothing_is_awaited_that_exists(name: str) -> None:
-    absent = missing(name) if name.startswith("linkwise ") else name not in settings()
-    assert absent, f"{name} exists: remove it from AWAITED"
-
-
-@pytest.mark.skipif(not VALUES.exists(), reason="there is no chart")
 @pytest.mark.parametrize("page", [page for page, text in PAGES.items() if "--set" in text])
 def test_every_value_of_the_chart_that_a_page_sets_exists(page: str) -> None:
     assert unknown_values(CHART_VALUE.findall(PAGES[page])) == []
