@@ -12,7 +12,7 @@ from linkwise.config.installation import FILE
 from linkwise.config.loading import load_with_sources
 from linkwise.config.protection import protection_yaml
 from linkwise.config.rbac import AGENT_FEATURES, FEATURES
-from linkwise.config.scheduler_config import SchedulerFile, scheduler_yaml
+from linkwise.config.scheduler_config import DEFAULT_TLS_URL, SchedulerFile, TlsFiles, scheduler_yaml
 from linkwise.config.webhook_manifests import WebhookFile, webhook_configurations
 from support.chart_files import rbac_file
 from support.chart_manifests import helm_template, rendered_manifests
@@ -248,10 +248,8 @@ def test_kube_scheduler_is_configured_as_the_command_line_prints(
 
 def test_kube_scheduler_calls_the_service_with_its_certificate(helm: str) -> None:
     shown = yaml.safe_load(named(rendered(helm), "ConfigMap", "linkwise-scheduler")["data"]["scheduler.yaml"])
-    (extender,) = shown["extenders"]
-    assert extender["urlPrefix"] == "https://linkwise.linkwise-system.svc:39999"
-    assert extender["enableHTTPS"] is True
-    assert set(extender["tlsConfig"]) == {"caFile", "certFile", "keyFile"}
+    files = TlsFiles(*(f"/etc/linkwise/tls/{name}" for name in ("ca.crt", "tls.crt", "tls.key")))
+    assert shown == yaml.safe_load(scheduler_yaml(SchedulerFile(url=DEFAULT_TLS_URL, tls=files)))
 
 
 @pytest.mark.parametrize(
