@@ -46,8 +46,8 @@ WARM_SECONDS: Final = 1.0
 
 def service_ports(settings: ServeSettings, port: int) -> dict[str, int]:
     """The ports of the Service by name, as this replica listens on them."""
-    del settings  # the seam for ports that settings add
-    return {"https": port}
+    volcano = {"volcano": settings.volcano.port} if settings.volcano.port else {}
+    return {"https" if settings.tls.enabled else "http": port, **volcano}
 
 
 class Election:
