@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from linkwise.doctor.findings import Check, problem, skipped, warning
-from linkwise.doctor.objects import find
+from linkwise.doctor.objects import find, labels
 from linkwise.doctor.permissions import AGENT, SCHEDULER, SERVICE, needed
 
 if TYPE_CHECKING:
@@ -64,9 +64,7 @@ def _made_by_helm(permission: Permission, facts: Facts) -> bool:
     """Whether the chart has created what the account would have to create otherwise."""
     if permission.verb != "create" or permission.resource not in _OF_THE_CHART:
         return False
-    deployment = find(facts.items("deployments"), SERVICE)
-    labels = (deployment["metadata"].get("labels") or {}) if deployment else {}
-    return bool(labels.get("app.kubernetes.io/managed-by") == "Helm")
+    return labels(find(facts.items("deployments"), SERVICE)).get("app.kubernetes.io/managed-by") == "Helm"
 
 
 CHECKS: Final = tuple(
