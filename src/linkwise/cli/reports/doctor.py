@@ -6,12 +6,12 @@ import sys
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from linkwise.cli.render.explanation import print_data
+from linkwise.cli.render.documents import list_document, print_data, rfc3339
+from linkwise.cli.render.tables import Table, print_table, terminal
 from linkwise.doctor.examine import CHECKS
 from linkwise.doctor.findings import SEVERITIES
 
@@ -31,7 +31,6 @@ _NOUNS: Final = {
     "skipped": ("skipped", "skipped"),
     "ok": ("passed", "passed"),
 }
-_GAP: Final = "   "
 _MARK: Final = 7
 """width of the longest word"""
 
@@ -62,13 +61,14 @@ def show_checks(checks: Sequence[Check], form: str | None, *, headers: bool) -> 
     """Print the checks that there are."""
     if form in {"json", "yaml"}:
         fields = ("id", "group", "claim", "page")
-        print_data({"items": [{key: getattr(each, key) for key in fields} for each in checks]}, form)
+        print_data(list_document("Check", ({key: getattr(each, key) for key in fields} for each in checks)), form)
         return
     if form == "name":
         for each in checks:
             click.echo(f"check/{each.id}")
         return
-    _table([{"ID": each.id, "GROUP": each.group, "CLAIM": each.claim} for each in checks], headers=headers)
+    table = Table(("id", "group", "claim"), [(each.id, each.group, each.claim) for each in checks])
+    print_table(terminal(), table, headers=headers)
 
 
 def show_findings(findings: Sequence[Finding], shown: Shown, facts: Facts) -> None:
@@ -81,17 +81,10 @@ def show_findings(findings: Sequence[Finding], shown: Shown, facts: Facts) -> No
         for check in dict.fromkeys(each.check for each in listed):
             click.echo(f"check/{check}")
     elif shown.form == "wide":
-        rows = [
-            {
-                "SEVERITY": _WORDS[each.severity],
-                "CHECK": each.check,
-                "OBJECT": each.subject or "-",
-                "FOUND": each.found,
-                "WHAT TO DO": each.remedy or "-",
-            }
-            for each in listed
-        ]
-        _table(rows, headers=shown.headers)
+        table = Table(("severity", "check", "object", "found", "what to do"))
+        for each in listed:
+            table.add(_WORDS[each.severity], each.check, each.subject or "-", each.found, each.remedy or "-")
+        print_table(terminal(), table, headers=shown.headers)
     else:
         _lines(listed, headers=shown.headers)
         if shown.headers:
@@ -112,13 +105,14 @@ def _document(findings: Sequence[Finding], facts: Facts) -> dict[str, Any]:
         for each in findings
     ]
     counts = Counter(each.severity for each in findings)
-    return {
-        "time": datetime.fromtimestamp(int(facts.now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "version": facts.version,
-        "namespace": facts.namespace,
-        "summary": {severity: counts[severity] for severity in SEVERITIES},
-        "items": items,
-    }
+    return list_document(
+        "Finding",
+        items,
+        time=rfc3339(facts.now),
+        version=facts.version,
+        namespace=facts.namespace,
+        summary={severity: counts[severity] for severity in SEVERITIES},
+    )
 
 
 def _lines(findings: Sequence[Finding], *, headers: bool) -> None:
@@ -142,12 +136,3 @@ def _summary(findings: Sequence[Finding], *, everything: bool) -> None:
     shown = everything or counts["error"] or counts["warning"]
     hint = "" if everything else "; --all shows passed and skipped checks"
     click.echo(f"{chr(10) if shown else ''}{', '.join(parts)}{hint}")
-
-
-def _table(rows: Sequence[dict[str, str]], *, headers: bool) -> None:
-    if not rows:
-        return
-    lines = [*([tuple(rows[0])] if headers else []), *(tuple(row.values()) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        click.echo(_GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
