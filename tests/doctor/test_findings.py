@@ -56,6 +56,22 @@ def test_a_missing_right_is_named_with_the_command_that_grants_it() -> None:
     assert finding.objects == ("create pods/binding",)
 
 
+def test_what_exists_need_not_be_created() -> None:
+    facts = installation()
+    lost = {each: (each.verb, each.resource) != ("create", "leases") for each in facts.allowed}
+    assert only(replace(facts, allowed=lost), "rbac-service").severity == "ok"
+    finding = only(with_items(replace(facts, allowed=lost), "leases"), "rbac-service")
+    assert finding.objects == ("create leases.coordination.k8s.io in namespace linkwise-system",)
+
+
+def test_a_feature_that_is_turned_off_needs_no_rights() -> None:
+    facts = installation()
+    lost = replace(facts, allowed={each: each.resource != "events" for each in facts.allowed})
+    assert only(lost, "rbac-service").severity == "warning"
+    without = replace(lost.settings, kube=replace(lost.settings.kube, without=("events",)))
+    assert only(replace(lost, settings=without), "rbac-service").severity == "ok"
+
+
 def test_a_feature_without_any_of_its_rights_may_have_been_left_out() -> None:
     facts = installation()
     lost = {each: each.resource != "events" or each.account != "linkwise" for each in facts.allowed}

@@ -163,12 +163,12 @@ class _Gathering:
         place = self._wanted.namespace if source.place == OWN else source.place
         kind = SurveyKind(source.group, source.version, source.plural, place)
         if source.names:
-            webhook, tls = self._settings.webhook, getattr(self._settings, "tls", None)
+            webhook, tls = self._settings.webhook, self._settings.tls
             words = {
                 "secret": webhook.secret,
                 "configuration": webhook.configuration,
-                "tls_secret": getattr(tls, "secret", "linkwise-tls"),
-                "client_secret": getattr(tls, "client_secret", "linkwise-scheduler-tls"),
+                "tls_secret": tls.secret,
+                "client_secret": tls.client_secret,
             }
             parts = [await self._survey.get(kind, each.format(**words)) for each in source.names]
         elif source.selections:
@@ -271,8 +271,7 @@ class _Gathering:
     def _proxy(self, path: str) -> str:
         """The path of the service behind the API server's service proxy."""
         ports = items_at(find(self._lists.get("services", ()), SERVICE), "spec", "ports")
-        tls = getattr(self._settings, "tls", None)
-        secure = any(text_at(port, "name") == "https" for port in ports) or bool(tls is not None and tls.enabled)
+        secure = any(text_at(port, "name") == "https" for port in ports) or self._settings.tls.enabled
         target = f"{'https:' if secure else ''}{SERVICE}:{SERVICE_PORT}"
         return f"/api/v1/namespaces/{quote(self._wanted.namespace, safe='')}/services/{target}/proxy{path}"
 
@@ -400,9 +399,7 @@ class _Gathering:
 
 def _alone(settings: ServeSettings) -> ServeSettings:
     """The settings of the service beside an embedded cluster, which has no other replica."""
-    section: Any = getattr(settings, "leader", None)
-    changes: dict[str, Any] = {"leader": replace(section, enabled=False)} if section is not None else {}
-    return replace(settings, **changes)
+    return replace(settings, leader=replace(settings.leader, enabled=False))
 
 
 def _definitions() -> tuple[dict[str, Any], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from linkwise.config.rbac import AGENT_FEATURES, FEATURES, Feature, Rule, webhook_features
+from linkwise.config.rbac import AGENT_FEATURES, FEATURES, OWN_NAMESPACE, Feature, Rule, webhook_features
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,8 +31,6 @@ _SCHEDULER_FEATURES: Final[Mapping[str, Feature]] = {
     ),
 }
 """a part of these cluster roles without which no pod is scheduled"""
-_OWN: Final = "linkwise-system"
-"""stands for the namespace of the service in the table of features"""
 _ALWAYS: Final = frozenset({"extender", "inventory", "pods", "scheduler"})
 """features that nothing works without"""
 
@@ -86,7 +84,7 @@ def needed(settings: ServeSettings, namespace: str, groups: frozenset[str]) -> I
             wanted = on.get((account, key))
             if wanted is False or (feature.opt_in and wanted is None):
                 continue
-            place = namespace if feature.namespace == _OWN else feature.namespace
+            place = namespace if feature.namespace == OWN_NAMESPACE else feature.namespace
             permissions = tuple(each for rule in feature.rules for each in _permissions(account, rule, place, groups))
             if permissions:
                 yield Need(account, key, feature.why, bool(wanted) or key in _ALWAYS, permissions)
@@ -100,13 +98,10 @@ def _turned_on(settings: ServeSettings) -> dict[tuple[str, str], bool]:
         "tenants": settings.explain.tenants,
         "evict": placing.preemption.evict or placing.group.evict_half_bound,
         "rank-tables": placing.rank_tables,
+        "leader": settings.leader.enabled,
+        "tls": settings.tls.enabled and not settings.tls.cert_file,
+        **dict.fromkeys(settings.kube.without, False),
     }
-    leader = getattr(settings, "leader", None)
-    if leader is not None:
-        service["leader"] = bool(leader.enabled)
-    tls = getattr(settings, "tls", None)
-    if tls is not None:
-        service["tls"] = bool(tls.enabled and not tls.cert_file)
     node = {"koordinator": agent.koordinator_device, "device-info": agent.ascend.device_info}
     return {(SERVICE, key): value for key, value in service.items()} | {
         (AGENT, key): value for key, value in node.items()

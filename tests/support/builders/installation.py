@@ -42,7 +42,18 @@ Raw = dict[str, Any]
 NOW: Final = 1_800_000_000.0
 SYSTEM: Final = "linkwise-system"
 DAY: Final = 86_400.0
-GROUPS: Final = frozenset({"", "linkwise.dev", "policy", "resource.k8s.io", "authentication.k8s.io", "events.k8s.io"})
+GROUPS: Final = frozenset(
+    {
+        "coordination.k8s.io",
+        "discovery.k8s.io",
+        "",
+        "linkwise.dev",
+        "policy",
+        "resource.k8s.io",
+        "authentication.k8s.io",
+        "events.k8s.io",
+    }
+)
 
 
 def at(seconds: float) -> str:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from linkwise.doctor.findings import Check, problem, skipped, warning
-from linkwise.doctor.objects import find, labels
+from linkwise.doctor.objects import find, name
 from linkwise.doctor.permissions import AGENT, SCHEDULER, SERVICE, needed
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from linkwise.doctor.facts import Facts
     from linkwise.doctor.findings import Finding
-    from linkwise.doctor.permissions import Permission
+    from linkwise.doctor.permissions import Need, Permission
 
 __all__ = ["CHECKS"]
 
@@ -25,8 +25,8 @@ _COMMANDS: Final = {
     SCHEDULER: "kubectl create clusterrolebinding linkwise-scheduler --clusterrole=system:kube-scheduler"
     " --serviceaccount={namespace}:linkwise-scheduler",
 }
-_OF_THE_CHART: Final = frozenset({"leases", "secrets"})
-"""resources whose objects are part of the release, so that no role has to create them"""
+_CREATED_BEFORE: Final = {"leases": ("leases",), "secrets": ("webhook-secret", "tls-secrets")}
+"""resources whose objects an installation may contain, so that no role has to create them, with the sources of these objects"""
 _FLAGS: Final = {
     "evict": " --evict",
     "tenants": " --tenants",
@@ -43,7 +43,7 @@ def rights(account: str, facts: Facts) -> Iterator[Finding]:
         return
     for need in needed(facts.settings, facts.namespace, facts.groups):
         asked = [each for each in need.permissions if each in facts.allowed] if need.account == account else []
-        missing = [each for each in asked if not facts.allowed[each] and not _made_by_helm(each, facts)]
+        missing = [each for each in asked if not facts.allowed[each] and not _exists(each, need, facts)]
         if not missing:
             continue
         flags = (_FLAGS_OF_AGENT if account == AGENT else _FLAGS).get(need.feature, "")
@@ -60,11 +60,12 @@ def rights(account: str, facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _made_by_helm(permission: Permission, facts: Facts) -> bool:
-    """Whether the chart has created what the account would have to create otherwise."""
-    if permission.verb != "create" or permission.resource not in _OF_THE_CHART:
-        return False
-    return labels(find(facts.items("deployments"), SERVICE)).get("app.kubernetes.io/managed-by") == "Helm"
+def _exists(permission: Permission, need: Need, facts: Facts) -> bool:
+    """Whether the objects exist that the account would have to create otherwise, as far as they could be read."""
+    sources = _CREATED_BEFORE.get(permission.resource, ()) if permission.verb == "create" else ()
+    wanted = {each.name for each in need.permissions if each.resource == permission.resource and each.name}
+    found = {name(item) for source in sources for item in facts.items(source)}
+    return bool(wanted and sources) and (wanted <= found or any(source in facts.unread for source in sources))
 
 
 CHECKS: Final = tuple(
@@ -74,7 +75,7 @@ CHECKS: Final = tuple(
         f"ServiceAccount {account} may do what it needs to",
         partial(rights, account),
         ("accounts", "access", "settings"),
-        ("groups", "deployments"),
+        ("groups", "leases", "webhook-secret", "tls-secrets"),
     )
     for word, account in (("service", SERVICE), ("agent", AGENT), ("scheduler", SCHEDULER))
 )

@@ -75,15 +75,14 @@ def _is_ready(endpoint: Raw) -> bool:
 
 def leader(facts: Facts) -> Iterator[Finding]:
     """The Lease is held and renewed, and the Service leads to its holder."""
-    section = getattr(facts.settings, "leader", None)
-    lease_name = getattr(section, "lease", SERVICE) or SERVICE
+    lease_name = facts.settings.leader.lease
     lease = find(facts.items("leases"), lease_name)
     subject = f"lease/{lease_name}"
-    if section is not None and not section.enabled:
+    if not facts.settings.leader.enabled:
         yield skipped("leader election is off (leader.enabled)")
         return
     if lease is None:
-        if facts.embedded or section is None:
+        if facts.embedded:
             yield skipped("one service runs without a leader election")
             return
         found = f"there is no Lease {lease_name} in namespace {facts.namespace}: no replica was ever elected"

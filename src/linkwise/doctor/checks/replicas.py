@@ -57,9 +57,8 @@ def replicas(facts: Facts) -> Iterator[Finding]:
     if deployment is None:
         yield skipped(f"there is no Deployment {SERVICE} in namespace {facts.namespace}")
         return
-    section = getattr(facts.settings, "leader", None)
     count = number_at(deployment, "spec", "replicas")
-    if count is not None and count > 1 and not (section is not None and section.enabled):
+    if count is not None and count > 1 and not facts.settings.leader.enabled:
         found = f"{count} replicas without a leader election allocate the same devices twice"
         yield problem(f"deployment/{SERVICE}", found, "set leader.enabled to true, or replicas to 1")
 

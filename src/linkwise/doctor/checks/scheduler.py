@@ -164,8 +164,7 @@ def timeout(facts: Facts) -> Iterator[Finding]:
 
 def tls(facts: Facts) -> Iterator[Finding]:
     """The scheduler and the service authenticate each other, unless they share a host."""
-    section = getattr(facts.settings, "tls", None)
-    serves_tls = bool(section is not None and section.enabled)
+    serves_tls = facts.settings.tls.enabled
     for document, extender in facts.extenders:
         place, config = _place(document, extender), extender.tls
         certificate = config.get("certFile") or config.get("certData")
