@@ -23,8 +23,8 @@ language = "en"
 
 extensions = ["myst_parser"]
 root_doc = "docs/index"
-include_patterns = ["*.md", "docs/*.md", "docs/**/*.md", "examples/plugin/README.md"]
-exclude_patterns = [".*", "bench", "deploy", "dist", "scripts", "src", "tests"]
+include_patterns = ["*.md", "docs/*.md", "docs/**/*.md", "examples/plugin/README.md", "deploy/chart/README.md"]
+exclude_patterns = [".*", "bench", "deploy/chart/README.template.md", "dist", "scripts", "src", "tests"]
 
 nitpicky = True
 smartquotes = False  # `--flag` in prose is not a dash
