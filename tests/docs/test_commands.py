@@ -20,7 +20,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = {page.relative_to(ROOT).as_posix(): page.read_text("utf-8") for page in pages(ROOT)}
 VALUES: Final = ROOT / "deploy/chart/values.yaml"
 SECTIONS: Final = sorted({name.partition(".")[0] for name in SCHEMA})
-DOTTED: Final = re.compile(rf"`((?:{'|'.join(SECTIONS)}|leader|tls)(?:\.(?!py`)[a-z_]+)+)(?:[:=][^`]*)?`")
+DOTTED: Final = re.compile(rf"`((?:{'|'.join(SECTIONS)})(?:\.(?!(?:py|crt|key)`)[a-z_]+)+)(?:[:=][^`]*)?`")
 CHART_VALUE: Final = re.compile(r"--set '?([A-Za-z.]+)=")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from linkwise.config.settings import ServeSettings, WebhookSettings
+from linkwise.config.settings import ServeSettings, TlsSettings, WebhookSettings
 from linkwise.doctor.examine import CHECKS, examine
 from linkwise.doctor.facts import CertificateFacts, Connected, ServiceAnswer
 from linkwise.doctor.sources import PARTS, SOURCES
@@ -64,12 +64,14 @@ def unexpected(kind: str, reason: str = "", message: str = "why") -> dict[str, A
     return made
 
 
+def serving_tls(**extender: Any) -> Facts:  # noqa: ANN401 - fields of the extender
+    facts = scheduled(**extender)
+    return replace(facts, settings=replace(facts.settings, tls=TlsSettings(enabled=True)))
+
+
 def two_replicas() -> Facts:
     facts = installation()
-    settings: Any = facts.settings
-    section = getattr(settings, "leader", None)
-    if section is not None:
-        settings = replace(settings, leader=replace(section, enabled=False))
+    settings = replace(facts.settings, leader=replace(facts.settings.leader, enabled=False))
     service, scheduler = facts.items("deployments")
     two = {**service, "spec": {**service["spec"], "replicas": 2}, "status": {"readyReplicas": 2}}  # type: ignore[dict-item]
     return replace(with_items(facts, "deployments", two, dict(scheduler)), settings=settings)
@@ -200,6 +202,8 @@ BREAKS: dict[str, tuple[Break, ...]] = {
         lambda: scheduled(urlPrefix="http://linkwise.linkwise-system.svc:39999"),
         lambda: scheduled(tlsConfig={"certFile": "c", "keyFile": "k"}),
         lambda: scheduled(tlsConfig={"certFile": "c", "keyFile": "k", "caFile": "a", "insecure": True}),
+        lambda: serving_tls(urlPrefix="http://127.0.0.1:39999"),
+        lambda: serving_tls(tlsConfig={"caFile": "a"}),
     ),
     "webhook-configuration": (
         lambda: using("validating"),

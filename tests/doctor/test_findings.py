@@ -88,6 +88,17 @@ def test_rights_about_kinds_that_are_not_served_are_not_needed() -> None:
     }
 
 
+def test_an_agent_without_devices_is_a_finding_only_where_there_should_be_some() -> None:
+    empty = inventory("gpu-1")
+    sentence = "no devices were found. Tried: nvml"
+    kinds = ("DevicesDiscovered", "InventoryComplete")
+    empty["status"]["conditions"] = [{"type": kind, "status": "False", "message": sentence} for kind in kinds]
+    facts = with_items(installation(), "inventories", empty)
+    assert only(facts, "agent-conditions").found.endswith("gpu-1: no devices were found")
+    plain = with_items(facts, "nodes", node("gpu-1", {"cpu": "8"}))
+    assert only(plain, "agent-conditions").severity == "ok"
+
+
 @pytest.mark.parametrize(("enforced", "severity"), [(True, "warning"), (False, "error")])
 def test_a_static_cpu_manager_takes_devices_only_from_containers_of_other_plugins(
     enforced: bool,  # noqa: FBT001 - a parameter of the test

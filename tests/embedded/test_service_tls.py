@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.assembly.service import Serving
-from linkwise.config.settings import HttpSettings, ServeSettings, TlsSettings, VolcanoRouteSettings
+from linkwise.config.settings import HttpSettings, LeaderSettings, ServeSettings, TlsSettings, VolcanoRouteSettings
 from linkwise.embedded.apiserver.server import EmbeddedApi
 from linkwise.errors import ClusterError
 from linkwise.kube.client.api import Connection
@@ -55,7 +55,12 @@ async def call(port: int, path: str, tls: ssl.SSLContext | None = None, body: by
 async def running(settings: ServeSettings) -> AsyncIterator[Running]:
     async with AsyncExitStack() as stack:
         volcano = int(stack.enter_context(reserve()).getsockname()[1])
-        settings = replace(settings, volcano=VolcanoRouteSettings(port=volcano), http=HttpSettings(drain=0.1))
+        settings = replace(
+            settings,
+            volcano=VolcanoRouteSettings(port=volcano),
+            http=HttpSettings(drain=0.1),
+            leader=LeaderSettings(enabled=False),
+        )
         api = await stack.enter_async_context(EmbeddedApi(tls=False))
         connection = Connection(Http(Origin("127.0.0.1", api.port)), bearer(api.token), api.url)
         listener = stack.enter_context(closing(listen("127.0.0.1", 0)))

@@ -113,3 +113,11 @@ def test_a_time_that_is_garbage_is_no_age(broker: Broker) -> None:
     )
     broker.observe([NodeObject("a", KIND, document)], NOW)
     assert node_usage_rows(broker, NOW, "a").nodes[0].age is None
+
+
+@pytest.mark.rule("002.usage")
+def test_no_usage_is_expected_of_nodes_without_devices() -> None:
+    made = broker_of(FakeNode("plain", inventory=False, registered=False), FakeNode("a", count=2))
+    place(made, device_pod("p", 1), "a")
+    made.observe([replace(device_pod("web", resource="cpu"), node="plain")], NOW)
+    assert "plain" not in " ".join(pod_usage_rows(made, NOW, None).notes)

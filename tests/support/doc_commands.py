@@ -27,7 +27,7 @@ INLINE: Final = re.compile(r"`(?P<text>(?:kubectl )?linkwise [^`]+)`")
 HEADING_OR_NOTE: Final = re.compile(r"^(?:#+ .*|\s*<!-- run: (?P<run>.*?) -->)$", re.MULTILINE)
 ASSIGNMENT: Final = re.compile(r"[A-Z_]+=\S*")
 ENDS: Final = re.compile(r"\s(?:\||\|\||&&|&|;|>|<|>>|2>)(?=\s|$)")
-SIGNS: Final = re.compile(r"[<>|&;]")
+SIGNS: Final = re.compile(r"[<>|&;)]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -131,12 +132,17 @@ def test_the_json_flag_and_the_output_option_are_equivalent(cluster: AskedCluste
     )
 
 
+def without_ages(text: str) -> list[list[str]]:
+    """The words of each line; ages differ from call to call."""
+    return [["AGE" if re.fullmatch(r"\d+[smh]", word) else word for word in line.split()] for line in text.splitlines()]
+
+
 def test_no_list_wraps_or_is_cut_in_a_pipe(cluster: AskedCluster) -> None:
     for kind in ("nodes", "pods", "devices", "groups", "policies", "usage", "capacity"):
         shown = cluster.ask("get", kind, columns=20)
         objects = json.loads(cluster.ask("get", kind, "-o", "json").stdout)["items"]
         wide = cluster.ask("get", kind, columns=300)
-        assert shown.stdout == wide.stdout
+        assert without_ages(shown.stdout) == without_ages(wide.stdout)
         assert len(shown.stdout.splitlines()) == (len(objects) + 1 if objects else 0)
         assert "\x1b" not in shown.stdout
 
@@ -215,7 +221,7 @@ def test_usage_is_listed_by_namespace_with_totals(cluster: AskedCluster) -> None
     assert ["default", "nvidia.com/gpu", "-", "0", "0", "24", "0"] in found
     assert ["TOTAL", "nvidia.com/gpu", "-", "0", "0", "40", "0"] in found
     one = json.loads(cluster.ask("get", "usage", "-n", "kube-system", "-o", "json").stdout)
-    assert [(item["namespace"], item["pending_pods"]) for item in one["items"]] == []
+    assert [(item["namespace"], item["pending_pods"]) for item in one["items"]] == [("kube-system", 1)]
 
 
 def test_capacity_is_listed_by_resource_and_size(cluster: AskedCluster) -> None:

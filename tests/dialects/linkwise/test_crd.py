@@ -142,9 +142,10 @@ def test_the_columns_that_kubectl_prints_are_fields(definition: Any) -> None:  #
     assert [column["name"] for column in columns if not column.get("priority")] == [
         *("Mode", "Devices", "Healthy", "Enforced", "Age"),
     ]
-    spec = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    parts = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     for column in columns[:-1]:
-        assert column["type"] == spec[column["jsonPath"].removeprefix(".spec.")]["type"]
+        _, part, field = column["jsonPath"].split(".")
+        assert column["type"] == parts[part]["properties"][field]["type"]
 
 
 def test_every_level_of_the_schema_has_a_type(schema: Any) -> None:  # noqa: ANN401 - YAML

@@ -25,7 +25,7 @@ Examples:
   linkwise doctor --all                        # passed checks too
   linkwise doctor -n ai --check agent-missing --check agent-version
   linkwise doctor --scheduler-config /etc/kubernetes/scheduler.yaml
-  linkwise doctor -o json | jq -r '.items[] | select(.severity == "error").check'
+  linkwise doctor -o name                      # only the names of checks
 
 Checks that need a right that you do not have are skipped, with the verb to grant; they never count as passed.
 

@@ -35,13 +35,13 @@ _LABELS: Final = re.compile(
     r"nvidia\.com/gpu\.(present|count)|feature\.node\.kubernetes\.io/pci-(10de|1002|19e5|0302_10de|0300_10de)\S*\.present"
     r"|gpushare|amd\.com/gpu\S*|accelerator"
 )
-_TRUE: Final = frozenset({"", "false", "0"})
+_NO: Final = frozenset({"", "false", "0"})
 _EXPECTED: Final[dict[str, str]] = {
     "DevicesDiscovered": "check the driver on the node: `kubectl logs` of its agent has the details",
     "InventoryComplete": "the message names what is missing; `agent.driver` and `agent.source` select another way to discover",
     "CDIWritten": "mount the CDI folder into the agent writable, or set agent.cdi to never",
 }
-"""conditions that should be true, and what to do where one is not"""
+"""conditions that should be true, and what to do where one is not; the first that is not counts for a node"""
 
 
 def has_devices(node: Raw) -> bool:
@@ -52,7 +52,7 @@ def has_devices(node: Raw) -> bool:
         return True
     found = labels(node)
     return VENDOR_LABEL in found or any(
-        _LABELS.fullmatch(key) and value.lower() not in _TRUE for key, value in found.items()
+        _LABELS.fullmatch(key) and value.lower() not in _NO for key, value in found.items()
     )
 
 
@@ -115,14 +115,18 @@ def stale(facts: Facts) -> Iterator[Finding]:
 
 
 def conditions(facts: Facts) -> Iterator[Finding]:
-    """Agents report no problem of their own."""
+    """Agents report no problem of their own; on nodes without accelerators they find no devices, as expected."""
+    skipped_nodes = {name(each) for each in facts.items("nodes") if not has_devices(each)}
     for kind, remedy in _EXPECTED.items():
         wrong = {
-            node: each for node, each in facts.inventories.items() if condition(each, kind).get("status") == "False"
+            node: each
+            for node, each in facts.inventories.items()
+            if condition(each, kind).get("status") == "False" and node not in skipped_nodes
         }
+        skipped_nodes |= wrong.keys()
         if wrong:
             first = min(wrong)
-            message = text_at(condition(wrong[first], kind), "message")
+            message, _, _ = text_at(condition(wrong[first], kind), "message").partition(". ")
             found = f"{kind} is False on {len(wrong)} node(s): {names_text(wrong)}; {first}: {message}"
             yield warning(_subject(sorted(wrong)), found, remedy, sorted(wrong))
     failed = {
@@ -173,6 +177,6 @@ CHECKS: Final = (
     Check("agent-missing", GROUP, "every node with devices has an inventory", missing, ("nodes", "inventories")),
     Check("agent-ready", GROUP, "agents are ready", running, ("own-pods",)),
     Check("agent-stale", GROUP, "inventories are up to date", stale, ("inventories",)),
-    Check("agent-conditions", GROUP, "agents report no problem", conditions, ("inventories",)),
+    Check("agent-conditions", GROUP, "agents report no problem", conditions, ("inventories",), ("nodes",)),
     Check("agent-version", GROUP, "agents and the service are of one version", versions, ("inventories", "metrics")),
 )

@@ -139,11 +139,14 @@ def pod_usage_rows(
     # rule 002.usage
     published, rows = _Published(broker.state_at(now), now), []
     for pod in _bound(broker.pods.values(), namespace, name):
-        if not selects(pod):
+        asks, stock = asks_for_devices(pod), broker.inventories.get(pod.node)
+        if not selects(pod) or not (
+            asks or (stock and stock.devices)
+        ):  # nothing is published where there are no devices
             continue
         usage, age = published.of(pod.node)
         own = [one for one in usage.pods if one.uid == pod.uid] if usage else []
-        if own or asks_for_devices(pod):
+        if own or asks:
             rows.append(_pod_row(pod, own, usage, age))
     unknown = [f"{row.namespace}/{row.name}" for row in rows if not row.by_device and row.node not in published.missing]
     notes = (f"{_pods(unknown)}: no usage is published yet",) if unknown else ()
