@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.config.settings import LeaderSettings
+from linkwise.embedded.apiserver.faults import Fault
 from linkwise.errors import ClusterError, LostLeaseError
 from support.embedded.cluster import Bed, embedded
 from support.embedded.service import EmbeddedService
@@ -66,6 +67,23 @@ async def test_a_standby_takes_over_from_a_leader_that_was_killed_and_from_one_t
         await bed.until(lambda: bed.service.leads, "the first one leads again")
         bed.create("again", {GPU: 2})
         await bed.placed("again")
+        await other.start(bed.cluster.api.kubeconfig())
+
+
+@embedded({"dgx1-v100": 1})
+async def test_a_leader_that_stops_with_a_bind_of_unknown_outcome_does_not_release_its_lease(bed: Bed) -> None:
+    async with replicas(bed) as other:
+        bed.cluster.api.faults.add(Fault("hang", on="POST", path="/binding$", times=0))
+        bed.create("train", {GPU: 2})
+        await bed.until(lambda: any(fault["done"] for fault in bed.cluster.api.faults.to_list()), "a bind is under way")
+        before = holder(bed)
+        await bed.service.stop()
+        assert holder(bed) == before
+        bed.cluster.api.faults.clear()
+        await bed.until(lambda: other.leads, "the other one leads when the lease is over")
+        await bed.service.start(bed.cluster.api.kubeconfig())
+        await other.stop()
+        await bed.placed("train")
         await other.start(bed.cluster.api.kubeconfig())
 
 

@@ -244,12 +244,13 @@ class Serving:
         log.info("stopping: waiting for binds in flight")
         left = await self._service.drain(self._settings.http.drain)
         if left:
-            log.warning("%d binds did not complete; their outcome is read from the cluster after the next start", left)
+            log.warning("the outcome of %d binds is not known; it is read from the cluster after the next start", left)
         await self._performer.close()
         named = {task.get_name(): task for task in parts}
-        if self.election:  # last of all writes: the next leader begins at once
+        if self.election:
             named["leader"].cancel()
-            await self.election.elector.release()
+            # Last of all writes: the next leader begins at once. It waits for the end of the lease if a bind may still arrive.
+            await self.election.elector.release(keep=left > 0)
         self._server.stop()
         self._volcano.stop()
         if self.webhook:

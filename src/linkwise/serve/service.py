@@ -408,11 +408,11 @@ class Service:
         return True
 
     async def drain(self, seconds: float) -> int:
-        """Refuse new calls and wait for binds in flight; returns how many did not complete in time."""
+        """Refuse new calls and wait for binds in flight; returns how many have an unknown outcome in the end."""
         self._draining = True
         if self._binding:
             await asyncio.wait(self._binding, timeout=seconds)
-        left = len(self._binding)
+        left = len(self._binding) + len(self._settling)
         for group in (self._binding, self._settling):  # in this order: a cancelled bind starts a settle task
             tasks = tuple(group)
             for task in tasks:

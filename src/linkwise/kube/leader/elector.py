@@ -131,10 +131,13 @@ class Elector:
         finally:
             self.attempts += 1
 
-    async def release(self) -> None:
-        """Stop writing and give the Lease up, if this replica holds it, so that another one need not wait."""
+    async def release(self, *, keep: bool = False) -> None:
+        """Stop writing and give the Lease up, if this replica holds it, so that another one need not wait.
+
+        With `keep` the Lease is left to expire, because a write of this replica may still arrive at the API server.
+        """
         self._stopped, self.fence.open = True, False
-        if not self._last.led:
+        if not self._last.led or keep:
             return
         try:
             for _ in range(RELEASE_ATTEMPTS):  # a renewal that was in flight may arrive in between
