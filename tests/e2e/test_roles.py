@@ -144,12 +144,19 @@ def trail(programs: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def repair_the_way(placing: Placing) -> None:
-    """The EndpointSlice that leads to the service is changed by another client."""
-    path = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices/linkwise-leader"
-    api = placing.cluster.api
-    wait_for(lambda: api.answers(path), 15, "the leader writes its EndpointSlice")
-    api.call("PUT", path, {**api.get(path), "endpoints": []})
-    wait_for(lambda: api.get(path)["endpoints"], 15, "the leader repairs it")
+    """The EndpointSlice and the Endpoints that lead to the service are changed by another client."""
+    own, api = "namespaces/kube-system", placing.cluster.api
+
+    def repaired(path: str, field: str) -> bool:
+        return bool(api.get(path).get(field))
+
+    for path, field in (
+        (f"/apis/discovery.k8s.io/v1/{own}/endpointslices/linkwise-leader", "endpoints"),
+        (f"/api/v1/{own}/endpoints/linkwise", "subsets"),
+    ):
+        wait_for(partial(api.answers, path), 15, f"the leader writes {path}")
+        api.call("PUT", path, {**api.get(path), field: []})
+        wait_for(partial(repaired, path, field), 15, f"the leader repairs {path}")
 
 
 def test_nothing_that_the_service_does_is_refused_under_the_shipped_role(trail: Trail) -> None:
