@@ -1,4 +1,4 @@
-"""The EndpointSlice that leads to the leader: written once, and repaired whoever changes it."""
+"""The EndpointSlice that leads to the leader: written once, and repaired if another client changes it."""
 
 from __future__ import annotations
 

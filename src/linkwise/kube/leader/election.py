@@ -8,7 +8,7 @@ less than the renew deadline ago, and the replica that takes over saw that renew
 What is done with a Lease, by its holder:
 
     absent               create it; if another replica held it before, only when its time is over
-    nobody (released)    take it at once: its holder had stopped writing before it released it
+    released             take it at once: its holder had stopped writing before it released it
     this replica         renew it
     another, renewed     wait
     another, overdue     take it

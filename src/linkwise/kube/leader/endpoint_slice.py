@@ -1,8 +1,8 @@
 """EndpointSlice of the leader: the only way from a Service without a selector to the replica that decides.
 
 Beside it an Endpoints object with the same address: the API server's service proxy, by which users ask the service, reads nothing
-else. Only the leader writes them, after it has taken over. Whoever changes or deletes them, the leader repairs them at its next
-look. The Service owns them, so that they are removed with it.
+else. Only the leader writes them, after it has taken over. If another client changes or deletes them, the leader repairs them at its
+next look. The Service owns them, so that they are removed with it.
 """
 
 from __future__ import annotations
