@@ -12,6 +12,7 @@ from linkwise.broker.watch_events import NodeObject
 from linkwise.dialects.linkwise.inventory import KIND
 from linkwise.dialects.linkwise.usage import usage_fields, with_usage
 from linkwise.model.usage import DeviceUsage, NodeUsage, PodUsage
+from linkwise.model.views import Owner
 from linkwise.net.timing import Timing
 from linkwise.serve.explanations.access import REMEMBERED_SECONDS, Access
 from linkwise.testing.cluster import MEMORY, FakeNode, broker_of, device_pod, in_gang, place
@@ -82,7 +83,17 @@ def test_a_caller_without_a_valid_token_is_not_answered(headers: dict[str, str],
     assert sentence in answer.text
 
 
-@pytest.mark.parametrize("path", ["/explain/team-b/rival", "/explain/team-b/made-up", "/v1/namespaces/team-b/pods"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/explain/team-b/rival",
+        "/explain/team-b/made-up",
+        "/v1/namespaces/team-b/pods",
+        "/v1/namespaces/team-b/usage",
+        "/v1/namespaces/team-b/allocations",
+        "/v1/namespaces/team-b/workloads/job/train/explanation",
+    ],
+)
 def test_other_namespaces_are_denied_whether_the_pod_exists_or_not(path: str) -> None:
     with served() as (service, _):
         answer = service.get(path, ALICE)
@@ -178,3 +189,31 @@ def test_debug_explanations_carry_the_code() -> None:
     with Served(cluster()) as service:
         answer = service.get("/debug/explain/team-a/p", {"Accept": "application/json"})
     assert answer.json["code"] == answer.json["data"]["code"] == "NoRoom"
+
+
+def test_a_tenant_sees_the_allocations_of_its_own_namespace_only() -> None:
+    with served() as (service, _):
+        answer = service.get("/v1/namespaces/team-a/allocations", ALICE)
+    assert {(row["namespace"], row["resource"], row["pending_pods"]) for row in answer.json["items"]} == {
+        ("team-a", "nvidia.com/gpu", 2)
+    }
+    assert b"team-b" not in answer.body
+
+
+def test_lists_of_a_tenant_are_selected_by_labels() -> None:
+    with served() as (service, _):
+        none = service.get("/v1/namespaces/team-a/pods?labelSelector=app%3Dweb", ALICE)
+        wrong = service.get("/v1/namespaces/team-a/pods?labelSelector=a%3D%3D%3Db", ALICE)
+    assert none.json["items"] == []
+    assert wrong.status == 400
+
+
+def test_a_workload_is_explained_without_names_of_others() -> None:
+    owned = replace(device_pod("train-0", 2, namespace="team-a"), owner=Owner("Job", "train", "uid-train"))
+    with served() as (service, _):
+        service.service.broker.observe([owned], 2.0)
+        answer = service.get("/v1/namespaces/team-a/workloads/job/train/explanation", ALICE)
+        absent = service.get("/v1/namespaces/team-a/workloads/job/other/explanation", ALICE)
+    assert "train has 1 pod" in answer.text
+    assert b"rival" not in answer.body
+    assert absent.status == 404
