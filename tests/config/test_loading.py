@@ -53,6 +53,10 @@ def test_an_empty_file_sets_nothing(write: Write) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (
+            "tls: {enabled: true, cert_file: a.crt, key_file: a.key}",
+            "tls.client_ca_file: not set; tls.cert_file, tls.key_file and tls.client_ca_file go together",
+        ),
         ("leader: {retry_period: 10}", "leader.retry_period: expected less than leader.renew_deadline, 10 s, got 10 s"),
         (
             "leader: {renew_deadline: 15}",
@@ -64,7 +68,7 @@ def test_an_empty_file_sets_nothing(write: Write) -> None:
         ),
     ],
 )
-def test_lease_times_that_would_let_two_replicas_write_are_refused(write: Write, text: str, message: str) -> None:
+def test_settings_that_contradict_each_other_are_refused(write: Write, text: str, message: str) -> None:
     (reported,) = problems(write(text))
     assert reported.startswith("linkwise.yaml:1:") or "default: " in reported
     assert message in reported

@@ -10,7 +10,7 @@ import pytest
 
 from linkwise.assembly.tls import open_port_warning
 from linkwise.config.settings import HttpSettings, ServeSettings, TlsSettings
-from linkwise.errors import ClusterError, InputError
+from linkwise.errors import ClusterError
 from linkwise.net.certificates import Certificate, expiry
 from linkwise.serve.app import application
 from linkwise.testing.cluster import broker_of, device_pod
@@ -190,11 +190,6 @@ def test_files_that_can_t_be_read_keep_the_service_from_being_ready(tmp_path: Pa
         assert (bed.tls.not_ready, bed.tls.problems) == ({}, ())
 
     played(story, settings)
-
-
-def test_some_files_without_the_others_are_an_error() -> None:
-    with pytest.raises(InputError, match=r"tls\.key_file, tls\.client_ca_file: not set; .* go together"):
-        played(lambda _: asyncio.sleep(0), TlsSettings(enabled=True, cert_file="tls.crt"))
 
 
 @pytest.mark.parametrize(

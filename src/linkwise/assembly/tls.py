@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.assembly.certificate_keeper import CertificateKeeper, Found, read_file
-from linkwise.errors import InputError
 from linkwise.kube.certificates.secrets import CertificateSecrets
 from linkwise.kube.client.api import is_loopback
 from linkwise.net.certificates import Certificate, expiry
@@ -40,7 +39,7 @@ class ExtenderTls:
         """callers without a certificate"""
         self._tls = ServerTls(self.strangers.handshake_failed)
         find, lifetime = (
-            (self._from_files if _has_files(settings) else self._from_secrets),
+            (self._from_files if settings.cert_file else self._from_secrets),
             settings.certificate_lifetime,
         )
         self._keeper = CertificateKeeper("tls", self._tls, find, lifetime, timing, counting.serving_certificate)
@@ -91,14 +90,3 @@ def open_port_warning(settings: ServeSettings) -> str:
     if settings.tls.enabled or is_loopback(host):
         return ""
     return f"anyone who reaches {host}:{port} can bind pods: set tls.enabled, or restrict access by a NetworkPolicy"
-
-
-def _has_files(settings: TlsSettings) -> bool:
-    """Whether certificates are read from files; InputError if only some are given."""
-    files = {name: getattr(settings, name) for name in ("cert_file", "key_file", "client_ca_file")}
-    missing = [f"tls.{name}" for name, value in files.items() if not value]
-    if missing and any(files.values()):
-        raise InputError(
-            f"{', '.join(missing)}: not set; tls.cert_file, tls.key_file and tls.client_ca_file go together"
-        )
-    return not missing

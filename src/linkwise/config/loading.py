@@ -58,7 +58,8 @@ def load_text(content: bytes, place: str) -> tuple[ServeSettings, tuple[Problem,
     """
     values, problems = from_text(content, place)
     merged = _defaults({}) | values
-    return build_settings({name: value.value for name, value in merged.items()}), tuple(problems)
+    settings = build_settings({name: value.value for name, value in merged.items()})
+    return settings, (*problems, *_contradictions(merged))
 
 
 def load_with_sources(
@@ -71,11 +72,14 @@ def load_with_sources(
     in_environment, more = from_environment(environ)
     in_flags, last = _from_flags(flags)
     values = {**_defaults(environ), **in_file, **in_environment, **in_flags}
-    contradictions = [
+    return LoadedSettings(values, (*problems, *more, *last, *_contradictions(values)))
+
+
+def _contradictions(values: Mapping[str, SettingValue]) -> list[Problem]:
+    return [
         Problem(values[name].place or values[name].source, name, sentence)
         for name, sentence in check_together({name: value.value for name, value in values.items()})
     ]
-    return LoadedSettings(values, (*problems, *more, *last, *contradictions))
 
 
 def _defaults(environ: Mapping[str, str]) -> dict[str, SettingValue]:

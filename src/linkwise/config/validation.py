@@ -128,6 +128,18 @@ def check_value(name: str, value: object) -> str:
 
 def check_together(values: Mapping[str, object]) -> list[tuple[str, str]]:
     """Settings that contradict each other, by name, with the problem."""
+    return [*_lease_times(values), *_tls_files(values)]
+
+
+def _tls_files(values: Mapping[str, object]) -> list[tuple[str, str]]:
+    names = ("tls.cert_file", "tls.key_file", "tls.client_ca_file")
+    missing = [name for name in names if not values[name]]
+    if not values["tls.enabled"] or len(missing) in {0, len(names)}:
+        return []
+    return [(name, f"not set; {', '.join(names[:-1])} and {names[-1]} go together") for name in missing]
+
+
+def _lease_times(values: Mapping[str, object]) -> list[tuple[str, str]]:
     names = ("leader.lease_duration", "leader.renew_deadline", "leader.retry_period", "kube.bind_timeout")
     duration, deadline, period, bind = (float(str(values[name])) for name in names)
     if not values["leader.enabled"]:
