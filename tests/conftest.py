@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,10 @@ ROOT = Path(__file__).resolve().parent.parent
 # How long an example takes is the machine's affair: one that stops for a moment must fail no test.
 settings.register_profile("patient", settings(), deadline=None)
 settings.load_profile("patient")
+
+# A shell that runs the tests in the background lets them ignore Ctrl-C, and with them the programs that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

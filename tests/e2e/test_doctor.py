@@ -283,7 +283,12 @@ def test_a_namespace_without_the_service_is_named(patient: Patient) -> None:
 
 
 def test_two_replicas_without_an_election_are_named(patient: Patient) -> None:
-    with created(patient.api, deployment("linkwise", 2)):
+    settings = yaml.safe_dump({"webhook": {"enabled": True}, "leader": {"enabled": False}})
+    path = f"/api/v1/namespaces/{SYSTEM}/configmaps/linkwise"
+    with (
+        changed(patient.api, path, {"data": {"config.yaml": settings}}),
+        created(patient.api, deployment("linkwise", 2)),
+    ):
         wait_for(lambda: only(patient, {"replicas-leader", "replicas-ready"}), 20, "both are named")
 
 

@@ -121,7 +121,7 @@ def trail(programs: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) 
     cluster = OwnCluster(programs, folder, *audit_flags(folder, "linkwise"))
     role = printed("manifests", "rbac", "--user", "linkwise", "--namespace", "kube-system")
     leader = {"leader": {"namespace": "kube-system", "service": "linkwise", "address": "192.0.2.1"}}
-    made = Serve(cluster.kubeconfig("linkwise"), folder, configuration=leader)
+    made = Serve(cluster.kubeconfig("linkwise"), folder, configuration=leader, environment={"POD_NAME": "linkwise-0"})
     try:
         cluster.start()
         cluster.install(root / "deploy/crds/deviceinventories.linkwise.dev.yaml")

@@ -19,7 +19,6 @@ from linkwise.assembly.doctor import Examination, gather
 from linkwise.cli.commands.doctor import command
 from linkwise.config.rbac import agent_rbac_yaml
 from linkwise.config.scheduler_config import SchedulerFile, scheduler_yaml
-from linkwise.config.settings import ServeSettings
 from linkwise.doctor.examine import CHECKS, examine
 from linkwise.kube.client.api import connect
 from support.e2e.api_client import ApiError, marked, path_of
@@ -64,8 +63,6 @@ class Patient:
     def install(self) -> None:
         """Add what the chart installs beside the service and its webhook."""
         settings: Raw = {"webhook": {"enabled": True}}
-        if hasattr(ServeSettings(), "leader"):
-            settings["leader"] = {"enabled": False}
         text = scheduler_yaml(SchedulerFile(name=SCHEDULER, url=self.url))
         things = [
             _config_map("linkwise", {"config.yaml": yaml.safe_dump(settings)}),

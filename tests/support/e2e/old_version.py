@@ -40,7 +40,9 @@ def old_source(root: Path, folder: Path) -> Path:
 
 def old_serve(cluster: Cluster, source: Path, name: str, port: int) -> Serve:
     """A service of that revision, to be started on the port of the current one."""
-    made = Serve(cluster.kubeconfig("linkwise"), cluster.folder, name=name, environment={"PYTHONPATH": str(source)})
+    made = Serve(
+        cluster.kubeconfig("linkwise"), cluster.folder, name=name, environment={"PYTHONPATH": str(source)}, alone={}
+    )
     made.process.command = [word if word != str(made.port) else str(port) for word in made.process.command]
     made.port, made.url = port, f"http://127.0.0.1:{port}"
     made.http = type(made.http)(made.url)

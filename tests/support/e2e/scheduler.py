@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["Scheduler", "Serve"]
 
 READY: Final = 30.0  # seconds a program has to get ready
+ALONE: Final = {"LINKWISE_LEADER_ENABLED": "false"}
+"""a replica that was killed holds its Lease for a while: only tests of several replicas elect a leader"""
 
 
 class Scheduler:
@@ -85,6 +87,7 @@ class Serve:
         words: Iterable[str] = (),
         configuration: Mapping[str, object] | None = None,
         environment: Mapping[str, str] | None = None,
+        alone: Mapping[str, str] = ALONE,
     ) -> None:
         (self.port,) = free_ports(1)
         self.url = f"{'https' if _has_tls(configuration) else 'http'}://127.0.0.1:{self.port}"
@@ -93,8 +96,8 @@ class Serve:
         command += ["--host", "127.0.0.1", "--port", str(self.port)]
         if configuration is not None:
             command += ["--config", str(write_json(folder / f"{name}.yaml", configuration))]
-        # A replica that was killed holds its Lease for a while: only tests of several replicas elect a leader.
-        alone = {} if "leader" in (configuration or {}) else {"LINKWISE_LEADER_ENABLED": "false"}
+        if "leader" in (configuration or {}):
+            alone = {}
         self.process = Process(name, [*command, *words], folder, {**alone, **(environment or {})})
 
     def start(self, seconds: float = READY) -> None:
