@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from itertools import count
@@ -168,7 +169,7 @@ def test_pods_are_placed_after_the_leader_was_killed(installed: Installation) ->
     leader = next(found for found in installed.pods("service") if found.address == installed.leader())
     process = leader.containers[0].process
     assert process is not None
-    process.kill()
+    process.signal(signal.SIGKILL)  # the kubelet starts it again
 
     def created() -> bool:
         try:
