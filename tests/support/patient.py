@@ -16,7 +16,7 @@ import yaml
 from click.testing import CliRunner
 
 from linkwise.assembly.doctor import Examination, gather
-from linkwise.cli.commands.doctor import command
+from linkwise.cli.program import main
 from linkwise.config.rbac import agent_rbac_yaml
 from linkwise.config.scheduler_config import SchedulerFile, scheduler_yaml
 from linkwise.doctor.examine import CHECKS, examine
@@ -74,7 +74,9 @@ class Patient:
 
     def ask(self, *words: str) -> Result:
         """What the command prints."""
-        return CliRunner().invoke(command, ["--kubeconfig", str(self.kubeconfig), *words], catch_exceptions=False)
+        return CliRunner().invoke(
+            main, ["doctor", "--kubeconfig", str(self.kubeconfig), *words], catch_exceptions=False
+        )
 
     def problems(self, *words: str) -> dict[str, Raw]:
         """Findings that are wrong, by check, from the JSON that the command prints."""
