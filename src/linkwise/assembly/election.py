@@ -151,9 +151,8 @@ class Election:
         if not address:
             raise ClusterError("leader.service needs the address of this replica: set leader.address or POD_IP")
         endpoint = Endpoint(address, service_ports(self._all, port), self._environ.get("POD_NAME", ""))
-        kinds = (
-            (LeaderSlice, LeaderEndpoints) if endpoint.pod else (LeaderSlice,)
-        )  # the API server proxies to pods only
+        # Endpoints are for the API server's proxy, which leads to pods only.
+        kinds = (LeaderSlice, LeaderEndpoints) if endpoint.pod else (LeaderSlice,)
         ways = [kind(self.connection, self.namespace, self._settings.service, endpoint) for kind in kinds]
         while True:
             if self.elector.may_write():
