@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from linkwise.assembly.cluster_reader import ClusterReader
-from linkwise.cli.get.nodes import node_rows
 from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.testing.cluster import FakeNode, binds, broker_of, device_pod, gated, in_gang, seen_bound
+from linkwise.views.cluster import ClusterView
+from linkwise.views.nodes import node_rows
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
@@ -62,7 +62,7 @@ def test_the_member_that_waits_reads_what_is_reserved_for_it() -> None:
 
 
 def test_get_nodes_counts_reserved_devices_as_taken_and_names_the_group() -> None:
-    rows = node_rows(ClusterReader(reader(*half_bound()), 2.0, "default", {}), None)
+    rows = node_rows(ClusterView(reader(*half_bound()), 2.0, "default"), None)
     assert [(row.cells["idle"].text, row.cells["reserved"].text) for row in rows] == [("0/8", ""), ("0/8", "8 for h")]
 
 

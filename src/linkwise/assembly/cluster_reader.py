@@ -10,116 +10,52 @@ import gc
 import os
 import ssl
 import time
-from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from linkwise.broker.broker import Broker
-from linkwise.config.loading import load
-from linkwise.errors import ClusterError, NotFoundError
-from linkwise.explain.published.lists import named
-from linkwise.explain.text.phrases import names_text
-from linkwise.explain.workload import workload_names
+from linkwise.errors import ClusterError
 from linkwise.kube.client.api import connect
-from linkwise.kube.watch.list_once import list_all
 from linkwise.net.http.client import NotSentError
-from linkwise.wire.decoding import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
     from typing import TypeVar
 
     from linkwise.kube.client.api import Connection
     from linkwise.kube.watch.list_once import ClusterList
+    from linkwise.views.cluster import ClusterView
 
     T = TypeVar("T")
 
-__all__ = ["ClusterReader", "read_cluster", "with_cluster"]
+__all__ = ["read_cluster", "with_cluster"]
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterReader:
-    """A cluster as it is now."""
-
-    broker: Broker
-    now: float
-    namespace: str
-    """the one that is meant where none is named"""
-    addresses: Mapping[str, str]
-    """of nodes, by their names"""
-
-    def node(self, name: str) -> str:
-        """The name, if there is such a node."""
-        return _known("node", name, list(self.broker.nodes))
-
-    def pod(self, namespace: str, name: str) -> str:
-        """The UID of a pod."""
-        found = self.broker.find_pod(namespace, name)
-        if found:
-            return found
-        pods = self.broker.pods.values()
-        elsewhere = sorted(pod.namespace for pod in pods if pod.name == name)
-        if elsewhere:
-            raise NotFoundError(
-                f"pod {namespace}/{name} not found; one of that name is in {names_text(elsewhere)}: use -n"
-            )
-        return _known(f"pod {namespace}/", name, [pod.name for pod in pods if pod.namespace == namespace])
-
-    def workload(self, kind: str, namespace: str, name: str) -> str:
-        """The name, if there is such a workload with pods."""
-        names = workload_names(self.broker, kind, namespace)
-        if name not in names:
-            raise NotFoundError(f"no pods of {kind} {namespace}/{name} found{_hint(name, names)}")
-        return name
-
-    def policy(self, name: str) -> str:
-        """The name, if there is such an AcceleratorPolicy."""
-        return _known("AcceleratorPolicy", name, [report.policy.name for report in self.broker.policy_reports()])
-
-    def group(self, namespace: str, name: str) -> str:
-        """The key of a group, by its name or by the key itself."""
-        keys = self.broker.group_keys()
-        if name in keys:
-            return name
-        found = [key for key in keys if named(key) == (namespace, name)]
-        if len(found) > 1:
-            raise NotFoundError(f"{len(found)} groups are called {namespace}/{name}; name one of {names_text(found)}")
-        names = {named(key)[1]: key for key in keys if named(key)[0] == namespace}
-        return found[0] if found else names[_known(f"group {namespace}/", name, list(names))]
-
-
-def read_cluster(kubeconfig: Path | None, context: str | None) -> ClusterReader:
+def read_cluster(kubeconfig: Path | None, context: str | None) -> ClusterView:
     """Read the cluster; optional kinds that can't be read are reported as notes."""
     gc.disable()  # nothing of what is read is garbage, and the program ends soon
-    settings = load(None, os.environ)
+    from linkwise.assembly.plugins import load_plugins  # noqa: PLC0415 - what follows imports dialects
+
+    load_plugins()
+    from linkwise.kube.watch.list_once import list_all  # noqa: PLC0415 - same
 
     async def work(connection: Connection) -> tuple[ClusterList, str]:
         return await list_all(connection), connection.namespace
 
     listed, namespace = with_cluster(kubeconfig, context, work)
+    from linkwise.broker.broker import Broker  # noqa: PLC0415 - imports the planner, which a failed list does not need
+    from linkwise.config.loading import load  # noqa: PLC0415 - same
+    from linkwise.views.cluster import ClusterView  # noqa: PLC0415 - same
+    from linkwise.wire.decoding import parse_json  # noqa: PLC0415 - same
+
+    settings = load(None, os.environ)
     for problem in listed.problems:
         click.echo(f"note: {problem}", err=True)
     broker, now = Broker(settings.placing, parse_json), time.time()
     broker.observe(listed.events, now)
     broker.restore_plans(now)
-    return ClusterReader(broker, now, namespace, listed.addresses)
-
-
-def _known(what: str, name: str, names: Sequence[str]) -> str:
-    if name in names:
-        return name
-    raise NotFoundError(f"{what}{'' if what.endswith('/') else ' '}{name} not found{_hint(name, names)}")
-
-
-def _hint(name: str, names: Iterable[str]) -> str:
-    all_names = sorted(names)
-    near = get_close_matches(name, all_names, n=3, cutoff=0.6) or [found for found in all_names if name in found][:3]
-    if near:
-        return f"; did you mean {' or '.join(near)}?"
-    return f"; there {'is' if len(all_names) == 1 else 'are'} {names_text(all_names)}" if all_names else ""
+    return ClusterView(broker, now, namespace)
 
 
 NOBODY: Final = (

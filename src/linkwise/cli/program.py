@@ -45,8 +45,8 @@ COMMANDS: Final = {
     "completion": ("linkwise.cli.commands.completion", "Print a shell completion script."),
 }
 
-WITHOUT_PLUGINS: Final = frozenset({"completion", "example", "manifests", "rules"})
-"""commands that know no vendor, dialect or policy, and start faster without looking for more of them"""
+WITHOUT_PLUGINS: Final = frozenset({"completion", "describe", "example", "explain", "get", "manifests", "rules", "top"})
+"""commands that know no vendor, dialect or policy, or only once they read a cluster, and start faster without plug-ins"""
 
 EXIT_OUTPUT: Final = 1
 EXIT_CLUSTER: Final = 1

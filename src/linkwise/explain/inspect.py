@@ -134,7 +134,7 @@ def inspections(state: State, name: str | None) -> tuple[NodeInspection, ...]:
         if name is not None
         else sorted(key for key in inventories if inventories[key].devices)
     )
-    return tuple(_inspected(state, inventories[key], state.cluster.index.nodes[key]) for key in names)
+    return tuple(_inspected(state, inventories[key], state.cluster.index.nodes[key]) for key in state.pausing(names))
 
 
 def _inspected(state: State, inventory: NodeInventory, node: Node) -> NodeInspection:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from linkwise.net.http.messages import Request
     from linkwise.net.http.routes import Handler
-    from linkwise.serve.explanations.response import AnyExplanation
     from linkwise.serve.service import Service
+    from linkwise.views.explanations import AnyExplanation
 
 __all__ = ["debug_routes"]
 
@@ -45,7 +45,7 @@ def debug_routes(service: Service, token: str) -> list[Route]:
             explanation = await explainer.consistent(explain)
         except NotNowError as error:
             return text(str(error), 503)
-        return render_explanation(request, explanation, subject, synced=service.synced)
+        return render_explanation(request, explanation) if explanation else _unknown(subject, synced=service.synced)
 
     def pod(request: Request, variables: Mapping[str, str]) -> Awaitable[Response]:
         namespace, name = variables["namespace"], variables["name"]
@@ -54,18 +54,14 @@ def debug_routes(service: Service, token: str) -> list[Route]:
     def group(request: Request, variables: Mapping[str, str]) -> Awaitable[Response]:
         key = variables["key"]
 
-        def explain() -> AnyExplanation | None:
-            return explainer.group(key) or explainer.pod("group", key)  # a namespace named "group"
-
-        return answer(request, f"group {key}", explain)
+        # or a pod of a namespace named "group"
+        return answer(request, f"group {key}", lambda: explainer.group(key) or explainer.pod("group", key))
 
     def node(request: Request, variables: Mapping[str, str]) -> Awaitable[Response]:
         name = variables["name"]
 
-        def explain() -> AnyExplanation | None:
-            return explainer.node(name) or explainer.pod("node", name)  # a namespace named "node"
-
-        return answer(request, f"node {name}", explain)
+        # or a pod of a namespace named "node"
+        return answer(request, f"node {name}", lambda: explainer.node(name) or explainer.pod("node", name))
 
     def leader(request: Request, variables: Mapping[str, str]) -> Response:
         del request, variables
@@ -103,3 +99,9 @@ def _is_loopback(host: str) -> bool:
     address = ip_address(host.partition("%")[0])
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None  # IPv4 peers of a dual-stack socket
     return (mapped or address).is_loopback
+
+
+def _unknown(subject: str, *, synced: bool) -> Response:
+    if synced:
+        return text(f"{subject} not found", 404)
+    return text(f"{subject} is not known yet: the service is still listing the cluster", 503)

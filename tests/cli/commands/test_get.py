@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from linkwise.cli.render.tables import age_text
+from linkwise.views.table import age_text
 from support.builders.access_objects import EVERYBODY, policy_document
 from support.builders.dra_objects import claim, device_class, resource_slice
 from support.e2e.node_objects import ascend, gpushare, machine, node

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.assembly.cluster_reader import ClusterReader
 from linkwise.broker.broker import Broker
 from linkwise.cli.reports.gpushare_memory import memory_nodes, padded, show_details
+from linkwise.views.cluster import ClusterView
 from linkwise.wire.kubernetes.objects import node_view, pod_view
 from support.e2e.node_objects import gpushare, machine
 from support.embedded.cli_cluster import AskedCluster, gpushare_pod
@@ -74,8 +75,8 @@ def test_the_gpushare_layout_needs_no_cluster() -> None:
     sample = gpushare_pod("binpack-1-767bddd4b5-gzqk7", "10.0.20.250", 1, 0)
     sample["metadata"]["uid"] = "u"
     nodes = [node_view(*gpushare("10.0.20.250", 4, 22)), node_view(*gpushare("10.0.33.21", 7, 11))]
-    broker.observe([*nodes, pod_view(sample)], 0.0)
-    seen = ClusterReader(broker, 0.0, "default", {node.name: node.name for node in nodes})
+    broker.observe([*(replace(node, address=node.name) for node in nodes), pod_view(sample)], 0.0)
+    seen = ClusterView(broker, 0.0, "default")
     assert show_details(memory_nodes(seen, None)) == DETAILS
 
 

@@ -24,7 +24,10 @@ __all__ = ["ReviewApi"]
 
 
 class ReviewApi:
-    """Knows users by their tokens, and what each may do: verb, namespace (empty for all) and name (empty for any)."""
+    """Knows users by their tokens, and what each may do: verb, namespace (empty for all) and name (empty for any).
+
+    The namespace "nodes" stands for the nodes of the cluster.
+    """
 
     def __init__(self, users: Mapping[str, str], rights: Mapping[str, set[tuple[str, str, str]]]) -> None:
         self.users, self.rights = dict(users), {user: set(each) for user, each in rights.items()}
@@ -70,8 +73,9 @@ class ReviewApi:
         del variables
         spec = self._spec(request)
         asked = spec["resourceAttributes"]
-        assert (asked["resource"], spec["groups"]) == ("pods", ["team"])
-        place = (asked["verb"], asked["namespace"])
+        assert asked["resource"] in {"pods", "nodes"}
+        assert spec["groups"] == ["team"]
+        place = (asked["verb"], "nodes" if asked["resource"] == "nodes" else asked["namespace"])
         allowed = {(*place, asked["name"]), (*place, "")} & self.rights.get(spec["user"], set())
         return self._answer({"status": {"allowed": bool(allowed)}})
 

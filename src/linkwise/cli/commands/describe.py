@@ -45,8 +45,9 @@ def command(
     This command is read-only and does not need the service to be running.
     """
     kind, name = kind_and_name(what, KINDS)
-    from linkwise.assembly.cluster_reader import read_cluster  # noqa: PLC0415 - imports the client and all policies
-    from linkwise.cli.reports.describe import describe  # noqa: PLC0415 - imports rich
+    from linkwise.assembly.cluster_reader import read_cluster  # noqa: PLC0415 - imports the client
 
     reader = read_cluster(kubeconfig, context)
+    from linkwise.cli.reports.describe import describe  # noqa: PLC0415 - imports the planner and rich
+
     describe(reader, kind, name, namespace or reader.namespace, form)

@@ -62,20 +62,10 @@ def command(  # noqa: PLR0913 - one per flag
     This command is read-only. It gives the same explanations as the service.
     """
     kind, name = kind_and_name(what, KINDS)
-    from linkwise.assembly.cluster_reader import read_cluster  # noqa: PLC0415 - imports the client and all policies
-    from linkwise.cli.render.explanation import explain_object, show_lines  # noqa: PLC0415 - imports rich
-    from linkwise.cli.reports.tenant import explain_as_tenant, tenant_of  # noqa: PLC0415 - same
-    from linkwise.kube.errors import ForbiddenError  # noqa: PLC0415 - same
+    from linkwise.cli.render.explanation import show_document  # noqa: PLC0415 - imports rich
+    from linkwise.cli.reports.answers import answers_of  # noqa: PLC0415 - imports the client
 
-    tenant = tenant_of(service, kubeconfig, context)
-    try:
-        reader = None if service and kind != "node" else read_cluster(kubeconfig, context)
-    except ForbiddenError as error:
-        if kind == "node":
-            raise
-        tenant = tenant.because(error)
-        reader = None
-    if reader is None:
-        explain_as_tenant(tenant, kind, name, namespace, form)
-        return
-    show_lines(explain_object(reader, kind, name, namespace or reader.namespace), form)
+    document, note = answers_of(service, kubeconfig, context).explanation(kind, name, namespace)
+    if note:
+        click.echo(f"note: {note}", err=True)
+    show_document(document, form)

@@ -61,6 +61,6 @@ def command(what: tuple[str, ...], *, flags: ListFlags) -> None:
     named = kinds_and_names(what, KINDS)
     for each in named:
         flags.check_names(each.names)
-    from linkwise.cli.reports.listing import list_objects  # noqa: PLC0415 - imports the client and all policies
+    from linkwise.cli.reports.listing import list_objects  # noqa: PLC0415 - imports the client
 
     list_objects(named, flags)

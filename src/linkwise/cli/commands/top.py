@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -52,14 +51,6 @@ def command(what: tuple[str, ...], sort_by: str | None, *, flags: ListFlags) -> 
     named = kinds_and_names(what, KINDS)
     for each in named:
         flags.check_names(each.names)
-    from linkwise.cli.reports.listing import print_lists  # noqa: PLC0415 - imports the client and all policies
-    from linkwise.cli.reports.top import usage_of, usage_of_tenant  # noqa: PLC0415 - same
+    from linkwise.cli.reports.listing import list_objects  # noqa: PLC0415 - imports the client
 
-    for_tenants = all(one.kind == "pod" for one in named) and not flags.all_namespaces
-    print_lists(
-        lambda reader: [usage_of(reader, one, flags, sort_by) for one in named],
-        (lambda tenant: [usage_of_tenant(tenant, one, flags, sort_by, time.time()) for one in named])
-        if for_tenants
-        else None,
-        flags,
-    )
+    list_objects(named, flags, suffix="-usage", sort_by=sort_by)

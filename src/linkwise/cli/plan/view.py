@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
-from linkwise.cli.render.documents import list_document, plain, print_data
+from linkwise.cli.render.documents import list_document, print_data
 from linkwise.cli.render.tables import Table, print_sentences, print_table, terminal
 from linkwise.engine.reasons.catalog import devices_text
 from linkwise.explain.text.group import level_text, speed_text
 from linkwise.explain.text.pod import explanation_lines
+from linkwise.views.documents import plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

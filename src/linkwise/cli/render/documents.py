@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
-
-import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["API_VERSION", "list_document", "object_document", "plain", "print_data", "rfc3339"]
+__all__ = ["API_VERSION", "list_document", "object_document", "print_data"]
 
 API_VERSION: Final = "cli.linkwise.dev/v1"
 """of what is printed; these are reports, not objects of the API server"""
@@ -27,16 +23,6 @@ def object_document(kind: str, item: dict[str, Any]) -> dict[str, Any]:
 def list_document(kind: str, items: Iterable[dict[str, Any]], **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     """Return the document of several objects; `more` are fields beside the items."""
     return {"apiVersion": API_VERSION, "kind": f"{kind}List" if kind else "List", "items": list(items), **more}
-
-
-def rfc3339(seconds: float) -> str | None:
-    """Return a time in UTC as Kubernetes writes it; None for 0, which is an unknown time."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if seconds else None
-
-
-def plain(report: Any) -> Any:  # noqa: ANN401 - any dataclass
-    """Convert a dataclass to JSON-compatible values."""
-    return msgspec.to_builtins(asdict(report), str_keys=True)
 
 
 def print_data(document: object, form: str) -> None:

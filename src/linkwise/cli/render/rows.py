@@ -15,26 +15,11 @@ from linkwise.cli.render.tables import Table, print_table, terminal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from linkwise.cli.render.tables import Row
+    from linkwise.views.table import Row, Section
 
-__all__ = ["Printer", "Section"]
+__all__ = ["Printer"]
 
 _NOTHING = "-"
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """Rows of one kind."""
-
-    kind: str
-    """in documents: Pod"""
-    rows: tuple[Row, ...] = ()
-    alone: bool = False
-    """whether one object was named, which is printed alone and not in a list"""
-    empty: str = ""
-    """what is said if there are no rows"""
-    notes: tuple[str, ...] = ()
-    """sentences about what is missing"""
 
 
 @dataclass(slots=True)
@@ -105,12 +90,13 @@ class Printer:
         columns = [name for name, cell in rows[0].cells.items() if wide or not cell.wide]
         table = Table(tuple(columns))
         for row in rows:
-            cells = []
+            cells: list[str | Text] = []
             for name in columns:
                 cell = row.cells[name]
                 text = cell.text if wide or cell.brief is None else cell.brief
                 shown = row.name if several and name == "name" else text
-                cells.append(Text(shown or _NOTHING, cell.style if text else ""))
+                # plain text is much cheaper than Text, which counts in a table of thousands of rows
+                cells.append(Text(shown, cell.style) if cell.style and text else shown or _NOTHING)
             table.add(*cells)
         return table
 

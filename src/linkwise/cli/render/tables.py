@@ -10,7 +10,7 @@ import os
 import sys
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import COLOR_SYSTEMS, Console
@@ -22,16 +22,13 @@ from rich.text import Text
 from linkwise.wire.pick_batch import Refused, encode_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from linkwise.wire.pick_batch import Answer
 
 __all__ = [
-    "Cell",
     "LabelledLines",
-    "Row",
     "Table",
-    "age_text",
     "print_json",
     "print_refusal",
     "print_sentences",
@@ -121,45 +118,6 @@ def print_sentences(console: Console, lines: Iterable[str], indent: int = 2, sty
             console.print(Padding.indent(Text(line, style), indent))
         else:
             console.file.write(f"{' ' * indent}{line}\n")
-
-
-_UNITS: Final = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
-MIN_UNITS: Final = 2
-"""of a unit; below that the next smaller unit is used"""
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One cell of a row."""
-
-    text: str
-    style: str = ""
-    wide: bool = False
-    """shown only with -o wide"""
-    brief: str | None = None
-    """what is shown without -o wide, if it differs"""
-    volatile: bool = False
-    """changes with time alone, as an age does: a watch does not report it"""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One object of a list; all rows of a table have the same columns."""
-
-    name: str
-    """as `-o name` prints it: pod/train"""
-    cells: dict[str, Cell]
-    document: Callable[[], Any]
-    """the object as JSON, computed only if needed"""
-    namespace: str = ""
-
-
-def age_text(seconds: float) -> str:
-    """Format an age as kubectl does: 45s, 12m, 3h, 5d."""
-    for size, unit in _UNITS:
-        if seconds >= MIN_UNITS * size:
-            return f"{int(seconds // size)}{unit}"
-    return f"{max(0, int(seconds))}s"
 
 
 class LabelledLines:

@@ -18,9 +18,9 @@ from linkwise.kube.client.annotate import annotate_node
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.kube.client.api import Connection
     from linkwise.model.topology import Topology
+    from linkwise.views.cluster import ClusterView
 
 __all__ = ["annotate"]
 
@@ -47,7 +47,7 @@ def annotate(name: str, topology: Topology, kubeconfig: Path | None, context: st
         click.echo(f"{TOPOLOGY}: {text}")
 
 
-def _check(reader: ClusterReader, name: str, topology: Topology, text: str) -> None:
+def _check(reader: ClusterView, name: str, topology: Topology, text: str) -> None:
     """Raise InputError unless the scheduler would use the links, NotFoundError if the node has no devices."""
     broker, inventory = reader.broker, reader.broker.inventories[name]
     if not inventory.devices:

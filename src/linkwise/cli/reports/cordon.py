@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.explain.inspect import InspectedDevice, NodeInspection
     from linkwise.kube.client.api import Connection
+    from linkwise.views.cluster import ClusterView
 
 __all__ = ["Target", "cordon", "uncordon"]
 
@@ -93,7 +93,7 @@ def _check(target: Target, verb: str, reason: str = "") -> None:
         raise InputError("--reason must be one line of printable text")
 
 
-def _node(reader: ClusterReader, target: Target, *, empty: bool = False) -> NodeInspection:
+def _node(reader: ClusterView, target: Target, *, empty: bool = False) -> NodeInspection:
     (node,) = inspect_nodes(reader.broker, reader.node(target.node), reader.now)
     if not node.devices and not empty:
         raise NotFoundError(f"node {node.name} has no devices; check its device plugin")

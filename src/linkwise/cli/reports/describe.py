@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from linkwise.cli.get.nodes import device_state, holder_text
 from linkwise.cli.plan.planning import Planned
 from linkwise.cli.plan.view import show as show_plans
-from linkwise.cli.render.explanation import explain_object, show_lines
-from linkwise.cli.render.matrix import Marks, bandwidth_table, bar, link_table, links_text, rings_of
+from linkwise.cli.render.explanation import show_document
+from linkwise.cli.render.matrix import Marks, bandwidth_table, bar, link_table
 from linkwise.cli.render.tables import Table, print_sentences, print_table, terminal
 from linkwise.engine.reasons.catalog import devices_text
 from linkwise.explain.inspect import Holder, inspect_nodes
@@ -24,25 +23,28 @@ from linkwise.model.link_data import NO_LINK_DATA, link_data_help
 from linkwise.topology.fabric import fabric_of
 from linkwise.topology.link_score import score_matrix
 from linkwise.topology.rings import idle_by_ring
+from linkwise.views.explanations import document_of, explain_object
+from linkwise.views.links import links_text, rings_of
+from linkwise.views.nodes import device_state, holder_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from rich.console import Console
 
-    from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.explain.inspect import InspectedDevice, NodeInspection
     from linkwise.explain.reports.group import MemberReport
+    from linkwise.views.cluster import ClusterView
 
 __all__ = ["describe"]
 
 
-def describe(reader: ClusterReader, kind: str, name: str, namespace: str, form: str | None) -> None:
+def describe(reader: ClusterView, kind: str, name: str, namespace: str, form: str | None) -> None:
     """Print the details of an object to standard output."""
     console = terminal()
     explanation = explain_object(reader, kind, name, namespace)
     if form:
-        show_lines(explanation, form)
+        show_document(document_of(explanation), form)
     elif isinstance(explanation, GroupExplanation):
         show_plans([Planned(explanation, _with_plan(reader, explanation))], explain=True, form=None)
     elif isinstance(explanation, NodeExplanation):
@@ -51,7 +53,7 @@ def describe(reader: ClusterReader, kind: str, name: str, namespace: str, form: 
         _pod(console, reader, explanation)
 
 
-def _with_plan(reader: ClusterReader, explanation: GroupExplanation) -> tuple[NodeInspection, ...]:
+def _with_plan(reader: ClusterView, explanation: GroupExplanation) -> tuple[NodeInspection, ...]:
     """Return the nodes of a group with all its members placed."""
     members = {(member.node, index): member for member in explanation.members for index in member.indices}
     nodes = []
@@ -69,7 +71,7 @@ def _with_member(device: InspectedDevice, member: MemberReport | None) -> Inspec
     return replace(device, pods=(*device.pods, Holder(member.uid, namespace, name, "planned")))
 
 
-def _node(console: Console, reader: ClusterReader, explanation: NodeExplanation) -> None:
+def _node(console: Console, reader: ClusterView, explanation: NodeExplanation) -> None:
     heading, *lines = explanation_lines(explanation)
     print_sentences(console, [heading], 0, "bold")
     node = explanation.devices
@@ -98,7 +100,7 @@ def _unusable(node: NodeInspection) -> Iterator[str]:
             yield f"device {device.index}: {health_text(device)}"
 
 
-def _pod(console: Console, reader: ClusterReader, explanation: Explanation) -> None:
+def _pod(console: Console, reader: ClusterView, explanation: Explanation) -> None:
     heading, *lines = explanation_lines(explanation)
     print_sentences(console, [heading], 0, "bold")
     print_sentences(console, lines)
@@ -139,9 +141,7 @@ def _bar(device: InspectedDevice) -> Text:
     return bar(part)
 
 
-def _links(
-    console: Console, reader: ClusterReader, name: str, own: Collection[int], available: Collection[int]
-) -> None:
+def _links(console: Console, reader: ClusterView, name: str, own: Collection[int], available: Collection[int]) -> None:
     """Print the link matrix of a node; rows are positions in its topology, in the order of device indexes."""
     inventory = reader.broker.inventories[name]
     topology = inventory.topology

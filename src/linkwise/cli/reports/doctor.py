@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from linkwise.cli.render.documents import list_document, print_data, rfc3339
+from linkwise.cli.render.documents import list_document, print_data
 from linkwise.cli.render.tables import Table, print_table, terminal
 from linkwise.doctor.examine import CHECKS
 from linkwise.doctor.findings import SEVERITIES
+from linkwise.views.documents import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

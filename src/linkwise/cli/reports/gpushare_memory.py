@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from linkwise.cli.render.documents import list_document, object_document, plain, print_data
+from linkwise.cli.render.documents import list_document, object_document, print_data
 from linkwise.dialects.aliyun import MEMORY
 from linkwise.explain.inspect import inspect_nodes
+from linkwise.views.documents import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.explain.inspect import InspectedDevice, NodeInspection
+    from linkwise.views.cluster import ClusterView
 
 __all__ = ["MemoryNode", "memory_nodes", "padded", "show_details", "show_documents", "show_summary"]
 
@@ -53,12 +54,12 @@ class MemoryNode:
         return {device.index: device for device in self.node.devices}
 
 
-def memory_nodes(reader: ClusterReader, name: str | None) -> list[MemoryNode]:
+def memory_nodes(cluster: ClusterView, name: str | None) -> list[MemoryNode]:
     """Return the nodes that share memory, by name; print a note if their units differ."""
-    views = reader.broker.nodes
+    views = cluster.broker.nodes
     nodes = [
-        MemoryNode(node, reader.addresses.get(node.name, "unknown"))
-        for node in inspect_nodes(reader.broker, name, reader.now)
+        MemoryNode(node, views[node.name].address or "unknown")
+        for node in inspect_nodes(cluster.broker, name, cluster.now)
         if views[node.name].allocatable.get(MEMORY, "") not in _NOTHING
     ]
     units = sorted({node.node.unit for node in nodes})

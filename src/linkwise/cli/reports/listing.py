@@ -1,70 +1,85 @@
-"""Body of `linkwise get`: reads the cluster, or asks the service if rights do not suffice, and prints; a watch goes on."""
+"""Body of `linkwise get` and `linkwise top`: prints tables; a watch goes on."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import time
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import click
 
 from linkwise.assembly.cluster_reader import read_cluster
-from linkwise.cli.get.show import Selection, section_of
 from linkwise.cli.render.rows import Printer
-from linkwise.cli.reports.tenant import tenant_of, tenant_section
-from linkwise.cli.reports.watching import poll, watch_cluster
+from linkwise.cli.reports.answers import answers_of, sections_of
+from linkwise.errors import ClusterError
 from linkwise.kube.errors import ForbiddenError
+from linkwise.views.selection import Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from linkwise.assembly.cluster_reader import ClusterReader
+    from linkwise.assembly.service_client import Detail
     from linkwise.cli.options.kinds import Named
     from linkwise.cli.options.lists import ListFlags
-    from linkwise.cli.render.rows import Section
-    from linkwise.cli.reports.tenant import Tenant
+    from linkwise.views.cluster import ClusterView
+    from linkwise.views.table import Section
 
-__all__ = ["list_objects", "print_lists"]
+__all__ = ["list_objects"]
 
-FOR_TENANTS: Final = frozenset({"pod", "group", "usage"})
-"""kinds that the service lists for users with rights in one namespace"""
-
-
-def list_objects(named: Sequence[Named], flags: ListFlags) -> None:
-    """Print the objects, and with a watch their changes."""
-
-    def sections(reader: ClusterReader) -> list[Section]:
-        return [section_of(reader, _selection(one, flags, reader.namespace)) for one in named]
-
-    def as_tenant(tenant: Tenant) -> list[Section]:
-        return [tenant_section(tenant, _selection(one, flags, ""), flags.selector) for one in named]
-
-    for_tenants = all(one.kind in FOR_TENANTS for one in named) and not flags.all_namespaces
-    print_lists(sections, as_tenant if for_tenants else None, flags)
+_DETAILS: Final[Mapping[str, Detail]] = {"json": "documents", "yaml": "documents", "wide": "wide"}
+"""what the service adds to a table, by output format"""
+POLL_SECONDS: Final = 2.0
+"""between two questions to the service, which has no watch"""
 
 
-def _selection(one: Named, flags: ListFlags, default: str) -> Selection:
-    """Return what is selected; usage is that of all namespaces unless one is named, or the user may read only one."""
-    everywhere = flags.all_namespaces or (one.kind == "usage" and flags.namespace is None and default)
-    return Selection(one.kind, one.names, None if everywhere else flags.namespace or default, flags.requirements)
+def list_objects(named: Sequence[Named], flags: ListFlags, *, suffix: str = "", sort_by: str | None = None) -> None:
+    """Print the objects, and with a watch their changes; `suffix` makes the kinds those of a table about them."""
 
+    def selections(default: str) -> list[Selection]:
+        return [
+            Selection(f"{one.kind}{suffix}", one.names, _namespace(one, flags, default), flags.selector, sort_by or "")
+            for one in named
+        ]
 
-def print_lists(
-    sections: Callable[[ClusterReader], list[Section]],
-    as_tenant: Callable[[Tenant], list[Section]] | None,
-    flags: ListFlags,
-) -> None:
-    """Print sections of a cluster, or as a tenant if the user's rights do not suffice; with a watch, then their changes."""
-    tenant = tenant_of(flags.service, flags.kubeconfig, flags.context)
+    answers = answers_of(flags.service, flags.kubeconfig, flags.context)
     printer = Printer(flags.form, headers=not flags.no_headers)
+
+    def asked() -> list[Section]:
+        return answers.sections(selections, _DETAILS.get(flags.form or "", ""))
+
+    if flags.watch and not flags.service:
+        _watch(flags, lambda cluster: sections_of(cluster, selections), printer)
+    printer.print(asked())
+    if flags.watch:
+        _poll(lambda: printer.print_changes(asked()))
+
+
+def _watch(flags: ListFlags, sections: Callable[[ClusterView], list[Section]], printer: Printer) -> None:
+    """Print the cluster and its changes until Ctrl-C; return if the user may not read the cluster: the service may answer."""
+    from linkwise.cli.reports.watching import watch_cluster  # noqa: PLC0415 - imports the planner
+
     try:
-        reader = None if flags.service and as_tenant else read_cluster(flags.kubeconfig, flags.context)
-    except ForbiddenError as error:
-        if as_tenant is None:
-            raise
-        tenant, reader = tenant.because(error), None
-    if reader is not None:
-        printer.print(sections(reader))
-        if flags.watch:
-            watch_cluster(flags.kubeconfig, flags.context, lambda seen: printer.print_changes(sections(seen)))
-    elif as_tenant is not None:
-        ask = as_tenant
-        printer.print(ask(tenant))
-        if flags.watch:
-            poll(lambda: printer.print_changes(ask(tenant)))
+        cluster = read_cluster(flags.kubeconfig, flags.context)
+    except ForbiddenError:
+        return
+    printer.print(sections(cluster))
+    watch_cluster(flags.kubeconfig, flags.context, lambda seen: printer.print_changes(sections(seen)))
+
+
+def _namespace(one: Named, flags: ListFlags, default: str) -> str | None:
+    """Return the namespace; usage is that of all namespaces unless one is named."""
+    everywhere = flags.all_namespaces or (one.kind == "usage" and flags.namespace is None)
+    return None if everywhere else flags.namespace or default
+
+
+def _poll(show: Callable[[], None]) -> NoReturn:
+    """Call `show` every few seconds; an error of the cluster is reported once, and the next attempt may succeed."""
+    problem = ""
+    while True:
+        time.sleep(POLL_SECONDS)
+        try:
+            show()
+            problem = ""
+        except ClusterError as error:
+            if str(error) != problem:
+                problem = str(error)
+                click.echo(f"note: {problem}", err=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from linkwise.cli.render.matrix import rings_of
 from linkwise.topology.device_sets import mask_of
 from linkwise.topology.fabric import fabric_of
+from linkwise.views.links import rings_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

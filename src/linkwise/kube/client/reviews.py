@@ -1,4 +1,4 @@
-"""Reviews by the API server: who has a token, and what that user may do with pods."""
+"""Reviews by the API server: who has a token, and what that user may do with pods and nodes."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Reviews:
         except InputError as error:
             raise ClusterError(f"the response to a TokenReview can't be read: {error}") from error
 
-    async def may(self, caller: Caller, verb: str, namespace: str, name: str = "") -> bool:
-        """Whether a user may do this with a pod, with the pods of a namespace, or with all pods."""
+    async def may(self, caller: Caller, verb: str, namespace: str, name: str = "", resource: str = "pods") -> bool:
+        """Whether a user may do this with a pod, with the pods of a namespace, or with all pods or nodes."""
         body = await self._ask(
-            _ACCESS, access_review(caller, verb, namespace, name), "subjectaccessreviews.authorization.k8s.io"
+            _ACCESS, access_review(caller, verb, namespace, name, resource), "subjectaccessreviews.authorization.k8s.io"
         )
         try:
             return allowed_by(body)

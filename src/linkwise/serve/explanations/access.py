@@ -52,8 +52,8 @@ class Reviewer(Protocol):
         """The user of a token; None if it is not valid."""
         ...
 
-    async def may(self, caller: Caller, verb: str, namespace: str, name: str = "") -> bool:
-        """Whether a user may do this with a pod, with the pods of a namespace, or with all pods."""
+    async def may(self, caller: Caller, verb: str, namespace: str, name: str = "", resource: str = "pods") -> bool:
+        """Whether a user may do this with a pod, with the pods of a namespace, or with all pods or nodes."""
         ...
 
 
@@ -77,6 +77,39 @@ class Access:
 
     async def check(self, request: Request, verb: str, namespace: str, name: str = "") -> Granted | Response:
         """Whether the caller may do this with a pod, or with the pods of a namespace; else the response that says why not."""
+
+        async def decide(digest: bytes, caller: Caller) -> Granted | Response:
+            if not await self._may(digest, caller, verb, namespace, name):
+                what = f"pod {namespace}/{name}" if name else f"pods in namespace {namespace}"
+                grant = f"grant {verb} on pods in namespace {namespace}"
+                return text(
+                    f"user {caller.user} may not {verb} {what}: ask an administrator to {grant}, as the role view has",
+                    403,
+                )
+            return Granted(await self._may(digest, caller, "list", "", ""))
+
+        return await self._decided(request, decide)
+
+    async def check_cluster(self, request: Request) -> Granted | Response:
+        """Whether the caller may list all nodes and the pods of all namespaces; else the response that says why not."""
+
+        async def decide(digest: bytes, caller: Caller) -> Granted | Response:
+            for resource in ("nodes", "pods"):
+                if not await self._may(digest, caller, "list", "", "", resource=resource):
+                    where = " in all namespaces" if resource == "pods" else ""
+                    return text(
+                        f"user {caller.user} may not list {resource}{where}: name a namespace, or ask an administrator"
+                        f" to grant list on nodes, and on pods in all namespaces",
+                        403,
+                    )
+            return Granted(everywhere=True)
+
+        return await self._decided(request, decide)
+
+    async def _decided(
+        self, request: Request, decide: Callable[[bytes, Caller], Awaitable[Granted | Response]]
+    ) -> Granted | Response:
+        """Authenticate the caller, and decide; the response says what failed."""
         token = _token_of(request)
         if not token:
             return text(
@@ -87,21 +120,16 @@ class Access:
             caller = await self._remembered(digest, lambda: self._reviewer.authenticate(token))
             if caller is None:
                 return text("not authenticated: the API server does not accept the token; log in again", 401)
-            if not await self._may(digest, caller, verb, namespace, name):
-                what = f"pod {namespace}/{name}" if name else f"pods in namespace {namespace}"
-                grant = f"grant {verb} on pods in namespace {namespace}"
-                return text(
-                    f"user {caller.user} may not {verb} {what}: ask an administrator to {grant}, as the role view has",
-                    403,
-                )
-            return Granted(await self._may(digest, caller, "list", "", ""))
+            return await decide(digest, caller)
         except ClusterError as error:
             log.warning("caller not checked: %s", error)
             return text(f"the service can't check your token: {error}", 503)
 
-    async def _may(self, digest: bytes, caller: Caller, verb: str, namespace: str, name: str) -> bool:
-        question = (digest, verb, namespace, name)
-        return await self._remembered(question, lambda: self._reviewer.may(caller, verb, namespace, name))
+    async def _may(  # noqa: PLR0913 - as the API server asks it
+        self, digest: bytes, caller: Caller, verb: str, namespace: str, name: str, *, resource: str = "pods"
+    ) -> bool:
+        question = (digest, verb, namespace, name, resource)
+        return await self._remembered(question, lambda: self._reviewer.may(caller, verb, namespace, name, resource))
 
     async def _remembered(self, question: Hashable, ask: Callable[[], Awaitable[T]]) -> T:
         known = self._known.get(question)

@@ -11,7 +11,6 @@ from linkwise.errors import NotNowError
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explain_pod
-from linkwise.explain.workload import explain_workload
 from linkwise.serve.explanations.slices import Slices
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from linkwise.explain.reports.group import GroupExplanation
     from linkwise.explain.reports.node import NodeExplanation
     from linkwise.explain.reports.pod import Explanation
-    from linkwise.explain.reports.workload import WorkloadExplanation
 
 T = TypeVar("T")
 
@@ -59,10 +57,6 @@ class Explainer:
     def node(self, name: str) -> NodeExplanation | None:
         """Explain a node; to be run by `consistent`."""
         return explain_node(self.broker, name, self.clock())
-
-    def workload(self, kind: str, namespace: str, name: str) -> WorkloadExplanation | None:
-        """Explain the pods of a workload; to be run by `consistent`."""
-        return explain_workload(self.broker, kind, namespace, name, self.clock())
 
     async def consistent(self, explain: Callable[[], T]) -> T:
         """Explain in slices; again if devices changed meanwhile, because parts of the answer may contradict each other.

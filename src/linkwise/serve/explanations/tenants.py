@@ -1,4 +1,4 @@
-"""Routes for tenants: explanations and lists of the pods and groups that the caller's own rights cover.
+"""Routes for users: tables, explanations and lists of what the caller's own rights cover.
 
 What needs reads of the whole cluster is computed here, and answered after the API server has confirmed that the caller may
 get that pod. Names of pods of other namespaces are left out, unless the caller may list pods everywhere.
@@ -7,21 +7,27 @@ get that pod. Names of pods of other namespaces are left out, unless the caller 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
 import msgspec
 
 from linkwise.engine.selectors import all_met, label_requirements
-from linkwise.errors import InputError, NotNowError
+from linkwise.errors import InputError, LinkwiseError, NotFoundError, NotNowError
 from linkwise.explain.published.allocations import allocation_rows
-from linkwise.explain.published.lists import any_pod, group_rows, named, pod_rows
+from linkwise.explain.published.lists import any_pod, group_rows, pod_rows
 from linkwise.explain.published.redaction import Redaction, namespaces_of
 from linkwise.explain.published.usage import pod_usage_rows
 from linkwise.net.http.messages import Response, text
 from linkwise.net.http.routes import Route
 from linkwise.serve.explanations.access import Granted
-from linkwise.serve.explanations.response import explanation_document, render_explanation
+from linkwise.serve.explanations.response import render_explanation
+from linkwise.views.cluster import ClusterView
+from linkwise.views.documents import plain
+from linkwise.views.explanations import explain_object
+from linkwise.views.listing import section_of
+from linkwise.views.selection import OF_NAMESPACES, parse_query
+from linkwise.views.table import encode_section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,8 +36,8 @@ if TYPE_CHECKING:
     from linkwise.net.http.messages import Request
     from linkwise.net.http.routes import Handler
     from linkwise.serve.explanations.access import Access
-    from linkwise.serve.explanations.response import AnyExplanation
     from linkwise.serve.service import Service
+    from linkwise.views.explanations import AnyExplanation
 
     Selects = Callable[[PodView], bool]
 
@@ -52,6 +58,8 @@ def tenant_routes(service: Service, access: Access | None) -> list[Route]:
         tenants.usage,
         tenants.allocations,
         tenants.workload,
+        tenants.node,
+        tenants.table,
     )
     return [Route("GET", path, handler) for path, handler in zip(_PATHS, handlers, strict=True)]
 
@@ -65,7 +73,12 @@ _PATHS = (
     "/v1/namespaces/{namespace}/usage",
     "/v1/namespaces/{namespace}/allocations",
     "/v1/namespaces/{namespace}/workloads/{kind}/{name}/explanation",
+    "/v1/nodes/{name}/explanation",
+    "/v1/tables/{kind}",
 )
+
+
+_LISTING: Final = "the service is still listing the cluster; try again in a moment"
 
 
 def _turned_off(request: Request, variables: Mapping[str, str]) -> Response:
@@ -88,8 +101,7 @@ class _Tenants:
         granted = await self._access.check(request, "get", namespace, name)
         if not isinstance(granted, Granted):
             return granted
-        subject = f"pod {namespace}/{name}"
-        return await self._explained(request, granted, namespace, subject, lambda: self._explainer.pod(namespace, name))
+        return await self._explained(request, granted, "pod", namespace, name)
 
     async def group(self, request: Request, variables: Mapping[str, str]) -> Response:
         """The explanation of a group, whose members the caller may list."""
@@ -97,20 +109,7 @@ class _Tenants:
         granted = await self._access.check(request, "list", namespace)
         if not isinstance(granted, Granted):
             return granted
-        keys = [key for key in self._broker.group_keys() if key == name or named(key) == (namespace, name)]
-        own = [key for key in keys if named(key)[0] == namespace]
-        if len(own) > 1:
-            return text(
-                f"{len(own)} groups are called {namespace}/{name}: {', '.join(own)}; use one of these names", 409
-            )
-        key = own[0] if own else ""
-        return await self._explained(
-            request,
-            granted,
-            namespace,
-            f"group {namespace}/{name}",
-            lambda: self._explainer.group(key) if key else None,
-        )
+        return await self._explained(request, granted, "group", namespace, name)
 
     async def workload(self, request: Request, variables: Mapping[str, str]) -> Response:
         """The explanation of all pods of a workload, which the caller may list."""
@@ -118,10 +117,52 @@ class _Tenants:
         granted = await self._access.check(request, "list", namespace)
         if not isinstance(granted, Granted):
             return granted
-        subject = f"{kind} {namespace}/{name} with pods"
-        return await self._explained(
-            request, granted, namespace, subject, lambda: self._explainer.workload(kind, namespace, name)
-        )
+        return await self._explained(request, granted, kind, namespace, name)
+
+    async def node(self, request: Request, variables: Mapping[str, str]) -> Response:
+        """The explanation of a node, for callers that may list nodes and the pods of all namespaces."""
+        granted = await self._access.check_cluster(request)
+        if not isinstance(granted, Granted):
+            return granted
+        return await self._explained(request, granted, "node", "", variables["name"])
+
+    async def table(self, request: Request, variables: Mapping[str, str]) -> Response:
+        """A table as `linkwise get` and `linkwise top` print it.
+
+        `wide=true` adds the columns of wide output, `documents=true` the objects as JSON.
+        """
+        try:
+            selection = parse_query(variables["kind"], request.query)
+        except InputError as error:
+            return text(str(error), 400)
+        namespace = selection.namespace
+        if namespace is not None and selection.kind in OF_NAMESPACES:
+            granted = await self._access.check(request, "list", namespace)
+        else:
+            granted = await self._access.check_cluster(request)
+        if not isinstance(granted, Granted):
+            return granted
+        if not self._service.synced:
+            return text(_LISTING, 503)
+        query = parse_qs(request.query)
+        wide, documents = (query.get(name) == ["true"] for name in ("wide", "documents"))
+        before = namespaces_of(self._broker)
+
+        def work() -> dict[str, Any] | LinkwiseError:
+            cluster = self._cluster(granted, namespace or "")
+            try:
+                return encode_section(section_of(cluster, selection), wide=wide, documents=documents)
+            except (InputError, NotFoundError) as error:
+                return error
+
+        try:
+            answer = await self._explainer.consistent(work)
+        except NotNowError as error:
+            return text(str(error), 503)
+        if isinstance(answer, LinkwiseError):
+            return text(str(answer), 404 if isinstance(answer, NotFoundError) else 400)
+        (shown,) = self._redacted(granted, namespace or "", before, [answer])
+        return Response(msgspec.json.encode(shown))
 
     async def pods(self, request: Request, variables: Mapping[str, str]) -> Response:
         """The pods of a namespace that request devices."""
@@ -167,7 +208,7 @@ class _Tenants:
     def _document(self, row: dict[str, Any], explanation: AnyExplanation | None) -> dict[str, Any]:
         self._explainer.pause()
         row.pop("explanation", None)
-        return {**row, "data": explanation_document(explanation)["data"] if explanation else None}
+        return {**row, "data": plain(explanation) if explanation else None}
 
     def _redacted(self, granted: Granted, namespace: str, before: frozenset[str], items: list[Any]) -> list[Any]:
         """The items without what the caller may not read; also by namespaces that have gone away meanwhile."""
@@ -193,7 +234,7 @@ class _Tenants:
         if not isinstance(granted, Granted):
             return granted
         if not self._service.synced:
-            return text("the service is still listing the cluster; try again in a moment", 503)
+            return text(_LISTING, 503)
         before = namespaces_of(self._broker)
         try:
             items = await self._explainer.consistent(
@@ -204,18 +245,29 @@ class _Tenants:
         extra = {} if notes is None else {"notes": list(notes)}
         return Response(msgspec.json.encode({"items": items, **extra}))
 
-    async def _explained(
-        self,
-        request: Request,
-        granted: Granted,
-        namespace: str,
-        subject: str,
-        explain: Callable[[], AnyExplanation | None],
-    ) -> Response:
+    def _cluster(self, granted: Granted, namespace: str) -> ClusterView:
+        """The cluster as this caller may see it."""
+        only = None if granted.everywhere else namespace
+        return ClusterView(self._broker, self._explainer.clock(), namespace or "default", is_service=True, only=only)
+
+    async def _explained(self, request: Request, granted: Granted, kind: str, namespace: str, name: str) -> Response:
         before = namespaces_of(self._broker)  # one that goes away meanwhile is hidden too
+
+        def explain() -> AnyExplanation | NotFoundError:
+            try:
+                return explain_object(self._cluster(granted, namespace), kind, name, namespace)
+            except NotFoundError as error:
+                return error
+
         try:
             explanation = await self._explainer.consistent(explain)
         except NotNowError as error:
             return text(str(error), 503)
+        if isinstance(explanation, NotFoundError) and not self._service.synced:
+            return text(_LISTING, 503)
+        if isinstance(explanation, NotFoundError):
+            # The right to get one pod does not include the names of others.
+            hidden = kind == "pod" and not granted.everywhere
+            return text(f"pod {namespace}/{name} not found" if hidden else str(explanation), 404)
         redaction = None if granted.everywhere else Redaction(namespace, before | namespaces_of(self._broker))
-        return render_explanation(request, explanation, subject, redaction, synced=self._service.synced)
+        return render_explanation(request, explanation, redaction)

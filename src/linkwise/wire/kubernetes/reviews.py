@@ -67,9 +67,9 @@ def caller_of(data: bytes) -> Caller | None:
     return Caller(user.username, user.uid, tuple(user.groups or ()), user.extra or {})
 
 
-def access_review(caller: Caller, verb: str, namespace: str, name: str) -> bytes:
-    """The question whether a user may do something with pods; an empty namespace means all of them."""
-    attributes = {"namespace": namespace, "verb": verb, "version": "v1", "resource": "pods", "name": name}
+def access_review(caller: Caller, verb: str, namespace: str, name: str, resource: str = "pods") -> bytes:
+    """The question whether a user may do something with pods or nodes; an empty namespace means all of them."""
+    attributes = {"namespace": namespace, "verb": verb, "version": "v1", "resource": resource, "name": name}
     spec = {
         "user": caller.user,
         "uid": caller.uid,

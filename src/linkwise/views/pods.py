@@ -6,17 +6,17 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.cli.render.documents import plain, rfc3339
-from linkwise.cli.render.explanation import without_offers
-from linkwise.cli.render.tables import Cell, Row, age_text
 from linkwise.explain.published import lists
+from linkwise.views.documents import plain, rfc3339
+from linkwise.views.explanations import without_offers
+from linkwise.views.table import Cell, Row, age_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.explain.published.lists import PodRow
     from linkwise.model.views import PodView
+    from linkwise.views.cluster import ClusterView
 
 __all__ = ["pod_row", "pod_rows"]
 
@@ -25,11 +25,13 @@ _STYLES: Final = {"Pending": "yellow", "Invalid": "red", "Running": "green", "St
 
 
 def pod_rows(
-    reader: ClusterReader, namespace: str | None, uid: str, selects: Callable[[PodView], bool] = lists.any_pod
+    cluster: ClusterView, namespace: str | None, uid: str, selects: Callable[[PodView], bool] = lists.any_pod
 ) -> list[Row]:
     """Return a row for the pod of that UID, or for all pods of a namespace: pending pods first, then by age."""
-    rows = [_known(row) for row in lists.pod_rows(reader.broker, reader.now, namespace, uid, selects)]
-    return [pod_row(row, reader.now, partial(_document, row), everywhere=namespace is None) for row in rows]
+    rows = lists.pod_rows(cluster.broker, cluster.now, namespace, uid, selects)
+    if not cluster.is_service:
+        rows = list(map(_known, rows))
+    return [pod_row(row, cluster.now, partial(_document, row), everywhere=namespace is None) for row in rows]
 
 
 def _known(row: PodRow) -> PodRow:

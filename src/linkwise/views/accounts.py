@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.cli.render.documents import plain
-from linkwise.cli.render.tables import Cell, Row
 from linkwise.explain.capacity import capacity_rows
 from linkwise.explain.published.allocations import allocation_rows, totals
 from linkwise.explain.text.phrases import share_text
+from linkwise.views.documents import plain
+from linkwise.views.table import Cell, Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.explain.capacity import CapacityRow
     from linkwise.explain.published.allocations import AllocationRow
     from linkwise.model.views import NodeView, PodView
+    from linkwise.views.cluster import ClusterView
 
 __all__ = ["account_rows", "capacity_table", "usage_table"]
 
@@ -26,10 +26,10 @@ GIB: Final = 1 << 30
 
 
 def usage_table(
-    reader: ClusterReader, namespace: str | None, selects: Callable[[PodView], bool]
+    cluster: ClusterView, namespace: str | None, selects: Callable[[PodView], bool]
 ) -> tuple[list[Row], list[str]]:
     """Return rows by namespace, resource and model, with totals of several namespaces, and notes."""
-    found = allocation_rows(reader.broker, reader.now, namespace, selects)
+    found = allocation_rows(cluster.broker, cluster.now, namespace, selects)
     return account_rows(found.rows), list(found.notes) if any(row.pods for row in found.rows) else []
 
 
@@ -69,9 +69,9 @@ def _memory(row: AllocationRow, value: int | None) -> str:
     return "0" if not row.pods else _UNKNOWN if value is None else f"{value / GIB:.1f}Gi"
 
 
-def capacity_table(reader: ClusterReader, namespace: str, selects: Callable[[NodeView], bool]) -> list[Row]:
+def capacity_table(cluster: ClusterView, namespace: str, selects: Callable[[NodeView], bool]) -> list[Row]:
     """Return rows by resource, model and size, for pods of that namespace."""
-    return [_capacity(row) for row in capacity_rows(reader.broker, reader.now, namespace, selects)]
+    return [_capacity(row) for row in capacity_rows(cluster.broker, cluster.now, namespace, selects)]
 
 
 def _capacity(row: CapacityRow) -> Row:

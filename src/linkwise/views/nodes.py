@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.cli.render.documents import plain
-from linkwise.cli.render.matrix import links_text, rings_of
-from linkwise.cli.render.tables import Cell, Row
 from linkwise.engine.drift import drift_text
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.explain.published.lists import named
 from linkwise.explain.text.node import by_index_text, cordon_text, health_text
 from linkwise.explain.text.phrases import share_text
+from linkwise.views.documents import plain
+from linkwise.views.links import links_text, rings_of
+from linkwise.views.table import Cell, Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.explain.inspect import Holder, InspectedDevice, NodeInspection
     from linkwise.model.views import NodeView
+    from linkwise.views.cluster import ClusterView
 
     Selects = Callable[[NodeView], bool]
 
@@ -28,23 +28,23 @@ MODES: Final = {"any": "any", "whole": "whole", "share": "memory", "percent": "p
 GIB: Final = 1024
 
 
-def node_rows(reader: ClusterReader, name: str | None, selects: Selects = lambda _: True) -> list[Row]:
+def node_rows(cluster: ClusterView, name: str | None, selects: Selects = lambda _: True) -> list[Row]:
     """Return rows for the node of that name, or for all nodes with devices."""
-    return [_node(reader, node) for node in _nodes(reader, name, selects)]
+    return [_node(cluster, node) for node in _nodes(cluster, name, selects)]
 
 
-def device_rows(reader: ClusterReader, name: str | None, selects: Selects = lambda _: True) -> list[Row]:
+def device_rows(cluster: ClusterView, name: str | None, selects: Selects = lambda _: True) -> list[Row]:
     """Return rows for all devices, or for those of one node."""
-    return [_device(node, device) for node in _nodes(reader, name, selects) for device in node.devices]
+    return [_device(node, device) for node in _nodes(cluster, name, selects) for device in node.devices]
 
 
-def _nodes(reader: ClusterReader, name: str | None, selects: Selects) -> list[NodeInspection]:
-    nodes = reader.broker.nodes
-    return [node for node in inspect_nodes(reader.broker, name, reader.now) if selects(nodes[node.name])]
+def _nodes(cluster: ClusterView, name: str | None, selects: Selects) -> list[NodeInspection]:
+    nodes = cluster.broker.nodes
+    return [node for node in inspect_nodes(cluster.broker, name, cluster.now) if selects(nodes[node.name])]
 
 
-def _node(reader: ClusterReader, node: NodeInspection) -> Row:
-    broker = reader.broker
+def _node(cluster: ClusterView, node: NodeInspection) -> Row:
+    broker = cluster.broker
     stock, view = broker.inventories[node.name], broker.nodes[node.name]
     unhealthy = sum(not device.healthy for device in node.devices) + stock.sick
     problems = [
@@ -65,10 +65,10 @@ def _node(reader: ClusterReader, node: NodeInspection) -> Row:
         "memory": Cell(_memory(node)),
         "used": Cell(_used(node)),
         "links": Cell(links),
-        "reserved": Cell(_reserved(reader, node), "cyan", wide=True),
+        "reserved": Cell(_reserved(cluster, node), "cyan", wide=True),
         "model": Cell(models, wide=True),
         "profile": Cell(node.profile, wide=True),
-        "address": Cell(reader.addresses.get(node.name, ""), wide=True),
+        "address": Cell(view.address, wide=True),
         "allocated by": Cell(_allocator(node), wide=True),
         "problems": Cell("; ".join(problems), "yellow"),
     }
@@ -77,7 +77,7 @@ def _node(reader: ClusterReader, node: NodeInspection) -> Row:
         cells,
         lambda: {
             **plain(node),
-            "address": reader.addresses.get(node.name, ""),
+            "address": view.address,
             "links": links,
             "rings": [list(ring) for ring in rings_of(stock)],
             "problems": problems,
@@ -85,13 +85,13 @@ def _node(reader: ClusterReader, node: NodeInspection) -> Row:
     )
 
 
-def _reserved(reader: ClusterReader, node: NodeInspection) -> str:
+def _reserved(cluster: ClusterView, node: NodeInspection) -> str:
     """Return the devices that plans reserve, by group: `8 for llm`."""
     devices: dict[str, set[int]] = {}
     for device in node.devices:
         for pod in device.pods:
             if pod.state == "planned":
-                key = reader.broker.group_of(pod.uid)
+                key = cluster.broker.group_of(pod.uid)
                 devices.setdefault(named(key)[1] if key else "a deleted pod", set()).add(device.index)
     return ", ".join(f"{len(indices)} for {group}" for group, indices in sorted(devices.items()))
 

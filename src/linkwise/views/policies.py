@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkwise.cli.render.documents import plain
-from linkwise.cli.render.tables import Cell, Row
+from linkwise.views.documents import plain
+from linkwise.views.table import Cell, Row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.broker.access.policy_status import PolicyReport
+    from linkwise.views.cluster import ClusterView
 
 __all__ = ["policy_rows"]
 
 
-def policy_rows(reader: ClusterReader, name: str) -> list[Row]:
+def policy_rows(cluster: ClusterView, name: str) -> list[Row]:
     """Return a row per policy, or that of one policy."""
-    reports = reader.broker.policy_reports()
+    reports = cluster.broker.policy_reports()
     return [_row(report) for report in reports if name in {"", report.policy.name}]
 
 

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from linkwise.assembly.cluster_reader import ClusterReader
 from linkwise.broker.broker import Broker
-from linkwise.cli.get.pods import pod_rows
 from linkwise.explain.published.lists import MAX_PLANS, PodExplainer
 from linkwise.model.views import ContainerView, PodView
 from linkwise.testing.cluster import FakeNode, device_pod, in_gang
+from linkwise.views.cluster import ClusterView
+from linkwise.views.pods import pod_rows
 
 
-def seen(gangs: int, members: int) -> ClusterReader:
+def seen(gangs: int, members: int) -> ClusterView:
     """A node with two devices, and gangs that need more."""
     broker = Broker()
     broker.observe(FakeNode("n").events(), 0.0)
     for number in range(gangs):
         pods = (device_pod(f"g{number}-{place}", 2) for place in range(members))
         broker.observe(in_gang(*pods, least=members, name=f"g{number}"), 0.0)
-    return ClusterReader(broker, 0.0, "default", {})
+    return ClusterView(broker, 0.0, "default")
 
 
-def whys(cluster: ClusterReader) -> list[str]:
+def whys(cluster: ClusterView) -> list[str]:
     return [row.cells["reason"].text for row in pod_rows(cluster, None, "")]
 
 

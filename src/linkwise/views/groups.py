@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.cli.render.documents import plain
-from linkwise.cli.render.tables import Cell, Row
 from linkwise.explain.published import lists
 from linkwise.explain.text.phrases import names_text
+from linkwise.views.documents import plain
+from linkwise.views.table import Cell, Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from linkwise.assembly.cluster_reader import ClusterReader
     from linkwise.model.views import PodView
+    from linkwise.views.cluster import ClusterView
 
 __all__ = ["group_row", "group_rows"]
 
@@ -21,10 +21,10 @@ _STYLES: Final = {"placed": "green", "reserved": "green", "unschedulable": "red"
 
 
 def group_rows(
-    reader: ClusterReader, namespace: str | None, key: str, selects: Callable[[PodView], bool] = lists.any_pod
+    cluster: ClusterView, namespace: str | None, key: str, selects: Callable[[PodView], bool] = lists.any_pod
 ) -> list[Row]:
     """Return rows for the group of that key, or for all groups of a namespace (None for all namespaces)."""
-    rows = lists.group_rows(reader.broker, reader.now, namespace, key, selects)
+    rows = lists.group_rows(cluster.broker, cluster.now, namespace, key, selects)
     return [
         group_row(row.namespace, row.name, row.why, plain(row.explanation), everywhere=namespace is None)
         for row in rows

@@ -1,1 +1,0 @@
-"""Rows and tables of `linkwise get`."""

@@ -1,0 +1,183 @@
+"""Answers about a cluster: from the service, or from a cluster that is read here, or from what is published on pods.
+
+The service knows the cluster already, so it is asked first, with the user's own rights. Where there is none, or it does not
+answer this user, the cluster is read with the user's rights; with rights in one namespace only, what is published remains.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from linkwise.assembly.cluster_reader import read_cluster, with_cluster
+from linkwise.assembly.service_client import (
+    DEFAULT_SERVICE,
+    ServiceClient,
+    ServiceRefusedError,
+    ServiceUnavailableError,
+    parse_service,
+)
+from linkwise.errors import ClusterError, NotFoundError
+from linkwise.kube.errors import ForbiddenError
+from linkwise.views.selection import OF_NAMESPACES
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
+    from typing import TypeVar
+
+    from linkwise.assembly.service_client import Detail, ServiceAddress
+    from linkwise.kube.client.api import Connection
+    from linkwise.views.cluster import ClusterView
+    from linkwise.views.selection import Selection
+    from linkwise.views.table import Section
+
+    T = TypeVar("T")
+    Work = Callable[[Connection], Awaitable[T]]
+    Selections = Callable[[str], Sequence[Selection]]
+    """what is selected, by the namespace of the context"""
+
+__all__ = ["Answers", "answers_of"]
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The questions of one user."""
+
+    service: ServiceAddress
+    only_service: bool
+    """whether the user named the service to ask, so that the cluster is not read instead"""
+    kubeconfig: Path | None
+    context: str | None
+
+    def explanation(self, kind: str, name: str, namespace: str | None) -> tuple[Document, str]:
+        """Return the document of an explanation, and a note if it is only what is published on the pod."""
+        try:
+            return with_cluster(self.kubeconfig, self.context, self._explained(kind, name, namespace)), ""
+        except ServiceUnavailableError as error:
+            unavailable = error
+        cluster, refusal = self._cluster(unavailable)
+        if cluster is not None:
+            from linkwise.views.explanations import document_of, explain_object  # noqa: PLC0415 - imports the planner
+
+            return document_of(explain_object(cluster, kind, name, namespace or cluster.namespace)), ""
+        if kind == "node" and refusal:
+            raise refusal
+        if kind != "pod" or isinstance(unavailable, ServiceRefusedError):
+            raise _failed(f"{kind} {name} can't be explained: ", unavailable, refusal)
+        return self._published_explanation(name, namespace, unavailable, refusal), _note(unavailable)
+
+    def sections(self, selections: Selections, detail: Detail) -> list[Section]:
+        """Return the tables of selections."""
+        try:
+            return with_cluster(self.kubeconfig, self.context, self._tables(selections, detail))
+        except ServiceUnavailableError as error:
+            unavailable = error
+        cluster, refusal = self._cluster(unavailable)
+        if cluster is not None:
+            return sections_of(cluster, selections)
+        own = with_cluster(self.kubeconfig, self.context, _default_namespace)
+        return [self._with_few_rights(selection, own, unavailable, refusal, detail) for selection in selections(own)]
+
+    def _explained(self, kind: str, name: str, namespace: str | None) -> Work[Document]:
+        async def work(connection: Connection) -> Document:
+            client = ServiceClient(connection, self.service)
+            return await client.explanation(kind, namespace or connection.namespace, name)
+
+        return work
+
+    def _tables(self, selections: Selections, detail: Detail) -> Work[list[Section]]:
+        async def work(connection: Connection) -> list[Section]:
+            client = ServiceClient(connection, self.service)
+            return [await client.table(one, detail) for one in selections(connection.namespace)]
+
+        return work
+
+    def _cluster(self, unavailable: ServiceUnavailableError) -> tuple[ClusterView | None, ForbiddenError | None]:
+        """Return the cluster as it is read here; None if the user may not read it, with the reason."""
+        if self.only_service and not isinstance(unavailable, ServiceRefusedError):
+            return None, None
+        try:
+            return read_cluster(self.kubeconfig, self.context), None
+        except ForbiddenError as error:
+            return None, error
+
+    def _published_explanation(
+        self, name: str, namespace: str | None, unavailable: ServiceUnavailableError, refusal: ClusterError | None
+    ) -> Document:
+        from linkwise.assembly.published_pods import published_explanation  # noqa: PLC0415 - imports dialects
+
+        async def work(connection: Connection) -> Document:
+            return await published_explanation(connection, namespace or connection.namespace, name)
+
+        return self._with_reason(work, unavailable, refusal)
+
+    def _with_few_rights(
+        self,
+        selection: Selection,
+        own: str,
+        unavailable: ServiceUnavailableError,
+        refusal: ForbiddenError | None,
+        detail: Detail,
+    ) -> Section:
+        """Return a table for a user with rights in one namespace: pods as published, and usage of the user's namespace."""
+        if selection.kind == "usage" and selection.namespace is None and isinstance(unavailable, ServiceRefusedError):
+            (section,) = with_cluster(
+                self.kubeconfig,
+                self.context,
+                self._tables(lambda _: [replace(selection, namespace=own)], detail),
+            )
+            note = f"only namespace {own} is shown: your rights do not cover the cluster"
+            return replace(section, notes=(note, *section.notes))
+        if refusal and (selection.namespace is None or selection.kind not in OF_NAMESPACES):
+            raise refusal
+        if selection.kind != "pod" or isinstance(unavailable, ServiceRefusedError):
+            raise _failed(f"{selection.kind}s can't be listed: ", unavailable, refusal)
+        from linkwise.assembly.published_pods import published_pods  # noqa: PLC0415 - imports dialects
+
+        async def work(connection: Connection) -> Section:
+            where = selection.namespace or connection.namespace
+            return await published_pods(connection, where, selection.selector, selection.names, time.time())
+
+        published = self._with_reason(work, unavailable, refusal)
+        return replace(published, notes=(_note(unavailable), *published.notes))
+
+    def _with_reason(self, work: Work[T], unavailable: ServiceUnavailableError, refusal: ClusterError | None) -> T:
+        """Do something with the cluster; an error says too why the service and the cluster could not be asked."""
+        try:
+            return with_cluster(self.kubeconfig, self.context, work)
+        except NotFoundError:
+            raise
+        except ClusterError as error:
+            raise _failed(f"{error}; ", unavailable, refusal) from error
+
+
+def answers_of(service: str | None, kubeconfig: Path | None, context: str | None) -> Answers:
+    """Return the answers for the user of a kubeconfig; InputError if the address of the service is invalid."""
+    return Answers(parse_service(service or DEFAULT_SERVICE), service is not None, kubeconfig, context)
+
+
+def sections_of(cluster: ClusterView, selections: Selections) -> list[Section]:
+    """Return the tables of a cluster that was read."""
+    from linkwise.views.listing import section_of  # noqa: PLC0415 - imports the planner
+
+    return [section_of(cluster, selection) for selection in selections(cluster.namespace)]
+
+
+async def _default_namespace(connection: Connection) -> str:
+    return connection.namespace
+
+
+def _note(unavailable: ClusterError) -> str:
+    return f"only what is published on the pods is shown, because {unavailable}"
+
+
+def _failed(what: str, unavailable: ServiceUnavailableError, refusal: ClusterError | None) -> ClusterError:
+    """Return the error for the user: what the service said, and why the cluster can't be read either."""
+    if isinstance(unavailable, ServiceRefusedError):
+        return ClusterError(str(unavailable))
+    own = f"; your own rights do not suffice either: {refusal}" if refusal else ""
+    return ClusterError(f"{what}{unavailable}{own}")

@@ -1,0 +1,86 @@
+"""Cluster view: a broker at one moment, with lookups of objects by name whose errors suggest similar names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from linkwise.errors import NotFoundError
+from linkwise.explain.published.lists import named
+from linkwise.explain.text.phrases import names_text
+from linkwise.explain.workload import workload_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from linkwise.broker.broker import Broker
+
+__all__ = ["ClusterView"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """A cluster as it is now."""
+
+    broker: Broker
+    now: float
+    namespace: str
+    """the one that is meant where none is named"""
+    is_service: bool = False
+    """whether the broker is that of the service, which also knows the calls of schedulers"""
+    only: str | None = None
+    """the only namespace whose names may be mentioned; None: those of all namespaces"""
+
+    def node(self, name: str) -> str:
+        """The name, if there is such a node."""
+        return _known("node", name, list(self.broker.nodes))
+
+    def pod(self, namespace: str, name: str) -> str:
+        """The UID of a pod."""
+        found = self.broker.find_pod(namespace, name)
+        if found:
+            return found
+        pods = self.broker.pods.values()
+        elsewhere = sorted(pod.namespace for pod in pods if pod.name == name) if self.only is None else []
+        if elsewhere:
+            raise NotFoundError(
+                f"pod {namespace}/{name} not found; one of that name is in {names_text(elsewhere)}: use -n"
+            )
+        return _known(f"pod {namespace}/", name, [pod.name for pod in pods if pod.namespace == namespace])
+
+    def workload(self, kind: str, namespace: str, name: str) -> str:
+        """The name, if there is such a workload with pods."""
+        names = workload_names(self.broker, kind, namespace)
+        if name not in names:
+            raise NotFoundError(f"no pods of {kind} {namespace}/{name} found{_hint(name, names)}")
+        return name
+
+    def policy(self, name: str) -> str:
+        """The name, if there is such an AcceleratorPolicy."""
+        return _known("AcceleratorPolicy", name, [report.policy.name for report in self.broker.policy_reports()])
+
+    def group(self, namespace: str, name: str) -> str:
+        """The key of a group, by its name or by the key itself."""
+        keys = [key for key in self.broker.group_keys() if self.only in {None, named(key)[0]}]
+        if name in keys:
+            return name
+        found = [key for key in keys if named(key) == (namespace, name)]
+        if len(found) > 1:
+            raise NotFoundError(f"{len(found)} groups are called {namespace}/{name}; name one of {names_text(found)}")
+        names = {named(key)[1]: key for key in keys if named(key)[0] == namespace}
+        return found[0] if found else names[_known(f"group {namespace}/", name, list(names))]
+
+
+def _known(what: str, name: str, names: Sequence[str]) -> str:
+    if name in names:
+        return name
+    raise NotFoundError(f"{what}{'' if what.endswith('/') else ' '}{name} not found{_hint(name, names)}")
+
+
+def _hint(name: str, names: Iterable[str]) -> str:
+    all_names = sorted(names)
+    near = get_close_matches(name, all_names, n=3, cutoff=0.6) or [found for found in all_names if name in found][:3]
+    if near:
+        return f"; did you mean {' or '.join(near)}?"
+    return f"; there {'is' if len(all_names) == 1 else 'are'} {names_text(all_names)}" if all_names else ""

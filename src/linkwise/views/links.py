@@ -1,0 +1,55 @@
+"""Links of a node in a few words, and its rings."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from linkwise.policies.ring_profiles import known_profile
+from linkwise.topology.rings import rings
+from linkwise.vendors.registry import VENDORS
+
+if TYPE_CHECKING:
+    from linkwise.model.inventory import NodeInventory
+    from linkwise.model.topology import Topology
+
+__all__ = ["links_text", "rings_of"]
+
+
+def links_text(inventory: NodeInventory) -> str:
+    """Return a short description such as `NVLink`, `2 rings of 4`, `PCIe`, `measured`; empty without link data."""
+    parts = [*_rings(inventory), *_kinds(inventory.topology)]
+    if inventory.topology and inventory.topology.bandwidth:
+        parts.append("measured")
+    return ", ".join(parts)
+
+
+def rings_of(inventory: NodeInventory) -> tuple[tuple[int, ...], ...]:
+    """Return the positions of each ring or island; empty if there is only one."""
+    islands = tuple(ring for ring in rings(inventory.topology) if len(ring) > 1) if inventory.topology else ()
+    if islands or not inventory.profile:
+        return islands
+    profile = known_profile(inventory.profile)
+    return profile.groups(len(inventory.devices)) if profile and profile.group > 1 else ()
+
+
+def _rings(inventory: NodeInventory) -> list[str]:
+    islands = rings_of(inventory) if inventory.profile else ()
+    if not islands:
+        return []
+    sizes = sorted({len(ring) for ring in islands})
+    count = f"{len(islands)} ring{'' if len(islands) == 1 else 's'}"
+    return [f"{count} of {' or '.join(map(str, sizes))}"]
+
+
+def _kinds(topology: Topology | None) -> list[str]:
+    """Return the kinds of direct links, and PCIe if some pairs have nothing else."""
+    if topology is None or not topology.links:
+        return []
+    pairs = [topology.links[i][j] for i, j in combinations(range(len(topology.devices)), 2)]
+    direct = [link for link in pairs if link.direct]
+    names = {link.code: link.name for vendor in VENDORS.values() for link in vendor.links}
+    # A code that no vendor registered and that is direct all the same is a number of NVLinks.
+    kinds = {names.get(link.partition("+")[0], "NVLink") for link in direct}
+    unlinked = any(not link.direct and link.pcie for link in pairs)
+    return [*sorted(kinds), *(["PCIe"] if unlinked else [])]

@@ -1,0 +1,136 @@
+"""Tables of objects as values, and the documents in which the service sends them.
+
+A table says for each column whether it is shown in wide output only, and for each cell its text and colour; the client
+only lays it out. kubectl gets its tables from the API server in the same way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["Cell", "Row", "Section", "age_text", "decode_section", "encode_section"]
+
+Document = dict[str, Any]
+
+_UNITS: Final = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+MIN_UNITS: Final = 2
+"""of a unit; below that the next smaller unit is used"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of a row."""
+
+    text: str
+    style: str = ""
+    wide: bool = False
+    """shown only with -o wide"""
+    brief: str | None = None
+    """what is shown without -o wide, if it differs"""
+    volatile: bool = False
+    """changes with time alone, as an age does: a watch does not report it"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One object of a list; all rows of a table have the same columns."""
+
+    name: str
+    """as `-o name` prints it: pod/train"""
+    cells: dict[str, Cell]
+    document: Callable[[], Any]
+    """the object as JSON, computed only if needed"""
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Rows of one kind."""
+
+    kind: str
+    """in documents: Pod"""
+    rows: tuple[Row, ...] = ()
+    alone: bool = False
+    """whether one object was named, which is printed alone and not in a list"""
+    empty: str = ""
+    """what is said if there are no rows"""
+    notes: tuple[str, ...] = ()
+    """sentences about what is missing"""
+
+
+def age_text(seconds: float) -> str:
+    """Format an age as kubectl does: 45s, 12m, 3h, 5d."""
+    for size, unit in _UNITS:
+        if seconds >= MIN_UNITS * size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{max(0, int(seconds))}s"
+
+
+def encode_section(section: Section, *, wide: bool = True, documents: bool = False) -> Document:
+    """Return a section as JSON-compatible values; columns of wide output and documents of rows only if they are wanted."""
+    first = (
+        {name: cell for name, cell in section.rows[0].cells.items() if wide or not cell.wide} if section.rows else {}
+    )
+    columns = [
+        {"name": name, **({"wide": True} if cell.wide else {}), **({"volatile": True} if cell.volatile else {})}
+        for name, cell in first.items()
+    ]
+    rows = [
+        {
+            "name": row.name,
+            **({"namespace": row.namespace} if row.namespace else {}),
+            "cells": [_encode_cell(row.cells[name]) for name in first],
+            **({"document": row.document()} if documents else {}),
+        }
+        for row in section.rows
+    ]
+    return {
+        "kind": section.kind,
+        "alone": section.alone,
+        "empty": section.empty,
+        "notes": list(section.notes),
+        "columns": columns,
+        "rows": rows,
+    }
+
+
+def _encode_cell(cell: Cell) -> str | list[str]:
+    """Return the text, or a list of text, colour and brief text where the later ones are set."""
+    if cell.brief is not None:
+        return [cell.text, cell.style, cell.brief]
+    return [cell.text, cell.style] if cell.style else cell.text
+
+
+def decode_section(document: Document) -> Section:
+    """Read a section; KeyError, TypeError or ValueError if it is not one."""
+    columns = [
+        (column["name"], column.get("wide", False), column.get("volatile", False)) for column in document["columns"]
+    ]
+    rows = tuple(
+        Row(
+            row["name"],
+            {
+                name: _decode_cell(cell, wide=wide, volatile=volatile)
+                for (name, wide, volatile), cell in zip(columns, row["cells"], strict=True)
+            },
+            _same(row.get("document")),
+            row.get("namespace", ""),
+        )
+        for row in document["rows"]
+    )
+    return Section(document["kind"], rows, document["alone"], document["empty"], tuple(document["notes"]))
+
+
+def _decode_cell(cell: str | Sequence[str], *, wide: bool, volatile: bool) -> Cell:
+    if isinstance(cell, str):
+        return Cell(cell, wide=wide, volatile=volatile)
+    text, style, *brief = cell
+    return Cell(text, style, wide, brief[0] if brief else None, volatile)
+
+
+def _same(document: Any) -> Callable[[], Any]:  # noqa: ANN401 - JSON
+    return lambda: document
