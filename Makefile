@@ -2,7 +2,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-BENCHES := partition filter rebuild conflicts packing openb plan explain calls volcano embedded agent admission footprint
+BENCHES := start partition filter rebuild conflicts packing openb plan explain calls volcano embedded agent admission footprint
 
 .PHONY: help setup demo up test e2e check fix shape bench bench-cluster soak soak-replicas docs site manifests lock clean
 .DEFAULT_GOAL := help

@@ -31,12 +31,12 @@ leaderworkerset, pytorchjob, mpijob or raycluster.
 
 For a pending pod, the output shows why the nodes are not feasible and what would have to change. For a
 scheduled pod, it shows why the node and the devices were chosen, as recorded then, and what would be chosen
-now. Devices reserved by plans of groups are shown once a member is bound; before, and for offers made a moment
-ago, ask the service itself (/debug/explain).
+now.
 
-If you have rights in single namespaces only, the service is asked, through the API server, with your token; it
-explains pods that you may get, and groups and workloads of namespaces whose pods you may list. If it can't be asked, what it
-has published on the pod is shown: its condition linkwise.dev/Schedulable and its events.
+The service is asked first, through the API server and with your token: it explains pods that you may get, and
+groups and workloads of namespaces whose pods you may list. Without a service, the cluster is read with your own
+rights; devices reserved by plans of groups are then shown once a member is bound. If your rights cover single
+namespaces only, what the service has published on the pod is shown: its condition linkwise.dev/Schedulable and its events.
 
 {EXIT_CODES}
 """

@@ -42,8 +42,9 @@ the objects of a list in `items`; one object, named by NAME, is printed alone. T
 all namespaces unless -n is given. The reason is computed for the first 100 pods; `linkwise explain pod/NAME` shows all
 details.
 
-If you have rights in single namespaces only, pods, groups and usage of one namespace are listed by the service, which is
-asked through the API server with your token. If it can't be asked, pods are listed with what it has published on them.
+The service is asked first, through the API server and with your token: it knows the cluster and answers what you may
+read. Without a service, the cluster is read with your own rights. If these cover single namespaces only, pods are listed
+with what the service has published on them.
 
 {EXIT_CODES}
 """
@@ -56,7 +57,7 @@ def command(what: tuple[str, ...], *, flags: ListFlags) -> None:
     """List nodes, pods, devices, groups, access policies, usage or capacity of a cluster.
 
     KIND is nodes, pods, devices, groups, policies, usage or capacity, or several of them, as in pods,nodes. This command
-    is read-only and does not need the service to be running, unless you have rights in single namespaces only.
+    is read-only. It needs no service, unless you have rights in single namespaces only.
     """
     named = kinds_and_names(what, KINDS)
     for each in named:

@@ -32,8 +32,8 @@ pods     the same for a pod, in percent of the memory that it was allocated
 Agents publish a summary of their readings at most every 30 seconds (agent.usage); their metrics have every reading.
 Values that are not known are printed as <unknown>, with the reason on standard error.
 
-If you have rights in single namespaces only, pods of one namespace are listed by the service, which is asked through the
-API server with your token.
+The service is asked first, through the API server and with your token. Without a service, the cluster is read with your
+own rights.
 
 {EXIT_CODES}
 """

@@ -49,8 +49,9 @@ def service_flag(function: Function) -> Function:
     return click.option(
         "--service",
         metavar="ADDRESS",
-        help="Ask the service there: a URL, such as that of a port-forward, or NAMESPACE/NAME:PORT of its Service. "
-        "[default: linkwise-system/linkwise:39999, if your rights do not cover the cluster]",
+        help="Ask the service there: a URL, such as that of a port-forward, or NAMESPACE/NAME:PORT of its Service; "
+        "`none` reads the cluster instead. "
+        "[default: linkwise-system/linkwise:39999, and the cluster itself if there is no service]",
     )(function)
 
 

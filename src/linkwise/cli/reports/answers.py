@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.assembly.cluster_reader import read_cluster, with_cluster
 from linkwise.assembly.service_client import (
@@ -42,12 +42,16 @@ __all__ = ["Answers", "answers_of"]
 
 Document = dict[str, Any]
 
+NO_SERVICE: Final = "none"
+"""the value of --service with which the user's token is not sent to any service"""
+
 
 @dataclass(frozen=True, slots=True)
 class Answers:
     """The questions of one user."""
 
-    service: ServiceAddress
+    service: ServiceAddress | None
+    """None: it is not asked"""
     only_service: bool
     """whether the user named the service to ask, so that the cluster is not read instead"""
     kubeconfig: Path | None
@@ -84,17 +88,22 @@ class Answers:
 
     def _explained(self, kind: str, name: str, namespace: str | None) -> Work[Document]:
         async def work(connection: Connection) -> Document:
-            client = ServiceClient(connection, self.service)
+            client = self._client(connection)
             return await client.explanation(kind, namespace or connection.namespace, name)
 
         return work
 
     def _tables(self, selections: Selections, detail: Detail) -> Work[list[Section]]:
         async def work(connection: Connection) -> list[Section]:
-            client = ServiceClient(connection, self.service)
+            client = self._client(connection)
             return [await client.table(one, detail) for one in selections(connection.namespace)]
 
         return work
+
+    def _client(self, connection: Connection) -> ServiceClient:
+        if self.service is None:
+            raise ServiceUnavailableError(f"--service {NO_SERVICE} was given")
+        return ServiceClient(connection, self.service)
 
     def _cluster(self, unavailable: ServiceUnavailableError) -> tuple[ClusterView | None, ForbiddenError | None]:
         """Return the cluster as it is read here; None if the user may not read it, with the reason."""
@@ -157,6 +166,8 @@ class Answers:
 
 def answers_of(service: str | None, kubeconfig: Path | None, context: str | None) -> Answers:
     """Return the answers for the user of a kubeconfig; InputError if the address of the service is invalid."""
+    if service == NO_SERVICE:
+        return Answers(None, only_service=False, kubeconfig=kubeconfig, context=context)
     return Answers(parse_service(service or DEFAULT_SERVICE), service is not None, kubeconfig, context)
 
 

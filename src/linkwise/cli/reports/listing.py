@@ -9,7 +9,7 @@ import click
 
 from linkwise.assembly.cluster_reader import read_cluster
 from linkwise.cli.render.rows import Printer
-from linkwise.cli.reports.answers import answers_of, sections_of
+from linkwise.cli.reports.answers import NO_SERVICE, answers_of, sections_of
 from linkwise.errors import ClusterError
 from linkwise.kube.errors import ForbiddenError
 from linkwise.views.selection import Selection
@@ -46,7 +46,7 @@ def list_objects(named: Sequence[Named], flags: ListFlags, *, suffix: str = "", 
     def asked() -> list[Section]:
         return answers.sections(selections, _DETAILS.get(flags.form or "", ""))
 
-    if flags.watch and not flags.service:
+    if flags.watch and flags.service in {None, NO_SERVICE}:
         _watch(flags, lambda cluster: sections_of(cluster, selections), printer)
     printer.print(asked())
     if flags.watch:
