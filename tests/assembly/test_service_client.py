@@ -9,6 +9,7 @@ from lightkube.config.models import User
 
 from linkwise.assembly.service_client import (
     DEFAULT_SERVICE,
+    FIRST_WAIT,
     ServiceClient,
     ServiceRefusedError,
     ServiceUnavailableError,
@@ -44,7 +45,7 @@ def ask(
         api.script(f"GET {path}", secured)
         api.script(f"GET {path.replace('https:', '')}", plain or secured)
         user = Connection(connection.http, Credentials(User(token=token) if token else None, "test"), connection.server)
-        return await work(ServiceClient(user, parse_service(DEFAULT_SERVICE))), api
+        return await work(ServiceClient(user, parse_service(DEFAULT_SERVICE), FIRST_WAIT)), api
 
     return play(scenario)
 
@@ -83,6 +84,11 @@ def test_the_service_is_asked_through_the_api_server_with_the_token_in_a_header_
 def test_a_service_that_cannot_be_asked_is_unavailable(reply: Reply, why: str) -> None:
     with pytest.raises(ServiceUnavailableError, match=why):
         ask(explain, reply)
+
+
+def test_a_service_that_does_not_answer_in_time_is_unavailable() -> None:
+    with pytest.raises(ServiceUnavailableError, match="Service linkwise-system/linkwise does not answer"):
+        ask(explain, Reply(ending="silence"))
 
 
 @pytest.mark.parametrize("secured", [FORBIDDEN, UNAVAILABLE])

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 
 from linkwise.errors import ClusterError, InputError, NotFoundError
 from linkwise.kube.client.api import is_loopback
-from linkwise.net.http.client import Http, Origin
+from linkwise.net.http.client import CutError, Http, Origin, SlowError
 from linkwise.views.table import decode_section
 from linkwise.wire.kubernetes.watch_stream import status_of
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_SERVICE",
+    "FIRST_WAIT",
+    "WAIT",
     "Detail",
     "ServiceAddress",
     "ServiceClient",
@@ -42,6 +44,8 @@ SERVICE_PORT: Final = 39999
 DEFAULT_SERVICE: Final = f"linkwise-system/linkwise:{SERVICE_PORT}"
 TOKEN_HEADER: Final = "X-Linkwise-Token"  # noqa: S105 - the name of a header
 WAIT: Final = 30.0  # seconds
+FIRST_WAIT: Final = 5.0
+"""seconds to wait where the cluster can be read instead: a network policy may drop what the API server forwards"""
 _LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _SERVICE: Final = re.compile(rf"(?:({_LABEL})/)?({_LABEL})(?::([a-z0-9-]+))?")
 _PORTS: Final = {"http": 80, "https": 443}
@@ -100,6 +104,7 @@ class ServiceClient:
 
     connection: Connection
     service: ServiceAddress
+    wait: float = WAIT  # seconds
 
     async def explanation(self, kind: str, namespace: str, name: str) -> Document:
         """Code, sentences and data about a pod, group, node or workload."""
@@ -145,7 +150,7 @@ class ServiceClient:
     async def _direct(self, path: str, header: bytes) -> Answer:
         http = Http(self.service.origin or Origin("", 0))
         try:
-            return await http.call("GET", path, b"Accept: application/json\r\n" + header, wait=WAIT)
+            return await http.call("GET", path, b"Accept: application/json\r\n" + header, wait=self.wait)
         except ClusterError as error:
             raise ServiceUnavailableError(f"the service can't be reached: {error}") from error
         finally:
@@ -164,7 +169,12 @@ class ServiceClient:
     async def _through(self, scheme: str, path: str, header: bytes) -> Answer:
         service = self.service
         root = f"/api/v1/namespaces/{service.namespace}/services/{scheme}{service.name}:{service.port}/proxy"
-        return await self.connection.call("GET", f"{root}{path}", wait=WAIT, headers=header)
+        try:
+            return await self.connection.call("GET", f"{root}{path}", wait=self.wait, headers=header)
+        except (SlowError, CutError) as error:
+            raise ServiceUnavailableError(
+                f"Service {service.namespace}/{service.name} does not answer: {error}"
+            ) from error
 
     def _answered(self, answer: Answer) -> Answer:
         """The answer if it is of the service; ServiceUnavailableError if it is of the API server."""

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from linkwise.assembly.cluster_reader import read_cluster, with_cluster
 from linkwise.assembly.service_client import (
     DEFAULT_SERVICE,
+    FIRST_WAIT,
+    WAIT,
     ServiceClient,
     ServiceRefusedError,
     ServiceUnavailableError,
@@ -103,7 +105,7 @@ class Answers:
     def _client(self, connection: Connection) -> ServiceClient:
         if self.service is None:
             raise ServiceUnavailableError(f"--service {NO_SERVICE} was given")
-        return ServiceClient(connection, self.service)
+        return ServiceClient(connection, self.service, WAIT if self.only_service else FIRST_WAIT)
 
     def _cluster(self, unavailable: ServiceUnavailableError) -> tuple[ClusterView | None, ForbiddenError | None]:
         """Return the cluster as it is read here; None if the user may not read it, with the reason."""
