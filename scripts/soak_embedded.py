@@ -21,7 +21,7 @@ from linkwise.config.settings import KubeSettings
 from linkwise.embedded.controllers.cleanup import CleanupSettings
 from support.e2e.pod_objects import pod
 from support.embedded.chaos import CROWDED, FLEET, Chaos
-from support.embedded.cluster import QUICK, Bed, played
+from support.embedded.cluster import QUICK, ClusterUnderTest, played
 from support.embedded.service import EmbeddedService
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ def memory(pods: int) -> bool:
     """Make and delete so many pods; whether memory stayed as it was after the first ten thousand."""
     seen: dict[int, float] = {}
 
-    async def story(bed: Bed) -> None:
+    async def story(cluster: ClusterUnderTest) -> None:
         for number in range(0, pods, WAVE):
-            await wave(bed, number)
+            await wave(cluster, number)
             if not (number + WAVE) % 2500:
                 gc.collect()
                 seen[number + WAVE] = resident()
@@ -56,8 +56,8 @@ def memory(pods: int) -> bool:
 def shake(pods: int, seed: int) -> bool:
     """Let anything happen to so many pods; whether all was well."""
 
-    async def story(bed: Bed) -> None:
-        chaos = Chaos(bed, seed)
+    async def story(cluster: ClusterUnderTest) -> None:
+        chaos = Chaos(cluster, seed)
         await chaos.run(pods)
         print(f"{chaos.made} pods, seed {seed}: {dict(chaos.happened)}; nothing was sold twice, nobody was forgotten")
 
@@ -70,17 +70,17 @@ def shake(pods: int, seed: int) -> bool:
     return True
 
 
-async def wave(bed: Bed, first: int) -> None:
+async def wave(cluster: ClusterUnderTest, first: int) -> None:
     """Pods that are made, run, and are deleted."""
     names = [f"p{first + number}" for number in range(WAVE)]
     for number, name in enumerate(names):
-        bed.store.create("pods", pod("default", name, {"nvidia.com/gpu": 1 + number % 2}))
-    await bed.until(lambda: len(bed.bound()) == WAVE, "all are bound", 120.0)
-    bed.delete(*names)
-    await bed.until(lambda: not bed.store.list("pods").items, "all are gone", 120.0)
+        cluster.store.create("pods", pod("default", name, {"nvidia.com/gpu": 1 + number % 2}))
+    await cluster.until(lambda: len(cluster.bound()) == WAVE, "all are bound", 120.0)
+    cluster.delete(*names)
+    await cluster.until(lambda: not cluster.store.list("pods").items, "all are gone", 120.0)
 
 
-def run(story: Callable[[Bed], Coroutine[object, object, None]], fleet: Mapping[str, int]) -> None:
+def run(story: Callable[[ClusterUnderTest], Coroutine[object, object, None]], fleet: Mapping[str, int]) -> None:
     """Let something happen beside a cluster that keeps few events, so that what is kept is soon full."""
     logging.disable(logging.CRITICAL)
     settings = replace(

@@ -1,11 +1,11 @@
-"""Test bed of an embedded cluster with a service.
+"""Embedded cluster with a service, for tests.
 
-A test is a coroutine that gets the bed as its argument::
+A test is a coroutine that gets the cluster as its argument::
 
     @embedded()
-    async def test_a_pod_gets_a_node(bed: Bed) -> None:
-        await bed.nodes(*machine("a", "nvlink"))
-        assert (await bed.place("p", {"nvidia.com/gpu": 2})).node == "a"
+    async def test_a_pod_gets_a_node(cluster: ClusterUnderTest) -> None:
+        await cluster.nodes(*machine("a", "nvlink"))
+        assert (await cluster.place("p", {"nvidia.com/gpu": 2})).node == "a"
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from linkwise.model.settings import PlacingSettings
     from support.e2e.service import Granted
 
-__all__ = ["QUICK", "Bed", "embedded", "played"]
+__all__ = ["QUICK", "ClusterUnderTest", "embedded", "played"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -53,22 +53,22 @@ QUICK: Final = ClusterSettings(
 """the same as always, with the pauses of a cluster in a hurry"""
 
 
-class Bed:
+class ClusterUnderTest:
     """A cluster and a service that run; pods are in the namespace `default` where nothing else is said."""
 
-    def __init__(self, cluster: EmbeddedCluster, service: EmbeddedService) -> None:
-        self.cluster, self.service = cluster, service
+    def __init__(self, embedded: EmbeddedCluster, service: EmbeddedService) -> None:
+        self.embedded, self.service = embedded, service
 
     @property
     def store(self) -> Store:
         """All objects."""
-        return self.cluster.store
+        return self.embedded.store
 
     # making
 
     async def nodes(self, *objects: Raw) -> None:
         """Make nodes and what tells of them, and wait until the service and the scheduler know."""
-        self.cluster.nodes.add_node(objects)
+        self.embedded.nodes.add_node(objects)
         await self.seen()
 
     async def seen(self) -> None:
@@ -154,7 +154,7 @@ class Bed:
         while not (found := condition()):
             if asyncio.get_running_loop().time() > end:
                 raise AssertionError(f"not within {seconds:g} s: {what}")
-            if self.cluster.failed.is_set():
+            if self.embedded.failed.is_set():
                 raise AssertionError(f"a part of the cluster has failed, while waiting: {what}")
             await asyncio.sleep(0.002)
         return found
@@ -175,7 +175,7 @@ class Bed:
 
     def _is_at_rest(self) -> bool:
         """Nobody is being tried or bound, started or stopped."""
-        queues = set(self.cluster.scheduler.queue.counts())
+        queues = set(self.embedded.scheduler.queue.counts())
         return queues <= {"unschedulable"} and all(map(is_at_rest, self.store.list("pods").items))
 
     def _has_seen_nodes(self) -> bool:
@@ -184,7 +184,7 @@ class Bed:
         told = self.store.list("deviceinventories.linkwise.dev").items
         devices = self.store.list("devices.scheduling.koordinator.sh").items
         return (
-            names == set(known.nodes) == set(self.cluster.scheduler.node_cache.nodes)
+            names == set(known.nodes) == set(self.embedded.scheduler.node_cache.nodes)
             and all(known.node_object(one.name, "DeviceInventory") == one.data for one in told)
             and all(known.node_object(one.name, "Device") == one.data for one in devices)
         )
@@ -196,15 +196,15 @@ def embedded(
     placing: PlacingSettings | None = None,
     kube: KubeSettings = EmbeddedService.QUICK,
     settings: ClusterSettings = QUICK,
-) -> Callable[[Callable[Concatenate[Bed, P], Coroutine[Any, Any, None]]], Callable[P, None]]:
+) -> Callable[[Callable[Concatenate[ClusterUnderTest, P], Coroutine[Any, Any, None]]], Callable[P, None]]:
     """Make a test of a coroutine: it is run beside a cluster and a service, which end with it."""
 
-    def wrap(story: Callable[Concatenate[Bed, P], Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    def wrap(story: Callable[Concatenate[ClusterUnderTest, P], Coroutine[Any, Any, None]]) -> Callable[P, None]:
         @functools.wraps(story)
         def test(*args: P.args, **kwargs: P.kwargs) -> None:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 service = EmbeddedService(placing, kube)
-                runner.run(played(lambda bed: story(bed, *args, **kwargs), service, fleet, settings))
+                runner.run(played(lambda cluster: story(cluster, *args, **kwargs), service, fleet, settings))
 
         asked = list(inspect.signature(story).parameters.values())[1:]
         del test.__dict__["__wrapped__"]
@@ -215,17 +215,17 @@ def embedded(
 
 
 async def played(
-    story: Callable[[Bed], Coroutine[Any, Any, None]],
+    story: Callable[[ClusterUnderTest], Coroutine[Any, Any, None]],
     service: EmbeddedService,
     fleet: Mapping[str, int] | None = None,
     settings: ClusterSettings = QUICK,
 ) -> None:
     """Let something happen beside a cluster and a service."""
-    async with EmbeddedCluster(fleet, service.url, api=EmbeddedApi(tls=False), settings=settings) as cluster:
-        bed = Bed(cluster, service)
-        await service.start(cluster.api.kubeconfig())
+    async with EmbeddedCluster(fleet, service.url, api=EmbeddedApi(tls=False), settings=settings) as running:
+        cluster = ClusterUnderTest(running, service)
+        await service.start(running.api.kubeconfig())
         try:
-            await bed.seen()
-            await story(bed)
+            await cluster.seen()
+            await story(cluster)
         finally:
             await service.kill()

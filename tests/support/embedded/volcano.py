@@ -139,12 +139,12 @@ def only_controllers(
     @functools.wraps(story)
     def test(*args: P.args, **kwargs: P.kwargs) -> None:
         async def run() -> None:
-            bed = OnlyControllers()
-            bed.start()
+            cluster = OnlyControllers()
+            cluster.start()
             try:
-                await story(bed, *args, **kwargs)
+                await story(cluster, *args, **kwargs)
             finally:
-                await bed.stop()
+                await cluster.stop()
 
         asyncio.run(run())
 

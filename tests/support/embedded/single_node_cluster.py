@@ -1,4 +1,4 @@
-"""Test bed of a publisher: one node of an embedded API server, with real HTTP, a watch, and a record of all requests."""
+"""Embedded API server with one node and a publisher, with real HTTP, a watch, and a record of all requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from linkwise.embedded.store import Store
     from support.e2e.api_client import Raw
 
-__all__ = ["DEVICES", "INVENTORIES", "NODE", "NodeBed", "on_node"]
+__all__ = ["DEVICES", "INVENTORIES", "NODE", "SingleNodeCluster", "on_node"]
 
 NODE: Final = "gpu-1"
 INVENTORIES: Final = "deviceinventories.linkwise.dev"
@@ -37,7 +37,7 @@ _WRITES: Final = ("POST", "PUT", "PATCH", "DELETE")
 _SECONDS: Final = 30.0
 
 
-class NodeBed:
+class SingleNodeCluster:
     """One node: a publisher that can be stopped and started again, and what it asked the API server for.
 
     What waits inside it waits ten times as short.
@@ -60,11 +60,11 @@ class NodeBed:
         """All objects."""
         return self.api.store
 
-    def start(self, *, koordinator: bool = False) -> None:
+    def start_agent(self, *, koordinator: bool = False) -> None:
         """Start an agent's publisher and its watches."""
         self._agent = PublishingAgent(self.connection, NODE, self.timing, koordinator=koordinator)
 
-    async def kill(self) -> None:
+    async def kill_agent(self) -> None:
         """End the publisher in the middle of whatever it does."""
         if self._agent:
             await self._agent.kill()
@@ -160,22 +160,24 @@ def _permission(method: str, target: str) -> tuple[str, str, str] | None:
     return group, resource, {"GET": read, "POST": "create", "PATCH": "patch"}[method]
 
 
-def on_node(story: Callable[[NodeBed], Coroutine[Any, Any, None]], *, taints: list[Raw] | None = None) -> None:
+def on_node(
+    story: Callable[[SingleNodeCluster], Coroutine[Any, Any, None]], *, taints: list[Raw] | None = None
+) -> None:
     """Let something happen beside an API server that has one node."""
 
     async def played() -> None:
         recording = Recording()
         async with EmbeddedApi(tls=False, middleware=recording.before, bookmark_interval=1.0) as api:
-            bed = NodeBed(api, recording)
-            await bed.uninstall()
-            bed.install()
+            cluster = SingleNodeCluster(api, recording)
+            await cluster.uninstall()
+            cluster.install()
             spec = {"spec": {"taints": taints}} if taints else {}
             status = {"capacity": {"cpu": "8", "memory": "32Gi"}, "allocatable": {"cpu": "8", "memory": "32Gi"}}
             api.store.create("nodes", {"metadata": {"name": NODE, "labels": {"zone": "a"}}, "status": status, **spec})
             try:
-                await story(bed)
+                await story(cluster)
             finally:
-                await bed.kill()
-                await bed.connection.close()
+                await cluster.kill_agent()
+                await cluster.connection.close()
 
     asyncio.run(played())
