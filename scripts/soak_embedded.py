@@ -6,7 +6,6 @@ violated. A failure is printed with the seed that reproduces it.
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import logging
 import sys
@@ -15,14 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import uvloop
-
 from linkwise.config.settings import KubeSettings
 from linkwise.embedded.controllers.cleanup import CleanupSettings
 from support.e2e.pod_objects import pod
 from support.embedded.chaos import CROWDED, FLEET, Chaos
 from support.embedded.cluster import QUICK, ClusterUnderTest, played
 from support.embedded.service import EmbeddedService
+from support.virtual_clock import run_idle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -87,8 +85,7 @@ def run(story: Callable[[ClusterUnderTest], Coroutine[object, object, None]], fl
         QUICK, cleanup=CleanupSettings(orphan_delay=0.1, eviction_delay=0.2, event_interval=2.0, max_events=2000)
     )
     kube = KubeSettings(bind_timeout=2.0, wake_rate=1000.0, wake_burst=1000, event_rate=1000.0, event_burst=1000)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(played(story, EmbeddedService(kube=kube), fleet, settings))
+    run_idle(played(story, EmbeddedService(kube=kube), fleet, settings))
 
 
 def resident() -> float:

@@ -26,7 +26,8 @@ from linkwise.node.writes import Written
 from support.builders.discoveries import SHARED, WHOLE, box, dgx1, state_of
 from support.e2e.pod_objects import pod
 from support.embedded.single_node_cluster import DEVICES, INVENTORIES, NODE, SingleNodeCluster, on_node
-from support.fakes.scripted_api import FakeTime, run_idle, until
+from support.fakes.scripted_api import FakeTime, until
+from support.virtual_clock import run_idle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

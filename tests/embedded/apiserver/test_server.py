@@ -16,7 +16,8 @@ from linkwise.kube.perform.bind import Binder
 from linkwise.kube.watch.watcher import Watching
 from support.embedded.conformance import Space, pod
 from support.embedded.thread import EmbeddedThread
-from support.fakes.scripted_api import run_idle, until
+from support.fakes.scripted_api import until
+from support.virtual_clock import run_idle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

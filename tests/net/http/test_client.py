@@ -16,7 +16,8 @@ import uvloop
 
 from linkwise.net.certificates import new_chain
 from linkwise.net.http.client import CutError, Http, NotSentError, Origin, Proxy, SlowError
-from support.fakes.scripted_api import Reply, ScriptedApi, play, run_idle, until
+from support.fakes.scripted_api import Reply, ScriptedApi, play, until
+from support.virtual_clock import run_idle
 
 if TYPE_CHECKING:
     from collections.abc import Callable

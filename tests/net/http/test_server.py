@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from linkwise.net.certificates import self_signed
 from linkwise.net.http.messages import CLIENT_CLOSED, HangUpError, Request, Response, text
 from linkwise.net.http.server import Limits, Server, listen
-from support.fakes.scripted_api import run_idle
+from support.virtual_clock import run_idle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable

@@ -15,27 +15,26 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
-import uvloop
-
 from linkwise.embedded.apiserver.server import EmbeddedApi
 from linkwise.embedded.cluster import ClusterSettings, EmbeddedCluster
 from linkwise.embedded.controllers.cleanup import CleanupSettings
 from linkwise.embedded.nodes.kubelet import SimulationSettings
 from linkwise.embedded.scheduler.queue import QueueSettings
 from linkwise.embedded.scheduler.scheduler import SchedulerSettings
+from linkwise.embedded.store import Store
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from support.e2e.pod_objects import pod
 from support.e2e.service import grant
 from support.embedded.invariants import all_is_well, everybody_runs_or_is_told_why, is_at_rest
 from support.embedded.service import EmbeddedService
+from support.virtual_clock import loop_clock, run_idle, wall_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from linkwise.config.settings import KubeSettings
     from linkwise.embedded.storage.collection import Raw
-    from linkwise.embedded.store import Store
     from linkwise.model.settings import PlacingSettings
     from support.e2e.service import Granted
 
@@ -45,6 +44,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 SECONDS: Final = 60.0
+POLL: Final = 0.01  # of the virtual clock, as all seconds here
 QUICK: Final = ClusterSettings(
     scheduler=SchedulerSettings(queue=QueueSettings(initial_backoff=0.02, max_backoff=0.2), extender_timeout=30.0),
     simulation=SimulationSettings(start_delay=0.005, stop_seconds=0.005, job_seconds=0.05, restart_delay=0.05),
@@ -156,7 +156,7 @@ class ClusterUnderTest:
                 raise AssertionError(f"not within {seconds:g} s: {what}")
             if self.embedded.failed.is_set():
                 raise AssertionError(f"a part of the cluster has failed, while waiting: {what}")
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(POLL)
         return found
 
     async def pause(self, seconds: float) -> None:
@@ -202,9 +202,8 @@ def embedded(
     def wrap(story: Callable[Concatenate[ClusterUnderTest, P], Coroutine[Any, Any, None]]) -> Callable[P, None]:
         @functools.wraps(story)
         def test(*args: P.args, **kwargs: P.kwargs) -> None:
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                service = EmbeddedService(placing, kube)
-                runner.run(played(lambda cluster: story(cluster, *args, **kwargs), service, fleet, settings))
+            service = EmbeddedService(placing, kube)
+            run_idle(played(lambda cluster: story(cluster, *args, **kwargs), service, fleet, settings))
 
         asked = list(inspect.signature(story).parameters.values())[1:]
         del test.__dict__["__wrapped__"]
@@ -221,7 +220,8 @@ async def played(
     settings: ClusterSettings = QUICK,
 ) -> None:
     """Let something happen beside a cluster and a service."""
-    async with EmbeddedCluster(fleet, service.url, api=EmbeddedApi(tls=False), settings=settings) as running:
+    api = EmbeddedApi(store=Store(wall_time), tls=False)
+    async with EmbeddedCluster(fleet, service.url, api=api, settings=settings, clock=loop_clock()) as running:
         cluster = ClusterUnderTest(running, service)
         await service.start(running.api.kubeconfig())
         try:
