@@ -33,11 +33,15 @@ _SHORTEST: Final = 0.001  # seconds; selectors round up to milliseconds
 class _Idle(selectors.DefaultSelector):
     """Selector that counts virtual seconds in which nothing was ready."""
 
-    seconds = 0.0
-    working = 0
-    """threads whose result the loop waits for: the clock runs no faster than theirs"""
-    _owed = 0.0
-    """idle seconds that were counted and not waited for, too short to wait for each"""
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = 0.0
+        self.working = 0
+        """threads whose result the loop waits for: the clock runs no faster than the machine's"""
+        self.processes: list[asyncio.SubprocessTransport] = []
+        """the same for processes"""
+        self._owed = 0.0
+        """idle seconds that were counted and not waited for, too short to wait for each"""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Poll; if nothing is ready, the timeout has passed."""
@@ -47,7 +51,8 @@ class _Idle(selectors.DefaultSelector):
             return found
         if timeout is None:
             return super().select()
-        self._owed += timeout if self.working else timeout / _SPEED
+        self.processes = [process for process in self.processes if process.get_returncode() is None]
+        self._owed += timeout if self.working or self.processes else timeout / _SPEED
         if self._owed >= _SHORTEST:
             found, self._owed = super().select(self._owed), 0.0
         self.seconds += _LOOK if found else timeout
@@ -74,6 +79,12 @@ class IdleLoop(asyncio.SelectorEventLoop):
         future = super().run_in_executor(executor, func, *args)
         future.add_done_callback(self._worked)
         return future
+
+    async def subprocess_exec(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the base class
+        """Run a program; the clock waits for it."""
+        transport, protocol = await super().subprocess_exec(*args, **kwargs)
+        self._idle.processes.append(transport)
+        return transport, protocol
 
     def _worked(self, _: asyncio.Future[Any]) -> None:
         self._idle.working -= 1
