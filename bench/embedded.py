@@ -22,7 +22,7 @@ from linkwise.embedded.apiserver.server import EmbeddedApi
 from linkwise.embedded.cluster import EmbeddedCluster
 from linkwise.net.http.client import Origin
 from support.blocking_http import BlockingHttp
-from support.embedded.cluster import QUICK, Bed
+from support.embedded.cluster import QUICK, ClusterUnderTest
 from support.embedded.service import EmbeddedService
 
 if TYPE_CHECKING:
@@ -76,43 +76,43 @@ async def readers(api: EmbeddedApi, *paths: str) -> None:
             raise AssertionError("a reader failed")
 
 
-async def patch(bed: Bed) -> None:
+async def patch(cluster: ClusterUnderTest) -> None:
     """Change nodes one after the other, for the watches."""
-    for number, stored in enumerate(bed.store.list("nodes").items[:PATCHES]):
-        bed.store.patch("nodes", stored.name, {"metadata": {"annotations": {"example.com/turn": str(number)}}})
+    for number, stored in enumerate(cluster.store.list("nodes").items[:PATCHES]):
+        cluster.store.patch("nodes", stored.name, {"metadata": {"annotations": {"example.com/turn": str(number)}}})
         await asyncio.sleep(0.001)
 
 
-async def schedule(bed: Bed) -> None:
+async def schedule(cluster: ClusterUnderTest) -> None:
     """Pods that are placed on the best of all nodes."""
     for number in range(PODS):
-        bed.create(f"p{number}", {"nvidia.com/gpu": 1 + number % 4})
-    await bed.until(lambda: len(bed.bound()) == PODS, "all are placed", 120.0)
+        cluster.create(f"p{number}", {"nvidia.com/gpu": 1 + number % 4})
+    await cluster.until(lambda: len(cluster.bound()) == PODS, "all are placed", 120.0)
 
 
 async def measure(turns: Turns) -> None:
     """Run every activity once."""
     service, watching = EmbeddedService(), asyncio.create_task(turns.watch())
-    cluster = EmbeddedCluster({"dgx1-v100": NODES}, service.url, api=EmbeddedApi(tls=False), settings=QUICK)
-    await turns.during("nodes are made", cluster.__aenter__())
+    embedded = EmbeddedCluster({"dgx1-v100": NODES}, service.url, api=EmbeddedApi(tls=False), settings=QUICK)
+    await turns.during("nodes are made", embedded.__aenter__())
     try:
-        bed = Bed(cluster, service)
+        cluster = ClusterUnderTest(embedded, service)
         await turns.during(
-            "the scheduler reads them", bed.until(lambda: len(cluster.scheduler.node_cache.nodes) == NODES, "")
+            "the scheduler reads them", cluster.until(lambda: len(embedded.scheduler.node_cache.nodes) == NODES, "")
         )
-        await turns.during(START, service.start(cluster.api.kubeconfig(), 60.0))
-        await turns.during(START, bed.seen())
+        await turns.during(START, service.start(embedded.api.kubeconfig(), 60.0))
+        await turns.during(START, cluster.seen())
         await turns.during(START, asyncio.sleep(0.1))  # the last turn is counted here
-        await turns.during("nodes are listed whole", readers(cluster.api, PATHS[0]))
-        await turns.during("nodes are listed by three", readers(cluster.api, *PATHS[:2], PATHS[0]))
+        await turns.during("nodes are listed whole", readers(embedded.api, PATHS[0]))
+        await turns.during("nodes are listed by three", readers(embedded.api, *PATHS[:2], PATHS[0]))
         await turns.during(
-            "nodes are watched and changed", asyncio.gather(readers(cluster.api, *[PATHS[2]] * 3), patch(bed))
+            "nodes are watched and changed", asyncio.gather(readers(embedded.api, *[PATHS[2]] * 3), patch(cluster))
         )
-        await turns.during("pods are scheduled", schedule(bed))
+        await turns.during("pods are scheduled", schedule(cluster))
     finally:
         watching.cancel()
         await service.kill()
-        await cluster.__aexit__()
+        await embedded.__aexit__()
 
 
 def main() -> None:

@@ -6,7 +6,6 @@ violated. A failure is printed with the seed that reproduces it.
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import logging
 import sys
@@ -15,14 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import uvloop
-
 from linkwise.config.settings import KubeSettings
 from linkwise.embedded.controllers.cleanup import CleanupSettings
 from support.e2e.pod_objects import pod
 from support.embedded.chaos import CROWDED, FLEET, Chaos
-from support.embedded.cluster import QUICK, Bed, played
+from support.embedded.cluster import QUICK, ClusterUnderTest, played
 from support.embedded.service import EmbeddedService
+from support.virtual_clock import run_idle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -37,9 +35,9 @@ def memory(pods: int) -> bool:
     """Make and delete so many pods; whether memory stayed as it was after the first ten thousand."""
     seen: dict[int, float] = {}
 
-    async def story(bed: Bed) -> None:
+    async def story(cluster: ClusterUnderTest) -> None:
         for number in range(0, pods, WAVE):
-            await wave(bed, number)
+            await wave(cluster, number)
             if not (number + WAVE) % 2500:
                 gc.collect()
                 seen[number + WAVE] = resident()
@@ -56,8 +54,8 @@ def memory(pods: int) -> bool:
 def shake(pods: int, seed: int) -> bool:
     """Let anything happen to so many pods; whether all was well."""
 
-    async def story(bed: Bed) -> None:
-        chaos = Chaos(bed, seed)
+    async def story(cluster: ClusterUnderTest) -> None:
+        chaos = Chaos(cluster, seed)
         await chaos.run(pods)
         print(f"{chaos.made} pods, seed {seed}: {dict(chaos.happened)}; nothing was sold twice, nobody was forgotten")
 
@@ -70,25 +68,24 @@ def shake(pods: int, seed: int) -> bool:
     return True
 
 
-async def wave(bed: Bed, first: int) -> None:
+async def wave(cluster: ClusterUnderTest, first: int) -> None:
     """Pods that are made, run, and are deleted."""
     names = [f"p{first + number}" for number in range(WAVE)]
     for number, name in enumerate(names):
-        bed.store.create("pods", pod("default", name, {"nvidia.com/gpu": 1 + number % 2}))
-    await bed.until(lambda: len(bed.bound()) == WAVE, "all are bound", 120.0)
-    bed.delete(*names)
-    await bed.until(lambda: not bed.store.list("pods").items, "all are gone", 120.0)
+        cluster.store.create("pods", pod("default", name, {"nvidia.com/gpu": 1 + number % 2}))
+    await cluster.until(lambda: len(cluster.bound()) == WAVE, "all are bound", 120.0)
+    cluster.delete(*names)
+    await cluster.until(lambda: not cluster.store.list("pods").items, "all are gone", 120.0)
 
 
-def run(story: Callable[[Bed], Coroutine[object, object, None]], fleet: Mapping[str, int]) -> None:
+def run(story: Callable[[ClusterUnderTest], Coroutine[object, object, None]], fleet: Mapping[str, int]) -> None:
     """Let something happen beside a cluster that keeps few events, so that what is kept is soon full."""
     logging.disable(logging.CRITICAL)
     settings = replace(
         QUICK, cleanup=CleanupSettings(orphan_delay=0.1, eviction_delay=0.2, event_interval=2.0, max_events=2000)
     )
     kube = KubeSettings(bind_timeout=2.0, wake_rate=1000.0, wake_burst=1000, event_rate=1000.0, event_burst=1000)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(played(story, EmbeddedService(kube=kube), fleet, settings))
+    run_idle(played(story, EmbeddedService(kube=kube), fleet, settings))
 
 
 def resident() -> float:

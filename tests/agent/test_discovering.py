@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from linkwise.agent.discovering import Discoverer
 from linkwise.model.device import Device
 from linkwise.model.discovery import Discovery
-from linkwise.net.timing import Timing
 from linkwise.node.health import Recovery
+from support.virtual_clock import loop_timing, run_idle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,8 +56,8 @@ def play(driver: Notified, act: Callable[[list[Discovery]], bool], interval: flo
 
     async def run() -> list[Discovery]:
         seen: list[Discovery] = []
-        loop = asyncio.create_task(Discoverer(driver, interval, Timing(), Recovery(3600), seen.append).run())
-        async with asyncio.timeout(20):
+        loop = asyncio.create_task(Discoverer(driver, interval, loop_timing(), Recovery(3600), seen.append).run())
+        async with asyncio.timeout(120):
             while not act(seen):  # noqa: ASYNC110 - the driver has no event of its own
                 await asyncio.sleep(0.01)
         driver.free.set()
@@ -65,7 +65,7 @@ def play(driver: Notified, act: Callable[[list[Discovery]], bool], interval: flo
         await asyncio.gather(loop, return_exceptions=True)
         return seen
 
-    return asyncio.run(run())
+    return run_idle(run())
 
 
 def test_a_reported_fault_is_passed_on_before_the_discovery_that_confirms_it() -> None:

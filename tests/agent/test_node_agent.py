@@ -30,7 +30,7 @@ from linkwise.model.discovery import Discovery
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.net.timing import Timing
 from support.fakes.agent_cluster import NodeApi
-from support.fakes.kubelet import AdmissionError, FakeKubelet
+from support.fakes.kubelet import PATIENCE, AdmissionError, FakeKubelet
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -94,7 +94,7 @@ class Bench:
         return found["status"], found["reason"]
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not holds():  # noqa: ASYNC110 - the agent's parts have no event in common
                 await asyncio.sleep(0.02)
 
@@ -493,7 +493,7 @@ def test_an_agent_that_cannot_serve_ends_with_the_reason() -> None:
         (folder / "device-plugins").mkdir(parents=True)
         (folder / "device-plugins/kubelet.sock").touch()
         api = NodeApi()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             await NodeAgent(chosen, NODE, Machine(), api, api, Timing(), time.time).run()
 
     with TemporaryDirectory(prefix="lw") as short, pytest.raises(ExceptionGroup) as ended:

@@ -25,8 +25,9 @@ from linkwise.node.stranded import IDLE_ACCELERATORS
 from linkwise.node.writes import Written
 from support.builders.discoveries import SHARED, WHOLE, box, dgx1, state_of
 from support.e2e.pod_objects import pod
-from support.embedded.node_bed import DEVICES, INVENTORIES, NODE, NodeBed, on_node
-from support.fakes.scripted_api import FakeTime, run_idle, until
+from support.embedded.single_node_cluster import DEVICES, INVENTORIES, NODE, SingleNodeCluster, on_node
+from support.fakes.scripted_api import FakeTime, until
+from support.virtual_clock import run_idle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,28 +40,28 @@ PATH = f"/apis/linkwise.dev/v1alpha1/deviceinventories/{NODE}"
 NODE_PATH = f"/api/v1/nodes/{NODE}"
 
 
-def labels(bed: NodeBed) -> dict[str, str]:
-    return dict(bed.node()["metadata"].get("labels") or {})
+def labels(cluster: SingleNodeCluster) -> dict[str, str]:
+    return dict(cluster.node()["metadata"].get("labels") or {})
 
 
-def on_the_node(bed: NodeBed) -> dict[str, str]:
-    return dict(bed.node()["metadata"].get("annotations") or {})
+def on_the_node(cluster: SingleNodeCluster) -> dict[str, str]:
+    return dict(cluster.node()["metadata"].get("annotations") or {})
 
 
-def conditions(bed: NodeBed) -> dict[str, dict[str, str]]:
-    return {one["type"]: one for one in bed.inventory()["status"]["conditions"]}
+def conditions(cluster: SingleNodeCluster) -> dict[str, dict[str, str]]:
+    return {one["type"]: one for one in cluster.inventory()["status"]["conditions"]}
 
 
 @pytest.mark.rule("001.report", "002.inventory", "004.count")
 def test_everything_about_a_node_is_written_with_one_request_for_each_object() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.start()
-        bed.publisher.publish(state_of(dgx1(), SHARED))
-        await bed.settled()
-        assert len(bed.inventory()["spec"]["bandwidth"]) == 8
-        assert labels(bed)[COUNT] == bed.node()["status"]["capacity"]["aliyun.com/gpu-count"] == "8"
-        assert MATRIX in on_the_node(bed)
-        assert sorted(bed.written()) == [
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.start_agent()
+        cluster.publisher.publish(state_of(dgx1(), SHARED))
+        await cluster.settled()
+        assert len(cluster.inventory()["spec"]["bandwidth"]) == 8
+        assert labels(cluster)[COUNT] == cluster.node()["status"]["capacity"]["aliyun.com/gpu-count"] == "8"
+        assert MATRIX in on_the_node(cluster)
+        assert sorted(cluster.written()) == [
             f"PATCH {NODE_PATH}",
             f"PATCH {NODE_PATH}/status",
             f"PATCH {PATH}/status",
@@ -71,137 +72,140 @@ def test_everything_about_a_node_is_written_with_one_request_for_each_object() -
 
 
 def test_nothing_is_written_when_nothing_has_changed() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.start()
-        bed.publisher.publish(state_of(dgx1(), SHARED))
-        await bed.settled()
-        before = bed.written()
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.start_agent()
+        cluster.publisher.publish(state_of(dgx1(), SHARED))
+        await cluster.settled()
+        before = cluster.written()
         for _ in range(20):
-            bed.publisher.publish(state_of(dgx1(), SHARED))
-        bed.store.patch("nodes", NODE, {"metadata": {"labels": {"other": "1"}}})
-        await bed.settled()
-        assert bed.written() == before
+            cluster.publisher.publish(state_of(dgx1(), SHARED))
+        cluster.store.patch("nodes", NODE, {"metadata": {"labels": {"other": "1"}}})
+        await cluster.settled()
+        assert cluster.written() == before
 
     on_node(story)
 
 
 def test_an_agent_that_starts_again_writes_nothing() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.start()
-        bed.publisher.publish(state_of(dgx1(), SHARED))
-        await bed.settled()
-        before = bed.written()
-        await bed.kill()
-        bed.ahead = 3600.0
-        bed.start()
-        bed.publisher.publish(state_of(dgx1(), SHARED))
-        await bed.settled()
-        assert bed.written() == before
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.start_agent()
+        cluster.publisher.publish(state_of(dgx1(), SHARED))
+        await cluster.settled()
+        before = cluster.written()
+        await cluster.kill_agent()
+        cluster.ahead = 3600.0
+        cluster.start_agent()
+        cluster.publisher.publish(state_of(dgx1(), SHARED))
+        await cluster.settled()
+        assert cluster.written() == before
 
     on_node(story)
 
 
 def test_a_label_that_somebody_else_removes_or_changes_comes_back() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.start()
-        bed.publisher.publish(state_of(dgx1()))
-        await bed.settled()
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.start_agent()
+        cluster.publisher.publish(state_of(dgx1()))
+        await cluster.settled()
         others = {COUNT: None, "linkwise.dev/accelerator-model": "toaster", "zone": "b"}
-        bed.store.patch("nodes", NODE, {"metadata": {"labels": others, "annotations": {MATRIX: None}}})
-        await bed.settled()
-        assert (labels(bed)[COUNT], labels(bed)["linkwise.dev/accelerator-model"]) == ("8", "Tesla-V100-SXM2-16GB")
-        assert (labels(bed)["zone"], MATRIX in on_the_node(bed)) == ("b", True)
+        cluster.store.patch("nodes", NODE, {"metadata": {"labels": others, "annotations": {MATRIX: None}}})
+        await cluster.settled()
+        assert (labels(cluster)[COUNT], labels(cluster)["linkwise.dev/accelerator-model"]) == (
+            "8",
+            "Tesla-V100-SXM2-16GB",
+        )
+        assert (labels(cluster)["zone"], MATRIX in on_the_node(cluster)) == ("b", True)
 
     on_node(story)
 
 
 def test_a_label_that_no_longer_applies_is_removed() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.start()
-        bed.publisher.publish(state_of(dgx1()))
-        await bed.settled()
-        bed.publisher.publish(state_of(Discovery("")))
-        await bed.settled()
-        assert (labels(bed), on_the_node(bed)) == ({"zone": "a"}, {})
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.start_agent()
+        cluster.publisher.publish(state_of(dgx1()))
+        await cluster.settled()
+        cluster.publisher.publish(state_of(Discovery("")))
+        await cluster.settled()
+        assert (labels(cluster), on_the_node(cluster)) == ({"zone": "a"}, {})
 
     on_node(story)
 
 
 def test_a_machine_whose_devices_vanish_keeps_an_inventory_without_devices() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.start()
-        bed.publisher.publish(state_of(dgx1()))
-        await bed.settled()
-        bed.publisher.publish(state_of(Discovery("", problems=("the driver is not loaded",))))
-        await bed.settled()
-        assert (bed.inventory()["spec"]["devices"], bed.inventory()["spec"].get("links")) == ([], None)
-        assert conditions(bed)["DevicesDiscovered"]["message"] == "the driver is not loaded"
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.start_agent()
+        cluster.publisher.publish(state_of(dgx1()))
+        await cluster.settled()
+        cluster.publisher.publish(state_of(Discovery("", problems=("the driver is not loaded",))))
+        await cluster.settled()
+        assert (cluster.inventory()["spec"]["devices"], cluster.inventory()["spec"].get("links")) == ([], None)
+        assert conditions(cluster)["DevicesDiscovered"]["message"] == "the driver is not loaded"
 
     on_node(story)
 
 
 @pytest.mark.rule("004.count")
 def test_a_count_that_the_kubelet_zeroes_after_a_reboot_is_written_again() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.start()
-        bed.publisher.publish(state_of(box(2), SHARED))
-        await bed.settled()
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.start_agent()
+        cluster.publisher.publish(state_of(box(2), SHARED))
+        await cluster.settled()
         zero = {"aliyun.com/gpu-count": "0"}
-        bed.store.patch("nodes", NODE, {"status": {"capacity": zero, "allocatable": zero}}, subresource="status")
-        await bed.settled()
-        assert bed.node()["status"]["capacity"]["aliyun.com/gpu-count"] == "2"
-        assert bed.node()["status"]["allocatable"]["aliyun.com/gpu-count"] == "2"
+        cluster.store.patch("nodes", NODE, {"status": {"capacity": zero, "allocatable": zero}}, subresource="status")
+        await cluster.settled()
+        assert cluster.node()["status"]["capacity"]["aliyun.com/gpu-count"] == "2"
+        assert cluster.node()["status"]["allocatable"]["aliyun.com/gpu-count"] == "2"
 
     on_node(story)
 
 
 def test_an_inventory_that_somebody_else_deletes_or_changes_is_written_again() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.start()
-        bed.publisher.publish(state_of(box(2)))
-        await bed.settled()
-        bed.store.delete(INVENTORIES, NODE)
-        await bed.until(bed.inventory, "it is created again")
-        await bed.settled()
-        bed.store.patch(INVENTORIES, NODE, {"spec": {"mode": "percent", "devices": []}})
-        await bed.settled()
-        assert (bed.inventory()["spec"]["mode"], len(bed.inventory()["spec"]["devices"])) == ("whole", 2)
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.start_agent()
+        cluster.publisher.publish(state_of(box(2)))
+        await cluster.settled()
+        cluster.store.delete(INVENTORIES, NODE)
+        await cluster.until(cluster.inventory, "it is created again")
+        await cluster.settled()
+        cluster.store.patch(INVENTORIES, NODE, {"spec": {"mode": "percent", "devices": []}})
+        await cluster.settled()
+        assert (cluster.inventory()["spec"]["mode"], len(cluster.inventory()["spec"]["devices"])) == ("whole", 2)
 
     on_node(story)
 
 
 def test_a_new_allocation_changes_the_status_only() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.start()
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.start_agent()
         state = state_of(box(2))
-        bed.publisher.publish(state)
-        await bed.settled()
-        before = len(bed.written())
+        cluster.publisher.publish(state)
+        await cluster.settled()
+        before = len(cluster.written())
         inventory: Any = inventory_of(NODE, box(2), WHOLE, {"u": ("GPU-1",)}, {"u": ("team", "p")})
         status = {**dict_of(state.inventory, "status"), "allocations": inventory["status"]["allocations"]}
-        bed.publisher.publish(replace(state, inventory={**state.inventory, "status": status}))
-        await bed.settled()
-        assert bed.written()[before:] == [f"PATCH {PATH}/status"]
-        assert bed.bodies("PATCH", f"{NODE}/status")[-1] == {"status": {"allocations": status["allocations"]}}
+        cluster.publisher.publish(replace(state, inventory={**state.inventory, "status": status}))
+        await cluster.settled()
+        assert cluster.written()[before:] == [f"PATCH {PATH}/status"]
+        assert cluster.bodies("PATCH", f"{NODE}/status")[-1] == {"status": {"allocations": status["allocations"]}}
 
     on_node(story)
 
 
 def test_the_time_of_a_condition_changes_with_its_status_only_and_survives_a_restart() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.start()
-        bed.publisher.publish(state_of(box(2)))
-        await bed.settled()
-        first = conditions(bed)
-        await bed.kill()
-        bed.ahead = 3600.0
-        bed.start()
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.start_agent()
+        cluster.publisher.publish(state_of(box(2)))
+        await cluster.settled()
+        first = conditions(cluster)
+        await cluster.kill_agent()
+        cluster.ahead = 3600.0
+        cluster.start_agent()
         found = box(3)
-        bed.publisher.publish(
+        cluster.publisher.publish(
             state_of(replace(found, devices=(*box(2).devices, replace(found.devices[2], healthy=False))))
         )
-        await bed.settled()
-        now = conditions(bed)
+        await cluster.settled()
+        now = conditions(cluster)
         assert now["DevicesDiscovered"]["message"] == "3 devices were found"
         assert now["DevicesDiscovered"]["lastTransitionTime"] == first["DevicesDiscovered"]["lastTransitionTime"]
         assert now["DevicesHealthy"]["lastTransitionTime"] > first["DevicesHealthy"]["lastTransitionTime"]
@@ -210,169 +214,173 @@ def test_the_time_of_a_condition_changes_with_its_status_only_and_survives_a_res
 
 
 def test_an_agent_that_is_killed_in_the_middle_is_completed_by_the_next() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.api.faults.add(Fault("hang", on="PATCH", path="/status$", times=0))
-        bed.start()
-        bed.publisher.publish(state_of(box(2), SHARED))
-        await bed.until(lambda: f"PATCH {PATH}/status" in bed.written(), "the status is on its way")
-        await bed.kill()
-        assert "status" not in bed.inventory()
-        bed.api.faults.clear()
-        before = len(bed.written())
-        bed.start()
-        bed.publisher.publish(state_of(box(2), SHARED))
-        await bed.settled()
-        assert sorted(bed.written()[before:]) == [f"PATCH {NODE_PATH}/status", f"PATCH {PATH}/status"]
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.api.faults.add(Fault("hang", on="PATCH", path="/status$", times=0))
+        cluster.start_agent()
+        cluster.publisher.publish(state_of(box(2), SHARED))
+        await cluster.until(lambda: f"PATCH {PATH}/status" in cluster.written(), "the status is on its way")
+        await cluster.kill_agent()
+        assert "status" not in cluster.inventory()
+        cluster.api.faults.clear()
+        before = len(cluster.written())
+        cluster.start_agent()
+        cluster.publisher.publish(state_of(box(2), SHARED))
+        await cluster.settled()
+        assert sorted(cluster.written()[before:]) == [f"PATCH {NODE_PATH}/status", f"PATCH {PATH}/status"]
 
     on_node(story)
 
 
 def test_without_the_crd_everything_else_is_written_and_the_inventory_later() -> None:
-    async def story(bed: NodeBed) -> None:
-        await bed.uninstall()
-        bed.start()
-        bed.publisher.publish(state_of(box(2)))
-        await bed.until(lambda: bed.publisher.problems and COUNT in labels(bed), "the label is there")
-        assert "DeviceInventory is not installed" in bed.publisher.problems[0]
-        attempts = bed.publisher.writes["inventory", "refused"]
-        bed.install()
-        await bed.until(bed.inventory, "the inventory is created")
-        assert bed.publisher.writes["inventory", "refused"] == attempts == 1
-        await bed.until(lambda: not bed.publisher.problems, "all problems are resolved")
+    async def story(cluster: SingleNodeCluster) -> None:
+        await cluster.uninstall()
+        cluster.start_agent()
+        cluster.publisher.publish(state_of(box(2)))
+        await cluster.until(lambda: cluster.publisher.problems and COUNT in labels(cluster), "the label is there")
+        assert "DeviceInventory is not installed" in cluster.publisher.problems[0]
+        attempts = cluster.publisher.writes["inventory", "refused"]
+        cluster.install()
+        await cluster.until(cluster.inventory, "the inventory is created")
+        assert cluster.publisher.writes["inventory", "refused"] == attempts == 1
+        await cluster.until(lambda: not cluster.publisher.problems, "all problems are resolved")
 
     on_node(story)
 
 
 def test_a_server_that_is_away_gets_everything_once_it_is_back() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.start()
-        bed.publisher.publish(state_of(box(2)))
-        await bed.settled()
-        bed.api.faults.add(Fault("reset", times=0))
-        bed.api.abort_connections()
-        bed.publisher.publish(state_of(box(3), SHARED))
-        await bed.until(lambda: len(bed.publisher.problems) == 3, "three writes have failed")
-        bed.api.faults.clear()
-        await bed.settled()
-        assert (labels(bed)[COUNT], bed.inventory()["spec"]["deviceCount"]) == ("3", 3)
-        assert bed.publisher.problems == ()
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.start_agent()
+        cluster.publisher.publish(state_of(box(2)))
+        await cluster.settled()
+        cluster.api.faults.add(Fault("reset", times=0))
+        cluster.api.abort_connections()
+        cluster.publisher.publish(state_of(box(3), SHARED))
+        await cluster.until(lambda: len(cluster.publisher.problems) == 3, "three writes have failed")
+        cluster.api.faults.clear()
+        await cluster.settled()
+        assert (labels(cluster)[COUNT], cluster.inventory()["spec"]["deviceCount"]) == ("3", 3)
+        assert cluster.publisher.problems == ()
 
     on_node(story)
 
 
 def test_a_write_whose_response_is_lost_is_not_done_twice() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.api.faults.add(Fault("reset", on="POST", landed=True))
-        bed.start()
-        bed.publisher.publish(state_of(box(2)))
-        await bed.until(lambda: bed.inventory().get("status"), "the status is written")
-        await bed.settled()
-        assert bed.inventory()["metadata"]["generation"] == 1
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.api.faults.add(Fault("reset", on="POST", landed=True))
+        cluster.start_agent()
+        cluster.publisher.publish(state_of(box(2)))
+        await cluster.until(lambda: cluster.inventory().get("status"), "the status is written")
+        await cluster.settled()
+        assert cluster.inventory()["metadata"]["generation"] == 1
 
     on_node(story)
 
 
 def test_a_node_that_comes_later_gets_its_labels() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.store.delete("nodes", NODE)
-        bed.start()
-        bed.publisher.publish(state_of(box(2)))
-        await bed.until(bed.inventory, "the inventory does not wait for the node")
-        bed.store.create("nodes", {"metadata": {"name": NODE}})
-        await bed.until(lambda: COUNT in labels(bed), "the label is there")
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.store.delete("nodes", NODE)
+        cluster.start_agent()
+        cluster.publisher.publish(state_of(box(2)))
+        await cluster.until(cluster.inventory, "the inventory does not wait for the node")
+        cluster.store.create("nodes", {"metadata": {"name": NODE}})
+        await cluster.until(lambda: COUNT in labels(cluster), "the label is there")
 
     on_node(story)
 
 
 @pytest.mark.rule("002.stranded")
 def test_the_taint_comes_and_goes_with_the_state_and_others_stay() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.start()
-        bed.publisher.publish(state_of(box(2), tainted=True))
-        await bed.settled()
-        assert [taint["key"] for taint in bed.node()["spec"]["taints"]] == ["other", IDLE_ACCELERATORS.key]
-        bed.publisher.publish(state_of(box(2), tainted=False))
-        await bed.settled()
-        assert [taint["key"] for taint in bed.node()["spec"]["taints"]] == ["other"]
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.start_agent()
+        cluster.publisher.publish(state_of(box(2), tainted=True))
+        await cluster.settled()
+        assert [taint["key"] for taint in cluster.node()["spec"]["taints"]] == ["other", IDLE_ACCELERATORS.key]
+        cluster.publisher.publish(state_of(box(2), tainted=False))
+        await cluster.settled()
+        assert [taint["key"] for taint in cluster.node()["spec"]["taints"]] == ["other"]
 
     on_node(story, taints=[{"key": "other", "effect": "NoSchedule"}])
 
 
 def test_koordinators_object_is_written_on_request_and_told_in_a_condition() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.start(koordinator=True)
-        bed.publisher.publish(replace(state_of(dgx1()), device=device_of(NODE, dgx1())))
-        await bed.until(lambda: "KoordinatorDevicePublished" in conditions_so_far(bed), "the condition is there")
-        await bed.settled()
-        assert conditions(bed)["KoordinatorDevicePublished"]["status"] == "True"
-        assert len(bed.store.get(DEVICES, NODE).read()["spec"]["devices"]) == 8
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.start_agent(koordinator=True)
+        cluster.publisher.publish(replace(state_of(dgx1()), device=device_of(NODE, dgx1())))
+        await cluster.until(
+            lambda: "KoordinatorDevicePublished" in conditions_so_far(cluster), "the condition is there"
+        )
+        await cluster.settled()
+        assert conditions(cluster)["KoordinatorDevicePublished"]["status"] == "True"
+        assert len(cluster.store.get(DEVICES, NODE).read()["spec"]["devices"]) == 8
 
     on_node(story)
 
 
 def test_the_object_of_a_koordlet_is_left_alone_and_told_in_a_condition() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.store.create(DEVICES, {"metadata": {"name": NODE}, "spec": {"devices": []}})
-        bed.start(koordinator=True)
-        bed.publisher.publish(replace(state_of(dgx1()), device=device_of(NODE, dgx1())))
-        await bed.until(lambda: "KoordinatorDevicePublished" in conditions_so_far(bed), "the condition is there")
-        condition = conditions(bed)["KoordinatorDevicePublished"]
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.store.create(DEVICES, {"metadata": {"name": NODE}, "spec": {"devices": []}})
+        cluster.start_agent(koordinator=True)
+        cluster.publisher.publish(replace(state_of(dgx1()), device=device_of(NODE, dgx1())))
+        await cluster.until(
+            lambda: "KoordinatorDevicePublished" in conditions_so_far(cluster), "the condition is there"
+        )
+        condition = conditions(cluster)["KoordinatorDevicePublished"]
         assert (condition["status"], condition["reason"]) == ("False", "OtherWriter")
-        assert bed.publisher.problems == (
+        assert cluster.publisher.problems == (
             "the Device object of this node is written by an unknown writer; it is left alone",
         )
-        assert bed.store.get(DEVICES, NODE).read()["spec"] == {"devices": []}
+        assert cluster.store.get(DEVICES, NODE).read()["spec"] == {"devices": []}
 
     on_node(story)
 
 
 def test_65_devices_fit_into_the_schema() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.start()
-        bed.publisher.publish(state_of(box(65)))
-        await bed.settled()
-        assert (len(bed.inventory()["spec"]["devices"]), bed.publisher.problems) == (64, ())
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.start_agent()
+        cluster.publisher.publish(state_of(box(65)))
+        await cluster.settled()
+        assert (len(cluster.inventory()["spec"]["devices"]), cluster.publisher.problems) == (64, ())
 
     on_node(story)
 
 
 def test_what_the_schema_refuses_is_a_problem_and_is_tried_less_and_less_often() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.start()
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.start_agent()
         bad = state_of(box(1))
-        bed.publisher.publish(replace(bad, inventory={**bad.inventory, "spec": {"mode": "both"}}))
-        await bed.until(lambda: bed.publisher.writes["inventory", "refused"] > 2, "it is refused")
-        assert "spec.mode" in bed.publisher.problems[0]
-        bed.publisher.publish(bad)
-        await bed.settled()
-        await bed.until(lambda: not bed.publisher.problems, "all problems are resolved")
+        cluster.publisher.publish(replace(bad, inventory={**bad.inventory, "spec": {"mode": "both"}}))
+        await cluster.until(lambda: cluster.publisher.writes["inventory", "refused"] > 2, "it is refused")
+        assert "spec.mode" in cluster.publisher.problems[0]
+        cluster.publisher.publish(bad)
+        await cluster.settled()
+        await cluster.until(lambda: not cluster.publisher.problems, "all problems are resolved")
 
     on_node(story)
 
 
 def test_the_role_of_the_agent_allows_what_it_does_and_nothing_else() -> None:
-    async def story(bed: NodeBed) -> None:
-        uid = bed.store.create("pods", pod("default", "p")).uid
-        bed.start(koordinator=True)
+    async def story(cluster: SingleNodeCluster) -> None:
+        uid = cluster.store.create("pods", pod("default", "p")).uid
+        cluster.start_agent(koordinator=True)
         state, device = state_of(dgx1(), SHARED, tainted=True), device_of(NODE, dgx1())
-        bed.publisher.publish(replace(state, device=device))
-        await bed.until(lambda: "KoordinatorDevicePublished" in conditions_so_far(bed), "all is published")
-        await bed.settled()
-        await bed.kill()
+        cluster.publisher.publish(replace(state, device=device))
+        await cluster.until(lambda: "KoordinatorDevicePublished" in conditions_so_far(cluster), "all is published")
+        await cluster.settled()
+        await cluster.kill_agent()
         empty = {"mode": "any", "enforced": True, "devices": []}
-        await bed.writer.write_inventory({**state.inventory, "spec": empty}, None)
-        await bed.writer.write_device({**device, "spec": empty}, None)
-        await bed.writer.annotate_pod("default", "p", uid, {"a": "1"})
-        reporter = Reporter(Attempts(bed.connection, PerformSettings(), bed.timing), component="linkwise-agent")
+        await cluster.writer.write_inventory({**state.inventory, "spec": empty}, None)
+        await cluster.writer.write_device({**device, "spec": empty}, None)
+        await cluster.writer.annotate_pod("default", "p", uid, {"a": "1"})
+        reporter = Reporter(Attempts(cluster.connection, PerformSettings(), cluster.timing), component="linkwise-agent")
         telling = asyncio.create_task(reporter.run())
         for _ in range(2):
             reporter.tell(Event("Normal", "Corrected", "it has other devices", node=NODE))
             await reporter.drained()
         telling.cancel()
         assert reporter.done == {"made": 1, "repeated": 1}
-        assert bed.store.list("events").items[0].read()["source"] == {"component": "linkwise-agent"}
+        assert cluster.store.list("events").items[0].read()["source"] == {"component": "linkwise-agent"}
         role = list(yaml.safe_load_all(agent_rbac_yaml(koordinator=True)))[1]
-        assert bed.used() == {
+        assert cluster.used() == {
             (group, resource, verb)
             for rule in role["rules"]
             for group in rule["apiGroups"]
@@ -535,8 +543,8 @@ def test_changes_in_a_burst_are_written_together() -> None:
     assert min(after - before for before, after in itertools.pairwise(writer.times)) >= 0.1
 
 
-def conditions_so_far(bed: NodeBed) -> dict[str, dict[str, str]]:
-    return conditions(bed) if bed.inventory().get("status") else {}
+def conditions_so_far(cluster: SingleNodeCluster) -> dict[str, dict[str, str]]:
+    return conditions(cluster) if cluster.inventory().get("status") else {}
 
 
 def dict_of(document: Mapping[str, object], part: str) -> dict[str, object]:

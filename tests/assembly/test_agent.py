@@ -29,7 +29,7 @@ def test_an_agent_serves_only_after_a_test_that_an_earlier_one_allowed_has_ended
             await asyncio.sleep(0.3)
             assert process.agent.discoverer.rounds == 0
             fcntl.flock(lock, fcntl.LOCK_UN)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 while not process.agent.discoverer.rounds:  # noqa: ASYNC110 - it has no event
                     await asyncio.sleep(0.02)
             process.stop()

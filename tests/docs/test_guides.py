@@ -40,8 +40,8 @@ PENDING: Final = "hami.yaml"
 @cache
 def kubectl() -> str:
     """A kubectl: the one in PATH, or the one that `make e2e` has built; the test is skipped if there is none."""
-    bed = run_path(str(ROOT / "scripts/kubernetes.py"))
-    built = sorted((bed["cache"]() / "kubernetes").glob("*/bin/kubectl"))
+    script = run_path(str(ROOT / "scripts/kubernetes.py"))
+    built = sorted((script["cache"]() / "kubernetes").glob("*/bin/kubectl"))
     return shutil.which("kubectl") or (str(built[-1]) if built else pytest.skip("kubectl is not installed"))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from support.e2e.node_objects import device_ids, machine
-from support.embedded.cluster import Bed, embedded
+from support.embedded.cluster import ClusterUnderTest, embedded
 
 if TYPE_CHECKING:
     from linkwise.embedded.storage.collection import Raw
@@ -32,44 +32,46 @@ def numa_nodes(name: str, devices: tuple[str, ...]) -> set[int]:
 
 @pytest.mark.rule("002.affinity")
 @embedded()
-async def test_every_pod_gets_devices_of_one_numa_node_where_the_kubelet_requires_it(bed: Bed) -> None:
-    await bed.nodes(*aligned("strict", "single-numa-node"))
+async def test_every_pod_gets_devices_of_one_numa_node_where_the_kubelet_requires_it(cluster: ClusterUnderTest) -> None:
+    await cluster.nodes(*aligned("strict", "single-numa-node"))
     for name, count in (("a", 1), ("b", 2), ("c", 4)):
-        given = await bed.place(name, {GPU: count})
+        given = await cluster.place(name, {GPU: count})
         assert len(numa_nodes("strict", given.devices)) == 1
-    await bed.well()
+    await cluster.well()
 
 
 @pytest.mark.rule("002.affinity")
 @embedded()
-async def test_a_pod_that_no_numa_node_has_room_for_waits_with_the_reason_and_starts_when_one_has(bed: Bed) -> None:
-    await bed.nodes(*aligned("strict", "single-numa-node"))
-    await bed.place("a", {GPU: 3})
-    await bed.place("b", {GPU: 3})
-    bed.create("c", {GPU: 2})
-    assert NO_NUMA_NODE in await bed.refused("c", NO_NUMA_NODE)
-    assert "would reject the pod" in await bed.explained("c")
-    await bed.gone("a")
-    assert len(numa_nodes("strict", (await bed.placed("c")).devices)) == 1
-    await bed.well()
+async def test_a_pod_that_no_numa_node_has_room_for_waits_with_the_reason_and_starts_when_one_has(
+    cluster: ClusterUnderTest,
+) -> None:
+    await cluster.nodes(*aligned("strict", "single-numa-node"))
+    await cluster.place("a", {GPU: 3})
+    await cluster.place("b", {GPU: 3})
+    cluster.create("c", {GPU: 2})
+    assert NO_NUMA_NODE in await cluster.refused("c", NO_NUMA_NODE)
+    assert "would reject the pod" in await cluster.explained("c")
+    await cluster.gone("a")
+    assert len(numa_nodes("strict", (await cluster.placed("c")).devices)) == 1
+    await cluster.well()
 
 
 @pytest.mark.rule("002.affinity")
 @embedded()
-async def test_eight_devices_go_to_a_node_that_allows_two_numa_nodes(bed: Bed) -> None:
-    await bed.nodes(*aligned("strict", "single-numa-node"), *aligned("loose", "restricted"))
-    assert (await bed.place("all", {GPU: 8})).node == "loose"
+async def test_eight_devices_go_to_a_node_that_allows_two_numa_nodes(cluster: ClusterUnderTest) -> None:
+    await cluster.nodes(*aligned("strict", "single-numa-node"), *aligned("loose", "restricted"))
+    assert (await cluster.place("all", {GPU: 8})).node == "loose"
 
 
 @pytest.mark.rule("002.affinity")
 @embedded()
-async def test_fifty_pods_of_two_devices_fill_the_nodes_without_crossing_numa_nodes(bed: Bed) -> None:
+async def test_fifty_pods_of_two_devices_fill_the_nodes_without_crossing_numa_nodes(cluster: ClusterUnderTest) -> None:
     for number in range(12):
-        await bed.nodes(*aligned(f"n{number}", "single-numa-node"))
+        await cluster.nodes(*aligned(f"n{number}", "single-numa-node"))
     for number in range(50):
-        bed.create(f"p{number}", {GPU: 2})
-    await bed.until(lambda: len(bed.bound()) == 48, "the nodes are full")
-    for name in bed.bound():
-        given = await bed.placed(name)
+        cluster.create(f"p{number}", {GPU: 2})
+    await cluster.until(lambda: len(cluster.bound()) == 48, "the nodes are full")
+    for name in cluster.bound():
+        given = await cluster.placed(name)
         assert len(numa_nodes(given.node, given.devices)) == 1
-    await bed.well()
+    await cluster.well()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from support.e2e.node_objects import ascend
-from support.embedded.cluster import Bed, embedded
+from support.embedded.cluster import ClusterUnderTest, embedded
 from support.embedded.local import Trial, trial
 from support.embedded.volcano import GROUPS, JOBS, NPU, volcano_job, volcano_task
 
@@ -24,75 +24,75 @@ def training(name: str, pods: int, chips: int, **more: object) -> Raw:
     return volcano_job(name, task, plugins={"env": [], "svc": [], "ssh": []}, **more)
 
 
-def running(bed: Bed, name: str) -> bool:
-    status = bed.store.get(JOBS, name, "default").read().get("status") or {}
+def running(cluster: ClusterUnderTest, name: str) -> bool:
+    status = cluster.store.get(JOBS, name, "default").read().get("status") or {}
     return (status.get("state") or {}).get("phase") == "Running"
 
 
 @embedded()
-async def test_fifty_jobs_at_once_all_run_and_share_no_chip(bed: Bed) -> None:
+async def test_fifty_jobs_at_once_all_run_and_share_no_chip(cluster: ClusterUnderTest) -> None:
     for number in range(39):
-        await bed.nodes(*ascend(f"n{number:02}"))
+        await cluster.nodes(*ascend(f"n{number:02}"))
     for number in range(50):
-        bed.store.create(JOBS, training(f"job-{number}", *SHAPES[number % len(SHAPES)]), "default")
-    await bed.until(lambda: all(running(bed, f"job-{number}") for number in range(50)), "all run")
-    assert len(bed.bound()) == 60
-    await bed.well()
+        cluster.store.create(JOBS, training(f"job-{number}", *SHAPES[number % len(SHAPES)]), "default")
+    await cluster.until(lambda: all(running(cluster, f"job-{number}") for number in range(50)), "all run")
+    assert len(cluster.bound()) == 60
+    await cluster.well()
 
 
 @embedded()
-async def test_a_job_that_does_not_fit_starts_no_pod_until_it_does(bed: Bed) -> None:
-    await bed.nodes(*ascend("a"), *ascend("b"))
-    await bed.place("other", {NPU: 1})
-    bed.store.create(JOBS, training("job", 2, 8), "default")
-    await bed.refused("job-w-1")
-    assert bed.bound() == {"other"}
-    await bed.gone("other")
-    await bed.until(lambda: running(bed, "job"), "it runs")
-    await bed.well()
+async def test_a_job_that_does_not_fit_starts_no_pod_until_it_does(cluster: ClusterUnderTest) -> None:
+    await cluster.nodes(*ascend("a"), *ascend("b"))
+    await cluster.place("other", {NPU: 1})
+    cluster.store.create(JOBS, training("job", 2, 8), "default")
+    await cluster.refused("job-w-1")
+    assert cluster.bound() == {"other"}
+    await cluster.gone("other")
+    await cluster.until(lambda: running(cluster, "job"), "it runs")
+    await cluster.well()
 
 
 @pytest.mark.parametrize("pods", [1, 2])
 @embedded()
-async def test_a_job_deleted_while_its_pods_start_gives_its_chips_back(bed: Bed, pods: int) -> None:
-    await bed.nodes(*ascend("a"), *ascend("b"))
+async def test_a_job_deleted_while_its_pods_start_gives_its_chips_back(cluster: ClusterUnderTest, pods: int) -> None:
+    await cluster.nodes(*ascend("a"), *ascend("b"))
     for number in range(5):
-        bed.store.create(JOBS, training("job", pods, 8), "default")
-        await bed.until(lambda: len(bed.bound()) >= number % (pods + 1), "some are bound")  # noqa: B023 - awaited at once
-        bed.store.delete(JOBS, "job", "default")
-        await bed.until(lambda: not bed.pods(), "its pods are gone")
-    await bed.counted(0)
-    assert not bed.store.list(GROUPS).items
-    await bed.place("all", {NPU: 8})
-    await bed.well()
+        cluster.store.create(JOBS, training("job", pods, 8), "default")
+        await cluster.until(lambda: len(cluster.bound()) >= number % (pods + 1), "some are bound")  # noqa: B023 - awaited at once
+        cluster.store.delete(JOBS, "job", "default")
+        await cluster.until(lambda: not cluster.pods(), "its pods are gone")
+    await cluster.counted(0)
+    assert not cluster.store.list(GROUPS).items
+    await cluster.place("all", {NPU: 8})
+    await cluster.well()
 
 
 @embedded()
-async def test_jobs_go_on_when_the_service_restarts_in_the_middle(bed: Bed) -> None:
+async def test_jobs_go_on_when_the_service_restarts_in_the_middle(cluster: ClusterUnderTest) -> None:
     for name in "abcde":
-        await bed.nodes(*ascend(name))
+        await cluster.nodes(*ascend(name))
     for number in range(5):
-        bed.store.create(JOBS, training(f"job-{number}", *SHAPES[number]), "default")
-        await bed.until(lambda: len(bed.bound()) > number, "another one is bound")  # noqa: B023 - awaited at once
-        await bed.service.kill()
-        await bed.service.start(bed.cluster.api.kubeconfig())
-    await bed.until(lambda: all(running(bed, f"job-{number}") for number in range(5)), "all run")
-    await bed.well()
+        cluster.store.create(JOBS, training(f"job-{number}", *SHAPES[number]), "default")
+        await cluster.until(lambda: len(cluster.bound()) > number, "another one is bound")  # noqa: B023 - awaited at once
+        await cluster.service.kill()
+        await cluster.service.start(cluster.embedded.api.kubeconfig())
+    await cluster.until(lambda: all(running(cluster, f"job-{number}") for number in range(5)), "all run")
+    await cluster.well()
 
 
 @embedded()
-async def test_a_job_whose_node_fails_is_restarted_on_others(bed: Bed) -> None:
-    await bed.nodes(*ascend("a"), *ascend("b"))
+async def test_a_job_whose_node_fails_is_restarted_on_others(cluster: ClusterUnderTest) -> None:
+    await cluster.nodes(*ascend("a"), *ascend("b"))
     evicted = [{"event": "PodEvicted", "action": "RestartJob"}]
-    bed.store.create(JOBS, training("job", 2, 8, policies=evicted), "default")
-    await bed.until(lambda: running(bed, "job"), "it runs")
-    await bed.nodes(*ascend("c"))
-    bed.cluster.nodes.remove("a")
-    await bed.until(
-        lambda: {pod["spec"].get("nodeName") for pod in bed.pods()} == {"b", "c"} and running(bed, "job"),
+    cluster.store.create(JOBS, training("job", 2, 8, policies=evicted), "default")
+    await cluster.until(lambda: running(cluster, "job"), "it runs")
+    await cluster.nodes(*ascend("c"))
+    cluster.embedded.nodes.remove("a")
+    await cluster.until(
+        lambda: {pod["spec"].get("nodeName") for pod in cluster.pods()} == {"b", "c"} and running(cluster, "job"),
         "it runs again",
     )
-    assert bed.store.get(JOBS, "job", "default").read()["status"]["retryCount"] == 1
+    assert cluster.store.get(JOBS, "job", "default").read()["status"]["retryCount"] == 1
 
 
 @pytest.mark.rule("003.valid-job")

@@ -13,7 +13,7 @@ from linkwise.config.settings import ServeSettings
 from linkwise.embedded.apiserver.faults import Fault
 from linkwise.net.http.server import listen
 from linkwise.net.timing import Timing
-from support.embedded.cluster import Bed, embedded
+from support.embedded.cluster import ClusterUnderTest, embedded
 from support.embedded.service import ALONE, EmbeddedService
 from support.fakes.scripted_api import play, until
 
@@ -25,19 +25,21 @@ SLOW = replace(EmbeddedService.QUICK, bind_timeout=100.0)
 
 
 @embedded({"dgx1-v100": 1}, kube=SLOW)
-async def test_a_service_that_is_stopped_twice_does_not_wait_for_binds(bed: Bed) -> None:
-    bed.cluster.api.faults.add(Fault("hang", on="POST", path="/binding$", times=0))
-    bed.create("train", {"nvidia.com/gpu": 2})
-    await bed.until(lambda: any(fault["done"] for fault in bed.cluster.api.faults.to_list()), "a bind is under way")
-    first = asyncio.create_task(bed.service.stop())
-    await bed.pause(0.05)
+async def test_a_service_that_is_stopped_twice_does_not_wait_for_binds(cluster: ClusterUnderTest) -> None:
+    cluster.embedded.api.faults.add(Fault("hang", on="POST", path="/binding$", times=0))
+    cluster.create("train", {"nvidia.com/gpu": 2})
+    await cluster.until(
+        lambda: any(fault["done"] for fault in cluster.embedded.api.faults.to_list()), "a bind is under way"
+    )
+    first = asyncio.create_task(cluster.service.stop())
+    await cluster.pause(0.05)
     assert not first.done()
     async with asyncio.timeout(15.0):  # a drain may take 20 seconds
-        await bed.service.stop()
+        await cluster.service.stop()
         await first
-    bed.cluster.api.faults.clear()
-    await bed.service.start(bed.cluster.api.kubeconfig())
-    await bed.placed("train")
+    cluster.embedded.api.faults.clear()
+    await cluster.service.start(cluster.embedded.api.kubeconfig())
+    await cluster.placed("train")
 
 
 def test_garbage_is_collected_again_where_the_cluster_cannot_be_listed_for_long() -> None:

@@ -67,7 +67,7 @@ async def running(settings: ServeSettings) -> AsyncIterator[Running]:
         serving = Serving(settings, connection)
         task = asyncio.create_task(serving.run(listener))
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(200):
                 while not serving.ready and not task.done():  # noqa: ASYNC110 - it says when it is ready
                     await asyncio.sleep(0.01)
             yield Running(api, listener.getsockname()[1], volcano)

@@ -145,9 +145,7 @@ def trickled(limits: Limits, *pieces: bytes) -> bytes:
         Served(broker_of(FakeNode("a")), limits=limits) as served,
         socket.create_connection(("127.0.0.1", served.port)) as wire,
     ):
-        wire.sendall(head)
-        for piece in pieces:
-            wire.sendall(b"%x\r\n%b\r\n" % (len(piece), piece))
+        wire.sendall(head + b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces))
         return b"".join(iter(lambda: wire.recv(1000), b""))
 
 

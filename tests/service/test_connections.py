@@ -17,7 +17,7 @@ from linkwise.serve.service import Service
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod
 from linkwise.testing.recorder import Recorder
 from linkwise.wire.kubernetes.to_objects import pod_object
-from support.fakes.scripted_api import run_idle
+from support.virtual_clock import run_idle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -13,6 +13,7 @@ from linkwise.testing.cluster import FakeNode, broker_of, device_pod
 from linkwise.testing.recorder import Recorder
 from support.fakes.http_service import Served
 from support.fakes.scripted_api import until
+from support.virtual_clock import run_idle
 
 if TYPE_CHECKING:
     from linkwise.broker.effects import Bind, Effect
@@ -45,7 +46,7 @@ def test_a_step_that_fails_is_reported_and_tried_again() -> None:
         running.cancel()
         return first, service.trouble
 
-    first, last = asyncio.run(story())
+    first, last = run_idle(story())
     assert "a word that nobody thought of" in first
     assert last == ""
 
@@ -81,4 +82,4 @@ def test_a_bind_whose_end_cannot_be_found_out_for_a_fault_is_looked_for_again() 
         await until(lambda: (entry := entry_of("uid-p")) is None or entry.outcome != "unknown")
         return entry.outcome or "" if (entry := entry_of("uid-p")) else ""
 
-    assert asyncio.run(story()) == "written"
+    assert run_idle(story()) == "written"

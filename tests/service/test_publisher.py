@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SETTINGS = ExplainSettings(schedulers=("linkwise",), delay=3.0, interval=10.0, rate=1.0, burst=2)
 
 
-class Bed:
+class Harness:
     """A publisher of a broker with a full node, on a clock that the test moves."""
 
     def __init__(self, settings: ExplainSettings = SETTINGS, broker: Broker | None = None) -> None:
@@ -60,110 +60,110 @@ class Bed:
 
 
 def test_nothing_is_told_before_the_delay_is_over() -> None:
-    bed = Bed()
-    bed.see(device_pod("p", 8))
-    assert bed.after(2.9) == []
-    assert bed.after(0.1) == ["p"]
-    assert [type(effect) for effect in bed.effects] == [Condition, Event]
+    harness = Harness()
+    harness.see(device_pod("p", 8))
+    assert harness.after(2.9) == []
+    assert harness.after(0.1) == ["p"]
+    assert [type(effect) for effect in harness.effects] == [Condition, Event]
 
 
 def test_a_pod_with_a_plan_is_told_only_if_its_scheduler_does_not_carry_it_out() -> None:
-    bed = Bed()
-    bed.see(replace(device_pod("p", 8), annotations={GROUP_PLAN: "{}"}))
-    assert bed.after(3.0) == []
-    assert bed.after(29.9) == []
-    assert bed.after(0.1) == ["p"]
+    harness = Harness()
+    harness.see(replace(device_pod("p", 8), annotations={GROUP_PLAN: "{}"}))
+    assert harness.after(3.0) == []
+    assert harness.after(29.9) == []
+    assert harness.after(0.1) == ["p"]
 
 
 def test_a_pod_that_is_bound_before_gets_nothing() -> None:
-    bed = Bed()
+    harness = Harness()
     pod = device_pod("p", 2)
-    bed.see(pod)
-    bed.see(place(bed.broker, pod, "a"))
-    assert bed.after(10.0) == []
+    harness.see(pod)
+    harness.see(place(harness.broker, pod, "a"))
+    assert harness.after(10.0) == []
 
 
 def test_pods_of_higher_priority_and_older_ones_are_first_when_the_rate_is_used_up() -> None:
-    bed = Bed()
-    bed.see(
+    harness = Harness()
+    harness.see(
         device_pod("young", 8, created=9.0),
         device_pod("old", 8, created=1.0),
         device_pod("urgent", 8, created=9.0, priority=5),
         device_pod("older", 8, created=0.5),
     )
-    assert bed.after(3.0) == ["urgent", "older"]
-    assert bed.after(1.0) == ["old"]
-    assert bed.after(1.0) == ["young"]
+    assert harness.after(3.0) == ["urgent", "older"]
+    assert harness.after(1.0) == ["old"]
+    assert harness.after(1.0) == ["young"]
 
 
 def test_a_pod_is_explained_again_only_after_the_interval() -> None:
-    bed = Bed()
-    bed.see(device_pod("p", 2, cpu="1000"))
-    bed.after(3.0)
-    explained = bed.publisher.explained
-    bed.after(9.0)
-    assert bed.publisher.explained == explained
-    bed.after(1.0)
-    assert bed.publisher.explained == explained + 1
+    harness = Harness()
+    harness.see(device_pod("p", 2, cpu="1000"))
+    harness.after(3.0)
+    explained = harness.publisher.explained
+    harness.after(9.0)
+    assert harness.publisher.explained == explained
+    harness.after(1.0)
+    assert harness.publisher.explained == explained + 1
 
 
 def test_fifty_equal_pods_cost_one_explanation() -> None:
-    bed = Bed(replace(SETTINGS, burst=100))
+    harness = Harness(replace(SETTINGS, burst=100))
     main = device_pod("p", 8).containers
-    bed.see(*(replace(device_pod(f"p{number}", 8), containers=main) for number in range(50)))
-    assert len(bed.after(3.0)) == 50
-    assert bed.publisher.explained == 1
+    harness.see(*(replace(device_pod(f"p{number}", 8), containers=main) for number in range(50)))
+    assert len(harness.after(3.0)) == 50
+    assert harness.publisher.explained == 1
 
 
 def test_the_condition_becomes_true_when_the_pod_is_bound() -> None:
-    bed = Bed()
-    holder = place(bed.broker, device_pod("holder", 4), "a")
+    harness = Harness()
+    holder = place(harness.broker, device_pod("holder", 4), "a")
     pod = device_pod("p", 4)
-    bed.see(pod)
-    bed.after(3.0)
-    pod = bed.shown(pod)
-    bed.see(PodDeleted(holder.uid))
-    bed.see(replace(place(bed.broker, pod, "a"), condition=pod.condition))
-    assert bed.after(1.0) == ["p"]
-    (condition,) = bed.effects
+    harness.see(pod)
+    harness.after(3.0)
+    pod = harness.shown(pod)
+    harness.see(PodDeleted(holder.uid))
+    harness.see(replace(place(harness.broker, pod, "a"), condition=pod.condition))
+    assert harness.after(1.0) == ["p"]
+    (condition,) = harness.effects
     assert isinstance(condition, Condition)
     assert (condition.condition.status, condition.condition.reason) == (True, "Placed")
-    assert bed.after(10.0) == []
+    assert harness.after(10.0) == []
 
 
 def test_another_reason_is_told_and_counted() -> None:
-    bed = Bed()
+    harness = Harness()
     pod = device_pod("p", 4)
-    place(bed.broker, device_pod("holder", 2), "a")
-    bed.see(pod)
-    bed.after(3.0)
-    assert bed.publisher.codes() == {"NoRoom": 1}
-    bed.shown(pod)
-    bed.see(FakeNode("a", count=4, cordoned=True, version=2).view())
-    assert bed.after(10.0) == ["p"]
-    assert bed.publisher.codes() == {"Excluded": 1}
+    place(harness.broker, device_pod("holder", 2), "a")
+    harness.see(pod)
+    harness.after(3.0)
+    assert harness.publisher.codes() == {"NoRoom": 1}
+    harness.shown(pod)
+    harness.see(FakeNode("a", count=4, cordoned=True, version=2).view())
+    assert harness.after(10.0) == ["p"]
+    assert harness.publisher.codes() == {"Excluded": 1}
 
 
 def test_a_bound_pod_with_an_old_condition_is_told_after_a_restart() -> None:
-    bed = Bed()
-    bound = place(bed.broker, device_pod("p", 1), "a")
-    bed.see(replace(bound, condition=PodCondition(status=False, reason="NoRoom", message="", since=1.0)))
-    assert bed.after(0.5) == ["p"]
+    harness = Harness()
+    bound = place(harness.broker, device_pod("p", 1), "a")
+    harness.see(replace(bound, condition=PodCondition(status=False, reason="NoRoom", message="", since=1.0)))
+    assert harness.after(0.5) == ["p"]
 
 
 def test_pods_of_other_schedulers_are_left_alone() -> None:
-    bed = Bed()
-    bed.see(replace(device_pod("p", 8), scheduler="volcano"))
-    assert bed.after(100.0) == []
+    harness = Harness()
+    harness.see(replace(device_pod("p", 8), scheduler="volcano"))
+    assert harness.after(100.0) == []
 
 
 def test_a_deleted_pod_is_forgotten() -> None:
-    bed = Bed()
-    bed.see(device_pod("p", 8))
-    bed.after(3.0)
-    bed.see(PodDeleted("uid-p"))
-    assert bed.after(100.0) == []
-    assert bed.publisher.codes() == {}
+    harness = Harness()
+    harness.see(device_pod("p", 8))
+    harness.after(3.0)
+    harness.see(PodDeleted("uid-p"))
+    assert harness.after(100.0) == []
+    assert harness.publisher.codes() == {}
 
 
 def test_pending_pods_are_counted_by_code() -> None:

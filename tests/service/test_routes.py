@@ -25,6 +25,7 @@ from linkwise.testing.recorder import Recorder
 from linkwise.wire.kubernetes.to_objects import pod_object
 from linkwise.wire.snapshot import decode_snapshot
 from support.fakes.http_service import Served
+from support.fakes.scripted_api import until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -153,7 +154,7 @@ def test_draining_lets_binds_end_and_takes_no_more_asks() -> None:
         recorder.gate = asyncio.Event()
         bind = asyncio.create_task(served.service.bind("uid-p", "a"))
         await asyncio.sleep(0)
-        drain = asyncio.create_task(served.service.drain(5))
+        drain = asyncio.create_task(served.service.drain(100))
         await asyncio.sleep(0)
         recorder.gate.set()
         return await drain, await bind
@@ -175,7 +176,7 @@ def test_a_caller_that_hangs_up_does_not_undo_a_bind() -> None:
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
         recorder.gate.set()
-        await asyncio.sleep(0.01)
+        await until(lambda: (entry := served.service.broker.entry("uid-p")) is not None and entry.outcome == "written")
 
     with Served(broker_of(FakeNode("a")), recorder) as served:
         served.post("/filter", FILTER)

@@ -16,7 +16,7 @@ from linkwise.serve.app import application
 from linkwise.testing.cluster import broker_of, device_pod
 from linkwise.wire.kubernetes.to_objects import pod_object
 from support.fakes.http_service import Served
-from support.fakes.tls_service import TlsBed, tls_bed
+from support.fakes.tls_service import TlsExtender, tls_extender
 from support.tls_client import chain, client
 
 if TYPE_CHECKING:
@@ -35,17 +35,17 @@ SCHEDULERS = [
 ]
 
 
-def played(story: Callable[[TlsBed], Awaitable[None]], settings: TlsSettings | None = None) -> None:
+def played(story: Callable[[TlsExtender], Awaitable[None]], settings: TlsSettings | None = None) -> None:
     async def run() -> None:
-        async with tls_bed(settings) as bed:
-            await story(bed)
+        async with tls_extender(settings) as extender:
+            await story(extender)
 
     asyncio.run(run())
 
 
 def test_a_scheduler_with_the_certificate_of_the_secret_is_answered() -> None:
-    async def story(bed: TlsBed) -> None:
-        answer = await bed.call("/filter", bed.client, FILTER)
+    async def story(extender: TlsExtender) -> None:
+        answer = await extender.call("/filter", extender.client, FILTER)
         assert (answer.status, json.loads(answer.body)["NodeNames"]) == (200, ["a"])
 
     played(story)
@@ -53,11 +53,11 @@ def test_a_scheduler_with_the_certificate_of_the_secret_is_answered() -> None:
 
 @pytest.mark.parametrize("path", SCHEDULERS)
 def test_the_routes_of_schedulers_are_closed_to_callers_without_a_certificate(path: str) -> None:
-    async def story(bed: TlsBed) -> None:
-        answer = await bed.call(path, None, FILTER)
+    async def story(extender: TlsExtender) -> None:
+        answer = await extender.call(path, None, FILTER)
         assert answer.status == 403
         assert answer.body.startswith(b"access denied: this route is for schedulers; present a client certificate")
-        assert bed.refused("no_certificate") == 1
+        assert extender.refused("no_certificate") == 1
 
     played(story)
 
@@ -74,26 +74,28 @@ def test_every_route_that_takes_a_body_is_one_of_schedulers() -> None:
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/version", "/debug/snapshot"])
 def test_probes_and_metrics_need_no_certificate(path: str) -> None:
-    async def story(bed: TlsBed) -> None:
-        assert (await bed.call(path)).status == 200
-        assert bed.refused("no_certificate") == 0
+    async def story(extender: TlsExtender) -> None:
+        assert (await extender.call(path)).status == 200
+        assert extender.refused("no_certificate") == 0
 
     played(story)
 
 
 def test_a_refused_call_is_counted_by_its_verb() -> None:
-    async def story(bed: TlsBed) -> None:
-        await bed.call("/bind", None, {})
-        counted = bed.counting.registry.get_sample_value("linkwise_requests_total", {"verb": "bind", "code": "403"})
+    async def story(extender: TlsExtender) -> None:
+        await extender.call("/bind", None, {})
+        counted = extender.counting.registry.get_sample_value(
+            "linkwise_requests_total", {"verb": "bind", "code": "403"}
+        )
         assert counted == 1
 
     played(story)
 
 
 def test_strangers_are_logged_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(bed: TlsBed) -> None:
+    async def story(extender: TlsExtender) -> None:
         for _ in range(3):
-            await bed.call("/filter", None, FILTER)
+            await extender.call("/filter", None, FILTER)
         (line,) = [record.message for record in caplog.records if "caller refused" in record.message]
         assert line == "caller refused reason=no_certificate path=/filter client=127.0.0.1"
 
@@ -101,51 +103,51 @@ def test_strangers_are_logged_once_in_a_while(caplog: pytest.LogCaptureFixture) 
 
 
 def test_certificates_are_renewed_while_the_service_runs_and_the_old_client_certificate_stays_valid() -> None:
-    async def story(bed: TlsBed) -> None:
-        old, authorities = bed.client, bed.secret()["ca.crt"]
-        bed.clock.now += 61 * DAY
-        await bed.clock.wake()
-        assert bed.client != old
-        assert bed.secret()["ca.crt"] == authorities
-        bed.clock.now -= 61 * DAY  # that of the TLS library did not move
-        await bed.clock.wake()
-        for known in (old, bed.client):
-            assert (await bed.call("/filter", known, FILTER)).status == 200
+    async def story(extender: TlsExtender) -> None:
+        old, authorities = extender.client, extender.secret()["ca.crt"]
+        extender.clock.now += 61 * DAY
+        await extender.clock.wake()
+        assert extender.client != old
+        assert extender.secret()["ca.crt"] == authorities
+        extender.clock.now -= 61 * DAY  # that of the TLS library did not move
+        await extender.clock.wake()
+        for known in (old, extender.client):
+            assert (await extender.call("/filter", known, FILTER)).status == 200
 
     played(story)
 
 
 def test_metrics_say_when_both_certificates_expire() -> None:
-    async def story(bed: TlsBed) -> None:
+    async def story(extender: TlsExtender) -> None:
         expires = [
-            bed.counting.registry.get_sample_value(
+            extender.counting.registry.get_sample_value(
                 "linkwise_tls_certificate_expiry_timestamp_seconds", {"certificate": which}
             )
             for which in ("serving", "client")
         ]
         assert expires == [
-            expiry(bed.secret(name)["tls.crt"]).timestamp() for name in ("linkwise-tls", "linkwise-scheduler-tls")
+            expiry(extender.secret(name)["tls.crt"]).timestamp() for name in ("linkwise-tls", "linkwise-scheduler-tls")
         ]
 
     played(story)
 
 
 def test_deleting_the_secret_revokes_every_client_certificate() -> None:
-    async def story(bed: TlsBed) -> None:
-        stolen = bed.client
-        bed.api.store.delete("secrets", "linkwise-tls", "default")
-        await bed.clock.wake()
+    async def story(extender: TlsExtender) -> None:
+        stolen = extender.client
+        extender.api.store.delete("secrets", "linkwise-tls", "default")
+        await extender.clock.wake()
         with pytest.raises(ClusterError):
-            await bed.call("/bind", stolen, {})
-        assert bed.refused("bad_certificate") == 1
-        assert (await bed.call("/filter", bed.client, FILTER)).status == 200
+            await extender.call("/bind", stolen, {})
+        assert extender.refused("bad_certificate") == 1
+        assert (await extender.call("/filter", extender.client, FILTER)).status == 200
 
     played(story)
 
 
 def test_names_of_the_service_are_in_the_certificate() -> None:
-    async def story(bed: TlsBed) -> None:
-        assert bed.tls.names == [
+    async def story(extender: TlsExtender) -> None:
+        assert extender.tls.names == [
             *("linkwise", "linkwise.default", "linkwise.default.svc", "linkwise.default.svc.cluster.local"),
             *("localhost", "127.0.0.1", "scheduling.example"),
         ]
@@ -167,14 +169,14 @@ def write(folder: Path) -> tuple[TlsSettings, Certificate, str]:
 def test_files_are_read_again_when_they_change_and_no_secret_is_written(tmp_path: Path) -> None:
     settings, first, authorities = write(tmp_path)
 
-    async def story(bed: TlsBed) -> None:
-        assert (await bed.call("/filter", first, FILTER, authorities)).status == 200
+    async def story(extender: TlsExtender) -> None:
+        assert (await extender.call("/filter", first, FILTER, authorities)).status == 200
         _, second, newer = write(tmp_path)
-        await bed.clock.wake()
-        assert (await bed.call("/filter", second, FILTER, newer)).status == 200
+        await extender.clock.wake()
+        assert (await extender.call("/filter", second, FILTER, newer)).status == 200
         with pytest.raises(ClusterError):
-            await bed.call("/filter", first, FILTER, newer)
-        assert bed.api.store.list("secrets").items == []
+            await extender.call("/filter", first, FILTER, newer)
+        assert extender.api.store.list("secrets").items == []
 
     played(story, settings)
 
@@ -183,11 +185,11 @@ def test_files_that_can_t_be_read_keep_the_service_from_being_ready(tmp_path: Pa
     settings, _, _ = write(tmp_path)
     (tmp_path / "ca.crt").unlink()
 
-    async def story(bed: TlsBed) -> None:
-        assert "tls.client_ca_file can't be read" in bed.tls.not_ready["tls"]
+    async def story(extender: TlsExtender) -> None:
+        assert "tls.client_ca_file can't be read" in extender.tls.not_ready["tls"]
         write(tmp_path)
-        await bed.clock.wake()
-        assert (bed.tls.not_ready, bed.tls.problems) == ({}, ())
+        await extender.clock.wake()
+        assert (extender.tls.not_ready, extender.tls.problems) == ({}, ())
 
     played(story, settings)
 

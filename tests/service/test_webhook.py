@@ -23,7 +23,7 @@ from linkwise.serve.metrics import Counting
 from linkwise.serve.webhook import Webhook
 from linkwise.testing.cluster import AMD, FakeNode, broker_of
 from support.builders.admission import GPU, applied, change_of, container, job, pod, review
-from support.fakes.webhook_service import WebhookBed, webhook_bed
+from support.fakes.webhook_service import RunningWebhook, running_webhook
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -34,33 +34,35 @@ DAY = 86_400.0
 
 
 def told(
-    story: Callable[[WebhookBed], Awaitable[None]], wanted: WebhookSettings | None = None, broker: Broker | None = None
+    story: Callable[[RunningWebhook], Awaitable[None]],
+    wanted: WebhookSettings | None = None,
+    broker: Broker | None = None,
 ) -> None:
     async def run() -> None:
-        async with webhook_bed(wanted, broker) as bed:
-            await story(bed)
+        async with running_webhook(wanted, broker) as webhook:
+            await story(webhook)
 
     asyncio.run(run())
 
 
 def test_a_managed_pod_is_changed_and_another_is_not() -> None:
-    async def story(bed: WebhookBed) -> None:
+    async def story(webhook: RunningWebhook) -> None:
         document = pod(container({GPU: 1}))
-        found = await bed.response("/mutate?timeout=5s", review(document))
+        found = await webhook.response("/mutate?timeout=5s", review(document))
         assert (found["uid"], found["allowed"]) == (review(document)["request"]["uid"], True)
         assert applied(document, change_of(found))["spec"]["schedulerName"] == "linkwise-scheduler"
-        plain = await bed.response("/mutate", review(pod()))
+        plain = await webhook.response("/mutate", review(pod()))
         assert plain == {"uid": found["uid"], "allowed": True}
 
     told(story)
 
 
 def test_a_refusal_has_its_sentence_and_is_counted() -> None:
-    async def story(bed: WebhookBed) -> None:
-        found = await bed.response("/validate?timeout=5s", review(job(pod(container({ASCEND: 4})), 2)))
+    async def story(webhook: RunningWebhook) -> None:
+        found = await webhook.response("/validate?timeout=5s", review(job(pod(container({ASCEND: 4})), 2)))
         assert found["allowed"] is False
         assert found["status"]["message"] == "8 devices requested by 2 pods; a job of up to 8 devices must be one pod"
-        counted = bed.counting.registry.get_sample_value(
+        counted = webhook.counting.registry.get_sample_value(
             "linkwise_admissions_total", {"call": "validate", "verdict": "refused"}
         )
         assert counted == 1
@@ -69,17 +71,17 @@ def test_a_refusal_has_its_sentence_and_is_counted() -> None:
 
 
 def test_it_answers_before_the_cluster_is_known() -> None:
-    async def story(bed: WebhookBed) -> None:
-        assert not bed.broker.nodes
-        assert (await bed.response("/validate", review(pod(container({GPU: 8})))))["allowed"]
-        assert not (await bed.response("/validate", review(pod(container({ASCEND: 3})))))["allowed"]
+    async def story(webhook: RunningWebhook) -> None:
+        assert not webhook.broker.nodes
+        assert (await webhook.response("/validate", review(pod(container({GPU: 8})))))["allowed"]
+        assert not (await webhook.response("/validate", review(pod(container({ASCEND: 3})))))["allowed"]
 
     told(story)
 
 
 def test_what_the_cluster_knows_adds_a_warning() -> None:
-    async def story(bed: WebhookBed) -> None:
-        found = await bed.response("/validate", review(pod(container({"aliyun.com/gpu-mem": 24}))))
+    async def story(webhook: RunningWebhook) -> None:
+        found = await webhook.response("/validate", review(pod(container({"aliyun.com/gpu-mem": 24}))))
         assert found["allowed"]
         assert "the largest device has 16" in found["warnings"][0]
 
@@ -98,11 +100,11 @@ def test_what_the_cluster_knows_adds_a_warning() -> None:
 def test_a_pod_whose_requirement_is_invalid_is_refused_with_the_column(
     annotations: dict[str, str], env: str, sentence: str
 ) -> None:
-    async def story(bed: WebhookBed) -> None:
+    async def story(webhook: RunningWebhook) -> None:
         variables = [{"name": "NVIDIA_REQUIRE_CUDA", "value": env}] if env else []
         asked = pod(container({GPU: 1}, env=variables), annotations=annotations)
         for document in (asked, job(asked)):
-            found = await bed.response("/validate?timeout=5s", review(document))
+            found = await webhook.response("/validate?timeout=5s", review(document))
             assert (found["allowed"], sentence in found["status"]["message"]) == (False, True), found
             assert (REQUIRE if annotations else "NVIDIA_REQUIRE_CUDA") in found["status"]["message"]
 
@@ -111,14 +113,14 @@ def test_a_pod_whose_requirement_is_invalid_is_refused_with_the_column(
 
 @pytest.mark.rule("002.agnostic")
 def test_a_request_for_any_vendor_is_patched_to_a_resource_that_a_node_provides() -> None:
-    async def story(bed: WebhookBed) -> None:
+    async def story(webhook: RunningWebhook) -> None:
         document = pod(container({ACCELERATOR: 2}))
-        found = await bed.response("/mutate?timeout=5s", review(document))
+        found = await webhook.response("/mutate?timeout=5s", review(document))
         changed = applied(document, change_of(found))
         assert changed["spec"]["containers"][0]["resources"]["limits"] == {AMD: 2}
         assert changed["spec"]["schedulerName"] == "linkwise-scheduler"
         assert found["warnings"] == [f"{ACCELERATOR}: replaced by {AMD}; its devices can serve the request"]
-        assert (await bed.response("/validate", review(changed)))["allowed"]
+        assert (await webhook.response("/validate", review(changed)))["allowed"]
 
     told(story, broker=broker_of(FakeNode("red", "amd", count=8)))
 
@@ -139,9 +141,9 @@ def test_a_request_for_any_vendor_is_patched_to_a_resource_that_a_node_provides(
 def test_a_request_for_any_vendor_that_no_node_can_serve_is_refused_with_the_reason(
     nodes: tuple[FakeNode, ...], annotations: dict[str, str], sentence: str
 ) -> None:
-    async def story(bed: WebhookBed) -> None:
+    async def story(webhook: RunningWebhook) -> None:
         asked = review(pod(container({ACCELERATOR: 2}), annotations=annotations))
-        found = await bed.response("/mutate?timeout=5s", asked)
+        found = await webhook.response("/mutate?timeout=5s", asked)
         assert (found["allowed"], "patch" in found) == (False, False)
         assert found["status"]["message"].startswith(f"{ACCELERATOR}: no ")
         assert sentence in found["status"]["message"]
@@ -150,11 +152,11 @@ def test_a_request_for_any_vendor_that_no_node_can_serve_is_refused_with_the_rea
 
 
 def test_an_update_is_compared_with_the_object_before() -> None:
-    async def story(bed: WebhookBed) -> None:
+    async def story(webhook: RunningWebhook) -> None:
         old = job(pod(container({ASCEND: 3})))
-        same = await bed.response("/validate", review(job(pod(container({ASCEND: 3})), 2), old=old))
+        same = await webhook.response("/validate", review(job(pod(container({ASCEND: 3})), 2), old=old))
         assert same["allowed"]
-        changed = await bed.response("/validate", review(job(pod(container({ASCEND: 5}))), old=old))
+        changed = await webhook.response("/validate", review(job(pod(container({ASCEND: 5}))), old=old))
         assert not changed["allowed"]
 
     told(story)
@@ -171,9 +173,9 @@ def test_an_update_is_compared_with_the_object_before() -> None:
     ],
 )
 def test_what_is_not_reviewed_is_admitted(fields: dict[str, Any]) -> None:
-    async def story(bed: WebhookBed) -> None:
+    async def story(webhook: RunningWebhook) -> None:
         for path in ("/mutate", "/validate"):
-            found = await bed.response(path, review(pod(container({ASCEND: 3})), **fields))
+            found = await webhook.response(path, review(pod(container({ASCEND: 3})), **fields))
             assert found == {"uid": found["uid"], "allowed": True}
 
     told(story)
@@ -191,23 +193,23 @@ def test_what_is_not_reviewed_is_admitted(fields: dict[str, Any]) -> None:
     ],
 )
 def test_what_is_not_a_review_gets_a_clear_error_and_nobody_else_does(body: bytes, status: int, sentence: str) -> None:
-    async def story(bed: WebhookBed) -> None:
+    async def story(webhook: RunningWebhook) -> None:
         for path in ("/mutate", "/validate"):
             try:
-                answer = await bed.post(path, body)
+                answer = await webhook.post(path, body)
             except ClusterError:  # a body that is far too long may be cut off while it is being sent
                 assert status == 413
             else:
                 assert (answer.status, sentence in answer.body.decode()) == (status, True), answer.body
-            assert (await bed.response(path, review(pod())))["allowed"]
+            assert (await webhook.response(path, review(pod())))["allowed"]
 
     told(story)
 
 
 def test_other_methods_paths_and_content_types_are_refused() -> None:
-    async def story(bed: WebhookBed) -> None:
-        assert (await bed.post("/filter", review(pod()))).status == 404
-        assert (await bed.post("/mutate", review(pod()), "application/yaml")).status == 415
+    async def story(webhook: RunningWebhook) -> None:
+        assert (await webhook.post("/filter", review(pod()))).status == 404
+        assert (await webhook.post("/mutate", review(pod()), "application/yaml")).status == 415
 
     told(story)
 
@@ -257,51 +259,51 @@ def request_of(body: object) -> Request:
 
 
 def test_a_certificate_is_renewed_while_connections_are_open() -> None:
-    async def story(bed: WebhookBed) -> None:
-        bed.clock.now -= 61 * DAY
-        bed.api.store.delete("secrets", "linkwise-webhook", "default")
-        await bed.clock.wake()
-        first = await certificate(bed)
-        kept = Http(Origin("127.0.0.1", bed.serving.port, tls=await bed.trust()))
+    async def story(webhook: RunningWebhook) -> None:
+        webhook.clock.now -= 61 * DAY
+        webhook.api.store.delete("secrets", "linkwise-webhook", "default")
+        await webhook.clock.wake()
+        first = await certificate(webhook)
+        kept = Http(Origin("127.0.0.1", webhook.serving.port, tls=await webhook.trust()))
         body = json.dumps(review(pod())).encode()
         assert (await kept.call("POST", "/mutate", b"Content-Type: application/json\r\n", body)).status == 200
-        bed.clock.now += 61 * DAY
-        await bed.clock.wake()
-        assert await certificate(bed) != first
+        webhook.clock.now += 61 * DAY
+        await webhook.clock.wake()
+        assert await certificate(webhook) != first
         assert (await kept.call("POST", "/mutate", b"Content-Type: application/json\r\n", body)).status == 200
-        assert (await bed.response("/mutate", review(pod())))["allowed"]
+        assert (await webhook.response("/mutate", review(pod())))["allowed"]
         await kept.close()
 
     told(story)
 
 
 def test_a_clock_that_jumps_ahead_and_back_leaves_a_valid_certificate() -> None:
-    async def story(bed: WebhookBed) -> None:
-        start = bed.clock.now
+    async def story(webhook: RunningWebhook) -> None:
+        start = webhook.clock.now
         for days in (20_000, -3_000, 0):
-            bed.clock.now = start + days * DAY
-            await bed.clock.wake()
-        assert (await bed.response("/mutate", review(pod())))["allowed"]
+            webhook.clock.now = start + days * DAY
+            await webhook.clock.wake()
+        assert (await webhook.response("/mutate", review(pod())))["allowed"]
 
     told(story)
 
 
 def test_a_certificate_that_expired_while_the_api_server_was_away_is_renewed_when_it_is_back() -> None:
-    async def story(bed: WebhookBed) -> None:
-        await bed.api.restart()
-        bed.clock.now += 400 * DAY
-        await bed.clock.wake()
-        start = bed.clock.now
-        bed.clock.now = start - 400 * DAY
-        await bed.clock.wake()
-        assert (await bed.response("/mutate", review(pod())))["allowed"]
+    async def story(webhook: RunningWebhook) -> None:
+        await webhook.api.restart()
+        webhook.clock.now += 400 * DAY
+        await webhook.clock.wake()
+        start = webhook.clock.now
+        webhook.clock.now = start - 400 * DAY
+        await webhook.clock.wake()
+        assert (await webhook.response("/mutate", review(pod())))["allowed"]
 
     told(story)
 
 
 def test_notes_say_that_the_configurations_are_missing() -> None:
-    async def story(bed: WebhookBed) -> None:
-        assert bed.serving.problems == (
+    async def story(webhook: RunningWebhook) -> None:
+        assert webhook.serving.problems == (
             "webhook: mutatingwebhookconfigurations/linkwise does not exist; `linkwise manifests webhook` prints it",
             "webhook: validatingwebhookconfigurations/linkwise does not exist; `linkwise manifests webhook` prints it",
         )
@@ -319,35 +321,35 @@ def test_files_of_cert_manager_are_read_again_when_they_change(tmp_path: Path) -
     files = WebhookSettings(cert_file=str(tmp_path / "tls.crt"), key_file=str(tmp_path / "tls.key"))
     authorities = write(10)
 
-    async def story(bed: WebhookBed) -> None:
-        await peer(bed, authorities)
+    async def story(webhook: RunningWebhook) -> None:
+        await peer(webhook, authorities)
         newer = write(20)
-        await bed.clock.wake()
-        await peer(bed, newer)
+        await webhook.clock.wake()
+        await peer(webhook, newer)
         (tmp_path / "tls.key").write_text("half written")
         (tmp_path / "tls.crt").write_text("half written")
-        await bed.clock.wake()
-        assert "can't be used" in bed.serving.problems[0]
-        await peer(bed, newer)
+        await webhook.clock.wake()
+        assert "can't be used" in webhook.serving.problems[0]
+        await peer(webhook, newer)
         last = write(30)
-        await bed.clock.wake()
-        await peer(bed, last)
-        assert bed.serving.problems == ()
-        expires = bed.counting.registry.get_sample_value("linkwise_webhook_certificate_expiry_timestamp_seconds")
+        await webhook.clock.wake()
+        await peer(webhook, last)
+        assert webhook.serving.problems == ()
+        expires = webhook.counting.registry.get_sample_value("linkwise_webhook_certificate_expiry_timestamp_seconds")
         assert expires == pytest.approx(datetime.now(UTC).timestamp() + 30 * DAY, abs=60)
 
     told(story, files)
 
 
-async def certificate(bed: WebhookBed) -> bytes:
+async def certificate(webhook: RunningWebhook) -> bytes:
     """The certificate that a new connection gets; the clock of the test is not that of the TLS library."""
     trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
-    return await handshake(bed.serving.port, trust)
+    return await handshake(webhook.serving.port, trust)
 
 
-async def peer(bed: WebhookBed, authorities: str) -> bytes:
-    return await handshake(bed.serving.port, ssl.create_default_context(cadata=authorities))
+async def peer(webhook: RunningWebhook, authorities: str) -> bytes:
+    return await handshake(webhook.serving.port, ssl.create_default_context(cadata=authorities))
 
 
 async def handshake(port: int, trust: ssl.SSLContext) -> bytes:

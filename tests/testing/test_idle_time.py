@@ -10,7 +10,8 @@ import pytest
 
 from linkwise.net.http.server import listen
 from support.environment import reserve
-from support.fakes.scripted_api import Reply, run_idle
+from support.fakes.scripted_api import Reply
+from support.virtual_clock import run_idle
 
 
 def test_a_machine_that_pauses_causes_no_timeout() -> None:

@@ -41,7 +41,7 @@ class ClusterSettings:
     simulation: SimulationSettings = field(default_factory=SimulationSettings)
     cleanup: CleanupSettings = field(default_factory=CleanupSettings)
     speed: float = 1.0
-    """speed-up factor for simulated pod run time; the scheduler's backoff uses real time"""
+    """speed-up factor for simulated pod run time; not for the scheduler's backoff"""
 
 
 class EmbeddedCluster:
@@ -54,11 +54,15 @@ class EmbeddedCluster:
         *,
         api: EmbeddedApi | None = None,
         settings: ClusterSettings | None = None,
+        clock: Clock | None = None,
     ) -> None:
+        clock = clock or Clock()
         self.settings: Final = settings or ClusterSettings()
         self.api: Final = api or EmbeddedApi()
-        self.nodes: Final = SimulatedNodes(self.store, self.settings.simulation, scaled_clock(self.settings.speed))
-        self.scheduler: Final = Scheduler(self.store, extender_url, self.settings.scheduler, Clock())
+        self.nodes: Final = SimulatedNodes(
+            self.store, self.settings.simulation, scaled_clock(clock, self.settings.speed)
+        )
+        self.scheduler: Final = Scheduler(self.store, extender_url, self.settings.scheduler, clock)
         self.controllers: Final = Controllers(self.store, self.api.admission)
         self.failed: Final = asyncio.Event()
         self._cleanup = Cleanup(self.store, self.nodes.timers, self.settings.cleanup)

@@ -24,7 +24,7 @@ from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.net.timing import Timing
 from support.builders.tool_texts import nvbandwidth_text
 from support.fakes.agent_cluster import NodeApi
-from support.fakes.kubelet import AdmissionError, FakeKubelet
+from support.fakes.kubelet import PATIENCE, AdmissionError, FakeKubelet
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -49,14 +49,22 @@ class Bench:
     def __init__(self, folder: Path, *, stores: bool = True, plugin: Any = "auto") -> None:  # noqa: ANN401 - a setting
         self.folder = folder
         self.measurers: list[Measurer] = []
+        self.settled: asyncio.Event | None = None
+        """if a test sets it, what a hold waits for instead of the time in which binds that are under way end"""
         self.kubelet, self.api = FakeKubelet(folder / "kubelet"), NodeApi(stores=stores)
         settings = replace(AgentSettings(), kubelet=str(folder / "kubelet"), interval=0.1, cdi="never", plugin=plugin)
         self.settings = replace(settings, host_root=str(folder))
         driver = MeasuredBandwidthDriver(SimulatedDriver("dgx1-v100", NODE), bandwidth_file(settings.kubelet))
-        self.agent = NodeAgent(self.settings, NODE, driver, self.api, self.api, Timing(), time.time)
+        self.agent = NodeAgent(self.settings, NODE, driver, self.api, self.api, Timing(sleep=self._sleep), time.time)
         self.agent.holds.settle = 0.1
         self.api.watch = self.agent.observe
         self.agent.observe([NodeView(NODE, runtime="containerd://1.6.0")])
+
+    async def _sleep(self, seconds: float) -> None:
+        if self.settled is not None and seconds == self.agent.holds.settle:
+            await self.settled.wait()
+        else:
+            await asyncio.sleep(seconds)
 
     @property
     def state(self) -> Path:
@@ -70,7 +78,7 @@ class Bench:
         return [hold["uuid"] for hold in self.spec().get("holds", [])]
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not holds():  # noqa: ASYNC110 - the parts have no event in common
                 await asyncio.sleep(0.02)
 
@@ -104,7 +112,7 @@ class Measurer:
         self.reader, self.writer = reader, writer
 
     async def reply(self) -> dict[str, Any]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while line := await self.reader.readline():
                 found: dict[str, Any] = json.loads(line)
                 if found["state"] != "waiting":
@@ -194,11 +202,12 @@ async def test_nothing_is_measured_while_a_pod_waits_for_devices_that_are_not_kn
 
 @story
 async def test_a_pod_bound_while_the_hold_was_published_wins(bench: Bench) -> None:
-    bench.agent.holds.settle = 0.5
+    bench.settled = asyncio.Event()
     measurer = await bench.ask()
     await bench.until(lambda: bench.held() == IDS)
     bench.api.live = False
     bench.api.put(pod("w", 3))  # decided before the scheduler observed the hold
+    bench.settled.set()
     asked = await measurer.reply()
     assert asked["state"] in {"refused", "revoked"}
     await bench.until(lambda: bench.held() == [])

@@ -22,7 +22,7 @@ from linkwise.cli.up.running import Up, run_cluster
 from linkwise.config.settings import HttpSettings, ServeSettings
 from linkwise.errors import ClusterError, InputError
 from linkwise.vendors.machines import PROFILES
-from support.embedded.cluster import Bed, embedded
+from support.embedded.cluster import ClusterUnderTest, embedded
 
 MODES = ("dgx1-v100/whole", "dgx1-v100/share", "dgx1-v100/percent", "p40-share/share", "atlas-800/whole")
 SETTINGS = ServeSettings(http=HttpSettings(port=0))
@@ -128,11 +128,11 @@ def test_the_suggested_example_fits_on_the_cluster(machine: str) -> None:
     pods = list(yaml.safe_load_all(example(applied.split()[2])))
 
     @embedded({machine: 1})
-    async def placed(bed: Bed) -> None:
+    async def placed(cluster: ClusterUnderTest) -> None:
         for pod in pods:
-            bed.store.create("pods", pod, "default")
+            cluster.store.create("pods", pod, "default")
         for pod in pods:
-            assert (await bed.placed(pod["metadata"]["name"])).devices
+            assert (await cluster.placed(pod["metadata"]["name"])).devices
 
     placed()
 

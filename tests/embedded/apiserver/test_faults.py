@@ -21,7 +21,7 @@ from linkwise.kube.settings import PerformSettings
 from linkwise.net.http.client import CutError, Http, Origin, SlowError
 from support.embedded.conformance import Space, pod
 from support.embedded.thread import EmbeddedThread
-from support.fakes.scripted_api import run_idle
+from support.virtual_clock import run_idle
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator

@@ -16,7 +16,8 @@ from linkwise.kube.perform.bind import Binder
 from linkwise.kube.watch.watcher import Watching
 from support.embedded.conformance import Space, pod
 from support.embedded.thread import EmbeddedThread
-from support.fakes.scripted_api import run_idle, until
+from support.fakes.scripted_api import until
+from support.virtual_clock import run_idle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +47,7 @@ def test_our_own_client_binds_and_follows_through_a_kubeconfig(tmp_path: Path) -
             running = asyncio.create_task(watching.run())
             made = api.store.create("pods", pod("a"), "default")
             try:
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(200):
                     ended = await Binder(connection).bind(bind_of(made.uid))
                     await until(lambda: watching.synced and any(getattr(one, "node", "") == "n1" for one in sights))
             finally:

@@ -13,94 +13,96 @@ EVICTED = {"event": "PodEvicted", "action": "RestartJob"}
 ABORT = {"event": "PodFailed", "action": "AbortJob"}
 
 
-async def step(bed: OnlyControllers, turns: int) -> None:
+async def step(cluster: OnlyControllers, turns: int) -> None:
     """Let the controllers run for some turns of the event loop, and start others."""
     for _ in range(turns):
         await asyncio.sleep(0)
-    await bed.restart()
+    await cluster.restart()
 
 
 @pytest.mark.parametrize("turns", [1, 3, 5, 8, 13, 21])
 @only_controllers
 async def test_a_job_whose_controllers_restart_all_the_time_gets_each_pod_once(
-    bed: OnlyControllers, turns: int
+    cluster: OnlyControllers, turns: int
 ) -> None:
-    bed.create(volcano_job("job", volcano_task("w", 3), policies=[EVICTED]))
+    cluster.create(volcano_job("job", volcano_task("w", 3), policies=[EVICTED]))
     for _ in range(40):
-        await step(bed, turns)
-    await bed.running(*NAMES)
-    assert len(bed.groups()) == 1
-    assert "retryCount" not in bed.job()["status"]
+        await step(cluster, turns)
+    await cluster.running(*NAMES)
+    assert len(cluster.groups()) == 1
+    assert "retryCount" not in cluster.job()["status"]
 
 
 @pytest.mark.parametrize("turns", [1, 3, 5, 8, 13, 21])
 @only_controllers
 async def test_a_job_that_is_aborted_while_controllers_restart_is_not_restarted(
-    bed: OnlyControllers, turns: int
+    cluster: OnlyControllers, turns: int
 ) -> None:
-    bed.create(volcano_job("job", volcano_task("w", 3), policies=[ABORT, EVICTED]))
-    await bed.running(*NAMES)
-    bed.set_phase("Failed", "job-w-1", code=1)
+    cluster.create(volcano_job("job", volcano_task("w", 3), policies=[ABORT, EVICTED]))
+    await cluster.running(*NAMES)
+    cluster.set_phase("Failed", "job-w-1", code=1)
     for _ in range(40):
-        await step(bed, turns)
-    await bed.until(lambda: bed.phase() == "Aborted", "it is aborted")
-    assert set(bed.pods()) == {"job-w-1"}
-    assert "retryCount" not in bed.job()["status"]
+        await step(cluster, turns)
+    await cluster.until(lambda: cluster.phase() == "Aborted", "it is aborted")
+    assert set(cluster.pods()) == {"job-w-1"}
+    assert "retryCount" not in cluster.job()["status"]
 
 
 @pytest.mark.parametrize("turns", [1, 3, 5, 8, 13, 21])
 @only_controllers
-async def test_a_restart_of_the_job_counts_once_while_controllers_restart(bed: OnlyControllers, turns: int) -> None:
-    bed.create(volcano_job("job", volcano_task("w", 3), policies=[EVICTED]))
-    await bed.running(*NAMES)
-    before = {pod["metadata"]["uid"] for pod in bed.pods().values()}
-    bed.store.delete("pods", "job-w-1", "default")
+async def test_a_restart_of_the_job_counts_once_while_controllers_restart(cluster: OnlyControllers, turns: int) -> None:
+    cluster.create(volcano_job("job", volcano_task("w", 3), policies=[EVICTED]))
+    await cluster.running(*NAMES)
+    before = {pod["metadata"]["uid"] for pod in cluster.pods().values()}
+    cluster.store.delete("pods", "job-w-1", "default")
     for _ in range(40):
-        await step(bed, turns)
-    await bed.until(lambda: len(bed.pods()) == 3, "its pods exist")
-    await bed.running(*NAMES)
-    assert not before & {pod["metadata"]["uid"] for pod in bed.pods().values()}
-    assert (bed.job()["status"]["retryCount"], bed.job()["status"]["version"]) == (1, 1)
+        await step(cluster, turns)
+    await cluster.until(lambda: len(cluster.pods()) == 3, "its pods exist")
+    await cluster.running(*NAMES)
+    assert not before & {pod["metadata"]["uid"] for pod in cluster.pods().values()}
+    assert (cluster.job()["status"]["retryCount"], cluster.job()["status"]["version"]) == (1, 1)
 
 
 @only_controllers
-async def test_a_pod_that_is_evicted_while_no_controller_runs_restarts_the_job(bed: OnlyControllers) -> None:
-    bed.create(volcano_job("job", volcano_task("w", 3), policies=[EVICTED]))
-    await bed.running(*NAMES)
-    await bed.until(lambda: bed.job()["status"].get("running") == 3, "all are counted")
-    await bed.stop()
-    bed.store.delete("pods", "job-w-1", "default")
-    bed.start()
-    await bed.until(lambda: bed.job()["status"].get("retryCount") == 1, "it is restarted")
-    await bed.running(*NAMES)
+async def test_a_pod_that_is_evicted_while_no_controller_runs_restarts_the_job(cluster: OnlyControllers) -> None:
+    cluster.create(volcano_job("job", volcano_task("w", 3), policies=[EVICTED]))
+    await cluster.running(*NAMES)
+    await cluster.until(lambda: cluster.job()["status"].get("running") == 3, "all are counted")
+    await cluster.stop()
+    cluster.store.delete("pods", "job-w-1", "default")
+    cluster.start()
+    await cluster.until(lambda: cluster.job()["status"].get("retryCount") == 1, "it is restarted")
+    await cluster.running(*NAMES)
 
 
 @only_controllers
-async def test_what_a_job_deleted_while_no_controller_runs_left_is_removed(bed: OnlyControllers) -> None:
-    bed.create(volcano_job("job", volcano_task("w", 3)))
-    await bed.running(*NAMES)
-    await bed.stop()
-    bed.store.delete(JOBS, "job", "default")
-    bed.create(volcano_job("job", volcano_task("w", 3)))
-    bed.start()
-    await bed.until(lambda: {_owner(bed, name) for name in bed.pods()} == {bed.job()["metadata"]["uid"]}, "all are new")
-    await bed.running(*NAMES)
-    assert len(bed.groups()) == 1
+async def test_what_a_job_deleted_while_no_controller_runs_left_is_removed(cluster: OnlyControllers) -> None:
+    cluster.create(volcano_job("job", volcano_task("w", 3)))
+    await cluster.running(*NAMES)
+    await cluster.stop()
+    cluster.store.delete(JOBS, "job", "default")
+    cluster.create(volcano_job("job", volcano_task("w", 3)))
+    cluster.start()
+    await cluster.until(
+        lambda: {_owner(cluster, name) for name in cluster.pods()} == {cluster.job()["metadata"]["uid"]}, "all are new"
+    )
+    await cluster.running(*NAMES)
+    assert len(cluster.groups()) == 1
 
 
-def _owner(bed: OnlyControllers, name: str) -> str:
-    return str(bed.pods()[name]["metadata"]["ownerReferences"][0]["uid"])
+def _owner(cluster: OnlyControllers, name: str) -> str:
+    return str(cluster.pods()[name]["metadata"]["ownerReferences"][0]["uid"])
 
 
 @only_controllers
-async def test_a_finished_job_stays_finished_after_a_restart(bed: OnlyControllers) -> None:
-    bed.create(volcano_job("job", volcano_task("w", 3)))
-    await bed.running(*NAMES)
-    bed.set_phase("Succeeded", *NAMES)
-    await bed.until(lambda: bed.phase() == "Completed", "it is completed")
+async def test_a_finished_job_stays_finished_after_a_restart(cluster: OnlyControllers) -> None:
+    cluster.create(volcano_job("job", volcano_task("w", 3)))
+    await cluster.running(*NAMES)
+    cluster.set_phase("Succeeded", *NAMES)
+    await cluster.until(lambda: cluster.phase() == "Completed", "it is completed")
     for name in NAMES:
-        bed.store.delete("pods", name, "default")
-    await step(bed, 20)
-    await step(bed, 20)
-    assert bed.phase() == "Completed"
-    assert not bed.pods()
+        cluster.store.delete("pods", name, "default")
+    await step(cluster, 20)
+    await step(cluster, 20)
+    assert cluster.phase() == "Completed"
+    assert not cluster.pods()

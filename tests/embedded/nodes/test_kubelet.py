@@ -9,7 +9,7 @@ import pytest
 from linkwise.embedded.nodes.machines import machine_objects, node_names
 from linkwise.errors import InputError
 from support.e2e.node_objects import gpushare, koordinator
-from support.embedded.cluster import Bed, embedded
+from support.embedded.cluster import ClusterUnderTest, embedded
 
 if TYPE_CHECKING:
     from linkwise.embedded.storage.collection import Raw
@@ -19,9 +19,9 @@ NODE: Final = "dgx1-v100-0"
 INVENTORIES: Final = "deviceinventories.linkwise.dev"
 
 
-def allocations(bed: Bed, node: str = NODE) -> dict[str, list[str]]:
+def allocations(cluster: ClusterUnderTest, node: str = NODE) -> dict[str, list[str]]:
     """Devices by the name of the pod, as the agent tells."""
-    found = bed.store.get(INVENTORIES, node).read().get("status") or {}
+    found = cluster.store.get(INVENTORIES, node).read().get("status") or {}
     return {told["name"]: told["devices"] for told in found.get("allocations", ())}
 
 
@@ -30,137 +30,143 @@ def state(pod: Raw) -> set[str]:
 
 
 @embedded({"dgx1-v100": 1})
-async def test_a_pod_that_runs_has_an_address_containers_and_its_devices_in_the_inventory(bed: Bed) -> None:
-    granted = await bed.place("train", {GPU: 2})
-    pod = await bed.phase("train", "Running")
+async def test_a_pod_that_runs_has_an_address_containers_and_its_devices_in_the_inventory(
+    cluster: ClusterUnderTest,
+) -> None:
+    granted = await cluster.place("train", {GPU: 2})
+    pod = await cluster.phase("train", "Running")
     assert pod["status"]["podIP"].startswith("10.")
     assert state(pod) == {"running"}
-    assert allocations(bed) == {"train": list(granted.devices)}
+    assert allocations(cluster) == {"train": list(granted.devices)}
 
 
 @pytest.mark.rule("002.release")
 @pytest.mark.parametrize(("code", "phase"), [("0", "Succeeded"), ("3", "Failed")])
 @embedded({"dgx1-v100": 1})
-async def test_a_pod_that_ends_gives_its_devices_back_though_it_is_still_there(bed: Bed, code: str, phase: str) -> None:
+async def test_a_pod_that_ends_gives_its_devices_back_though_it_is_still_there(
+    cluster: ClusterUnderTest, code: str, phase: str
+) -> None:
     said = {"sim.linkwise.dev/seconds": "0.05", "sim.linkwise.dev/exit-code": code}
-    await bed.place("old", {GPU: 8}, annotations=said, restartPolicy="Never")
-    bed.create("new", {GPU: 8})
-    pod = await bed.phase("old", phase)
+    await cluster.place("old", {GPU: 8}, annotations=said, restartPolicy="Never")
+    cluster.create("new", {GPU: 8})
+    pod = await cluster.phase("old", phase)
     assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == int(code)
-    await bed.placed("new")
-    await bed.until(lambda: set(allocations(bed)) == {"new"}, "the agent tells of the new one alone")
-    await bed.well()
+    await cluster.placed("new")
+    await cluster.until(lambda: set(allocations(cluster)) == {"new"}, "the agent tells of the new one alone")
+    await cluster.well()
 
 
 @embedded({"dgx1-v100": 1})
-async def test_containers_that_end_are_started_again_where_the_pod_says_so(bed: Bed) -> None:
-    await bed.place("again", {GPU: 1}, annotations={"sim.linkwise.dev/seconds": "0.01"})
-    await bed.until(lambda: restarts(bed, "again") >= 2, "it was started again")
-    assert bed.pod("again")["status"]["phase"] == "Running"
+async def test_containers_that_end_are_started_again_where_the_pod_says_so(cluster: ClusterUnderTest) -> None:
+    await cluster.place("again", {GPU: 1}, annotations={"sim.linkwise.dev/seconds": "0.01"})
+    await cluster.until(lambda: restarts(cluster, "again") >= 2, "it was started again")
+    assert cluster.pod("again")["status"]["phase"] == "Running"
 
 
-def restarts(bed: Bed, name: str) -> int:
-    found = bed.pod(name)["status"].get("containerStatuses")
+def restarts(cluster: ClusterUnderTest, name: str) -> int:
+    found = cluster.pod(name)["status"].get("containerStatuses")
     return int(found[0]["restartCount"]) if found else 0
 
 
 @pytest.mark.rule("002.release")
 @embedded({"dgx1-v100": 1})
-async def test_devices_of_a_deleted_pod_are_free_after_its_containers_have_stopped(bed: Bed) -> None:
+async def test_devices_of_a_deleted_pod_are_free_after_its_containers_have_stopped(cluster: ClusterUnderTest) -> None:
     slow = {"sim.linkwise.dev/stop-seconds": "3600"}
-    first = await bed.place("old", {GPU: 8}, annotations=slow, terminationGracePeriodSeconds=3600)
-    await bed.phase("old", "Running")
-    bed.delete("old")
-    bed.create("new", {GPU: 8})
-    await bed.refused("new")
-    assert set(allocations(bed)) == {"old"}
-    bed.store.patch("pods", "old", {"metadata": {"annotations": {"sim.linkwise.dev/stop-seconds": "0"}}}, "default")
-    bed.cluster.nodes.resume_heartbeat(NODE)  # where they stop now
-    assert (await bed.placed("new")).devices == first.devices
-    await bed.well()
+    first = await cluster.place("old", {GPU: 8}, annotations=slow, terminationGracePeriodSeconds=3600)
+    await cluster.phase("old", "Running")
+    cluster.delete("old")
+    cluster.create("new", {GPU: 8})
+    await cluster.refused("new")
+    assert set(allocations(cluster)) == {"old"}
+    cluster.store.patch("pods", "old", {"metadata": {"annotations": {"sim.linkwise.dev/stop-seconds": "0"}}}, "default")
+    cluster.embedded.nodes.resume_heartbeat(NODE)  # where they stop now
+    assert (await cluster.placed("new")).devices == first.devices
+    await cluster.well()
 
 
 @embedded({"dgx1-v100": 1})
-async def test_a_pod_that_is_deleted_without_grace_goes_at_once(bed: Bed) -> None:
-    await bed.place("old", {GPU: 8}, annotations={"sim.linkwise.dev/stop-seconds": "60"})
-    await bed.phase("old", "Running")
-    bed.delete("old")  # its grace period is 0
-    await bed.place("new", {GPU: 8})
-    await bed.well()
+async def test_a_pod_that_is_deleted_without_grace_goes_at_once(cluster: ClusterUnderTest) -> None:
+    await cluster.place("old", {GPU: 8}, annotations={"sim.linkwise.dev/stop-seconds": "60"})
+    await cluster.phase("old", "Running")
+    cluster.delete("old")  # its grace period is 0
+    await cluster.place("new", {GPU: 8})
+    await cluster.well()
 
 
 @embedded({"dgx1-v100": 1})
-async def test_a_device_that_dies_takes_its_pod_with_it_and_is_not_given_again(bed: Bed) -> None:
-    await bed.place("train", {GPU: 8}, restartPolicy="Never")
-    await bed.phase("train", "Running")
-    assert bed.cluster.nodes.kill_device(NODE, 3) == [bed.pod("train")["metadata"]["uid"]]
-    await bed.phase("train", "Failed")
-    assert bed.store.get("nodes", NODE).read()["status"]["allocatable"][GPU] == "7"
-    bed.create("all", {GPU: 8})
-    await bed.refused("all")
-    granted = await bed.place("seven", {GPU: 7})
+async def test_a_device_that_dies_takes_its_pod_with_it_and_is_not_given_again(cluster: ClusterUnderTest) -> None:
+    await cluster.place("train", {GPU: 8}, restartPolicy="Never")
+    await cluster.phase("train", "Running")
+    assert cluster.embedded.nodes.kill_device(NODE, 3) == [cluster.pod("train")["metadata"]["uid"]]
+    await cluster.phase("train", "Failed")
+    assert cluster.store.get("nodes", NODE).read()["status"]["allocatable"][GPU] == "7"
+    cluster.create("all", {GPU: 8})
+    await cluster.refused("all")
+    granted = await cluster.place("seven", {GPU: 7})
     assert 3 not in granted.positions([f"nvidia-{NODE}-{index}" for index in range(8)])
-    await bed.gone("seven")
-    bed.cluster.nodes.repair_device(NODE, 3)
-    await bed.placed("all")
-    await bed.well()
+    await cluster.gone("seven")
+    cluster.embedded.nodes.repair_device(NODE, 3)
+    await cluster.placed("all")
+    await cluster.well()
 
 
 @embedded({"dgx1-v100": 1})
-async def test_a_pod_that_is_always_started_again_crashes_until_its_device_works(bed: Bed) -> None:
-    await bed.place("train", {GPU: 8})
-    await bed.phase("train", "Running")
-    bed.cluster.nodes.kill_device(NODE, 0)
-    await bed.until(lambda: state(bed.pod("train")) == {"waiting"}, "it crashes")
-    bed.cluster.nodes.repair_device(NODE, 0)
-    await bed.until(lambda: state(bed.pod("train")) == {"running"}, "it runs again")
+async def test_a_pod_that_is_always_started_again_crashes_until_its_device_works(cluster: ClusterUnderTest) -> None:
+    await cluster.place("train", {GPU: 8})
+    await cluster.phase("train", "Running")
+    cluster.embedded.nodes.kill_device(NODE, 0)
+    await cluster.until(lambda: state(cluster.pod("train")) == {"waiting"}, "it crashes")
+    cluster.embedded.nodes.repair_device(NODE, 0)
+    await cluster.until(lambda: state(cluster.pod("train")) == {"running"}, "it runs again")
 
 
 @embedded()
-async def test_devices_die_in_the_words_of_every_system(bed: Bed) -> None:
-    await bed.nodes(*gpushare("share", cards=2))
-    await bed.nodes(*koordinator("koord"))
+async def test_devices_die_in_the_words_of_every_system(cluster: ClusterUnderTest) -> None:
+    await cluster.nodes(*gpushare("share", cards=2))
+    await cluster.nodes(*koordinator("koord"))
     for node in ("share", "koord"):
-        bed.cluster.nodes.kill_device(node, 0)
-    bed.create("part", {"aliyun.com/gpu-mem": 22})
-    assert (await bed.placed("part")).devices == ("#1",)
-    bed.create("whole", {"koordinator.sh/gpu": 800})
-    await bed.refused("whole")
-    await bed.phase("part", "Running")
-    assert bed.cluster.nodes.kill_device("share", 1) == [bed.pod("part")["metadata"]["uid"]]
+        cluster.embedded.nodes.kill_device(node, 0)
+    cluster.create("part", {"aliyun.com/gpu-mem": 22})
+    assert (await cluster.placed("part")).devices == ("#1",)
+    cluster.create("whole", {"koordinator.sh/gpu": 800})
+    await cluster.refused("whole")
+    await cluster.phase("part", "Running")
+    assert cluster.embedded.nodes.kill_device("share", 1) == [cluster.pod("part")["metadata"]["uid"]]
     with pytest.raises(InputError, match="has no device 8"):
-        bed.cluster.nodes.kill_device("koord", 8)
+        cluster.embedded.nodes.kill_device("koord", 8)
 
 
 @embedded({"dgx1-v100": 2})
-async def test_pods_of_a_silent_node_are_asked_to_go_and_do_so_when_it_is_heard_of_again(bed: Bed) -> None:
-    granted = await bed.place("train", {GPU: 8}, terminationGracePeriodSeconds=30)
-    await bed.phase("train", "Running")
-    bed.cluster.nodes.stop_heartbeat(granted.node)
-    await bed.until(lambda: "deletionTimestamp" in bed.pod("train")["metadata"], "it is asked to go")
-    assert (await bed.place("next", {GPU: 8})).node != granted.node
-    await bed.well()
-    bed.cluster.nodes.resume_heartbeat(granted.node)
-    await bed.until(lambda: bed.store.find("pods", "train", "default") is None, "it is gone")
-    assert (await bed.place("last", {GPU: 8})).node == granted.node
-    await bed.well()
+async def test_pods_of_a_silent_node_are_asked_to_go_and_do_so_when_it_is_heard_of_again(
+    cluster: ClusterUnderTest,
+) -> None:
+    granted = await cluster.place("train", {GPU: 8}, terminationGracePeriodSeconds=30)
+    await cluster.phase("train", "Running")
+    cluster.embedded.nodes.stop_heartbeat(granted.node)
+    await cluster.until(lambda: "deletionTimestamp" in cluster.pod("train")["metadata"], "it is asked to go")
+    assert (await cluster.place("next", {GPU: 8})).node != granted.node
+    await cluster.well()
+    cluster.embedded.nodes.resume_heartbeat(granted.node)
+    await cluster.until(lambda: cluster.store.find("pods", "train", "default") is None, "it is gone")
+    assert (await cluster.place("last", {GPU: 8})).node == granted.node
+    await cluster.well()
 
 
 @embedded({"dgx1-v100": 2})
-async def test_pods_of_a_node_that_is_gone_are_removed(bed: Bed) -> None:
-    granted = await bed.place("train", {GPU: 8})
-    bed.cluster.nodes.remove(granted.node)
-    await bed.until(lambda: bed.store.find("pods", "train", "default") is None, "it is removed")
-    await bed.well()
+async def test_pods_of_a_node_that_is_gone_are_removed(cluster: ClusterUnderTest) -> None:
+    granted = await cluster.place("train", {GPU: 8})
+    cluster.embedded.nodes.remove(granted.node)
+    await cluster.until(lambda: cluster.store.find("pods", "train", "default") is None, "it is removed")
+    await cluster.well()
 
 
 @embedded({"dgx1-v100": 1})
-async def test_a_cordoned_node_takes_no_more_pods(bed: Bed) -> None:
-    bed.cluster.nodes.cordon(NODE)
-    bed.create("train", {GPU: 1})
-    assert await bed.refused("train") == "0/1 nodes are available: 1 node(s) were unschedulable."
-    bed.cluster.nodes.cordon(NODE, undo=True)
-    await bed.placed("train")
+async def test_a_cordoned_node_takes_no_more_pods(cluster: ClusterUnderTest) -> None:
+    cluster.embedded.nodes.cordon(NODE)
+    cluster.create("train", {GPU: 1})
+    assert await cluster.refused("train") == "0/1 nodes are available: 1 node(s) were unschedulable."
+    cluster.embedded.nodes.cordon(NODE, undo=True)
+    await cluster.placed("train")
 
 
 def test_nodes_of_a_fleet_are_named_in_order() -> None:
@@ -178,15 +184,15 @@ def test_an_unknown_machine_is_reported_with_the_known_ones(machine: str, senten
 
 
 @embedded({"dgx1-v100": 1})
-async def test_a_node_reports_since_when_it_is_ready(bed: Bed) -> None:
-    node = bed.store.get("nodes", NODE).read()
+async def test_a_node_reports_since_when_it_is_ready(cluster: ClusterUnderTest) -> None:
+    node = cluster.store.get("nodes", NODE).read()
     (ready,) = node["status"]["conditions"]
     assert ready["lastTransitionTime"] == ready["lastHeartbeatTime"] == node["metadata"]["creationTimestamp"]
 
 
 @embedded({"dgx1-v100": 1})
-async def test_a_device_that_dies_is_reported_at_its_node_and_at_its_pod(bed: Bed) -> None:
-    await bed.place("train", {GPU: 8})
-    bed.cluster.nodes.kill_device(NODE, 3)
-    assert "became unhealthy; 7 of 8 devices are usable" in await bed.told(NODE, "DeviceFailed")
-    assert "device 3" in await bed.told("train", "DeviceFailed", "which this pod uses")
+async def test_a_device_that_dies_is_reported_at_its_node_and_at_its_pod(cluster: ClusterUnderTest) -> None:
+    await cluster.place("train", {GPU: 8})
+    cluster.embedded.nodes.kill_device(NODE, 3)
+    assert "became unhealthy; 7 of 8 devices are usable" in await cluster.told(NODE, "DeviceFailed")
+    assert "device 3" in await cluster.told("train", "DeviceFailed", "which this pod uses")

@@ -9,7 +9,7 @@ import pytest
 from linkwise.embedded.scheduler.volcano import is_planned
 from linkwise.model.views import NodeTerm, PodView, SelectorRequirement
 from support.e2e.node_objects import ascend
-from support.embedded.cluster import Bed, embedded
+from support.embedded.cluster import ClusterUnderTest, embedded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,53 +26,53 @@ def pinned(*nodes: str) -> dict[str, Any]:
 
 
 @embedded()
-async def test_a_pod_without_devices_on_it_is_placed_by_the_service(bed: Bed) -> None:
-    await bed.nodes(*ascend("a"))
-    granted = await bed.place("alone", {NPU: 2}, scheduler="volcano")
+async def test_a_pod_without_devices_on_it_is_placed_by_the_service(cluster: ClusterUnderTest) -> None:
+    await cluster.nodes(*ascend("a"))
+    granted = await cluster.place("alone", {NPU: 2}, scheduler="volcano")
     assert (granted.node, len(granted.devices)) == ("a", 2)
-    await bed.well()
+    await cluster.well()
 
 
 @embedded()
-async def test_a_pinned_pod_goes_to_its_node_only(bed: Bed) -> None:
-    await bed.nodes(*ascend("a"), *ascend("b"))
-    assert (await bed.place("there", {NPU: 1}, scheduler="volcano", affinity=pinned("b"))).node == "b"
-    bed.create("nowhere", {NPU: 1}, scheduler="volcano", affinity=pinned("gone"))
-    assert "2 node(s) didn't match Pod's node affinity/selector" in await bed.refused("nowhere")
+async def test_a_pinned_pod_goes_to_its_node_only(cluster: ClusterUnderTest) -> None:
+    await cluster.nodes(*ascend("a"), *ascend("b"))
+    assert (await cluster.place("there", {NPU: 1}, scheduler="volcano", affinity=pinned("b"))).node == "b"
+    cluster.create("nowhere", {NPU: 1}, scheduler="volcano", affinity=pinned("gone"))
+    assert "2 node(s) didn't match Pod's node affinity/selector" in await cluster.refused("nowhere")
 
 
 @embedded()
-async def test_a_pod_with_node_and_devices_is_bound_with_exactly_these(bed: Bed) -> None:
-    await bed.nodes(*ascend("a"), *ascend("b"))
-    earlier = await bed.place("earlier", {NPU: 2}, scheduler="volcano", affinity=pinned("b"))
-    first = bed.pod("earlier")["metadata"]["uid"]
-    await bed.gone("earlier")
-    made = bed.create("planned", {NPU: 2}, scheduler="volcano", schedulingGates=[{"name": "example.com/plan"}])
+async def test_a_pod_with_node_and_devices_is_bound_with_exactly_these(cluster: ClusterUnderTest) -> None:
+    await cluster.nodes(*ascend("a"), *ascend("b"))
+    earlier = await cluster.place("earlier", {NPU: 2}, scheduler="volcano", affinity=pinned("b"))
+    first = cluster.pod("earlier")["metadata"]["uid"]
+    await cluster.gone("earlier")
+    made = cluster.create("planned", {NPU: 2}, scheduler="volcano", schedulingGates=[{"name": "example.com/plan"}])
     record = {key: earlier.annotations[key] for key in (GRANT, NPU, "predicate-time")}
     record[GRANT] = record[GRANT].replace(first, made["metadata"]["uid"])
     spec = {"affinity": pinned("b"), "schedulingGates": None}
-    bed.store.patch("pods", "planned", {"metadata": {"annotations": record}, "spec": spec}, "default")
-    granted = await bed.placed("planned")
+    cluster.store.patch("pods", "planned", {"metadata": {"annotations": record}, "spec": spec}, "default")
+    granted = await cluster.placed("planned")
     assert (granted.node, granted.devices) == ("b", earlier.devices)
     assert {key: granted.annotations[key] for key in record} == record
-    await bed.counted(1)
-    await bed.well()
+    await cluster.counted(1)
+    await cluster.well()
 
 
 @embedded()
-async def test_a_pod_with_devices_of_another_pod_is_not_bound(bed: Bed) -> None:
-    await bed.nodes(*ascend("a"))
-    holder = await bed.place("holder", {NPU: 8}, scheduler="volcano", affinity=pinned("a"))
-    made = bed.create("planned", {NPU: 8}, scheduler="volcano", schedulingGates=[{"name": "example.com/plan"}])
+async def test_a_pod_with_devices_of_another_pod_is_not_bound(cluster: ClusterUnderTest) -> None:
+    await cluster.nodes(*ascend("a"))
+    holder = await cluster.place("holder", {NPU: 8}, scheduler="volcano", affinity=pinned("a"))
+    made = cluster.create("planned", {NPU: 8}, scheduler="volcano", schedulingGates=[{"name": "example.com/plan"}])
     record = {key: holder.annotations[key] for key in (GRANT, NPU, "predicate-time")}
-    record[GRANT] = record[GRANT].replace(bed.pod("holder")["metadata"]["uid"], made["metadata"]["uid"])
-    bed.store.patch("nodes", "a", {"status": {"allocatable": {NPU: "16"}, "capacity": {NPU: "16"}}}, "", "status")
+    record[GRANT] = record[GRANT].replace(cluster.pod("holder")["metadata"]["uid"], made["metadata"]["uid"])
+    cluster.store.patch("nodes", "a", {"status": {"allocatable": {NPU: "16"}, "capacity": {NPU: "16"}}}, "", "status")
     spec = {"affinity": pinned("a"), "schedulingGates": None}
-    bed.store.patch("pods", "planned", {"metadata": {"annotations": record}, "spec": spec}, "default")
-    assert "0/1 nodes are available" in await bed.refused("planned")
-    assert bed.bound() == {"holder"}
-    await bed.gone("holder")
-    assert (await bed.placed("planned")).devices == holder.devices
+    cluster.store.patch("pods", "planned", {"metadata": {"annotations": record}, "spec": spec}, "default")
+    assert "0/1 nodes are available" in await cluster.refused("planned")
+    assert cluster.bound() == {"holder"}
+    await cluster.gone("holder")
+    assert (await cluster.placed("planned")).devices == holder.devices
 
 
 def pod(terms: Iterable[NodeTerm] | None, record: str = "{}", scheduler: str = "volcano") -> PodView:

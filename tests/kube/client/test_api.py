@@ -17,7 +17,8 @@ from linkwise.errors import ClusterError
 from linkwise.kube.client.api import connect
 from linkwise.kube.client.credentials import Credentials
 from linkwise.kube.client.kubeconfig import find
-from support.fakes.scripted_api import Reply, ScriptedApi, run_idle
+from support.fakes.scripted_api import Reply, ScriptedApi
+from support.virtual_clock import run_idle
 
 if TYPE_CHECKING:
     from pathlib import Path

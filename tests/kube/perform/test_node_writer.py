@@ -14,7 +14,7 @@ from linkwise.node.stranded import IDLE_ACCELERATORS
 from linkwise.node.writes import Written
 from support.builders.discoveries import box, state_of
 from support.e2e.pod_objects import pod
-from support.embedded.node_bed import DEVICES, INVENTORIES, NODE, NodeBed, on_node
+from support.embedded.single_node_cluster import DEVICES, INVENTORIES, NODE, SingleNodeCluster, on_node
 from support.fakes.scripted_api import Reply, ScriptedApi, play
 
 if TYPE_CHECKING:
@@ -35,30 +35,30 @@ NO_EXECUTE = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute", "tim
 
 
 def test_a_new_inventory_is_created_and_gets_its_status_and_its_node_as_owner() -> None:
-    async def story(bed: NodeBed) -> None:
-        written = await bed.writer.write_inventory(DOCUMENT, None)
+    async def story(cluster: SingleNodeCluster) -> None:
+        written = await cluster.writer.write_inventory(DOCUMENT, None)
         assert written.outcome == "done"
-        assert written.document == bed.inventory()
-        assert bed.inventory()["status"] == {"allocations": []}
-        owner = {"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": bed.node()["metadata"]["uid"]}
-        assert bed.inventory()["metadata"]["ownerReferences"] == [owner]
+        assert written.document == cluster.inventory()
+        assert cluster.inventory()["status"] == {"allocations": []}
+        owner = {"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": cluster.node()["metadata"]["uid"]}
+        assert cluster.inventory()["metadata"]["ownerReferences"] == [owner]
 
     on_node(story)
 
 
 def test_only_the_parts_that_differ_are_written() -> None:
-    async def story(bed: NodeBed) -> None:
-        await bed.writer.write_inventory(DOCUMENT, None)
-        before = len(bed.written())
-        await bed.writer.write_inventory(DOCUMENT, bed.inventory())
-        assert bed.written()[before:] == []
+    async def story(cluster: SingleNodeCluster) -> None:
+        await cluster.writer.write_inventory(DOCUMENT, None)
+        before = len(cluster.written())
+        await cluster.writer.write_inventory(DOCUMENT, cluster.inventory())
+        assert cluster.written()[before:] == []
         allocated = {"allocations": [{"podUID": "u", "devices": ["GPU-0"]}]}
-        await bed.writer.write_inventory({**DOCUMENT, "status": allocated}, bed.inventory())
-        assert bed.written()[before:] == [f"PATCH {PATH}/status"]
-        await bed.writer.write_inventory(
-            {**DOCUMENT, "status": allocated, "spec": changed("unit", "GiB")}, bed.inventory()
+        await cluster.writer.write_inventory({**DOCUMENT, "status": allocated}, cluster.inventory())
+        assert cluster.written()[before:] == [f"PATCH {PATH}/status"]
+        await cluster.writer.write_inventory(
+            {**DOCUMENT, "status": allocated, "spec": changed("unit", "GiB")}, cluster.inventory()
         )
-        assert bed.bodies("PATCH", NODE) == [{"spec": {"unit": "GiB"}}]
+        assert cluster.bodies("PATCH", NODE) == [{"spec": {"unit": "GiB"}}]
 
     on_node(story)
 
@@ -67,15 +67,15 @@ def test_the_config_map_of_huaweis_plugin_keeps_the_keys_of_others() -> None:
     lists = {"huawei.com/Ascend910": "Ascend910-0"}
     name = f"mindx-dl-deviceinfo-{NODE}"
 
-    async def story(bed: NodeBed) -> None:
+    async def story(cluster: SingleNodeCluster) -> None:
         first = config_map(DeviceInfo(NODE, lists), 1000)
-        assert (await bed.writer.write_device_info(first, None)).outcome == "done"
-        own = bed.store.get("configmaps", name, "kube-system").read()
+        assert (await cluster.writer.write_device_info(first, None)).outcome == "done"
+        own = cluster.store.get("configmaps", name, "kube-system").read()
         assert own["metadata"]["ownerReferences"][0]["name"] == NODE
-        bed.store.patch("configmaps", name, {"data": {"ManuallySeparateNPU": "Ascend910-3"}}, "kube-system")
-        known = bed.store.get("configmaps", name, "kube-system").read()
-        assert (await bed.writer.write_device_info(config_map(DeviceInfo(NODE, {}), 2000), known)).outcome == "done"
-        data = bed.store.get("configmaps", name, "kube-system").read()["data"]
+        cluster.store.patch("configmaps", name, {"data": {"ManuallySeparateNPU": "Ascend910-3"}}, "kube-system")
+        known = cluster.store.get("configmaps", name, "kube-system").read()
+        assert (await cluster.writer.write_device_info(config_map(DeviceInfo(NODE, {}), 2000), known)).outcome == "done"
+        data = cluster.store.get("configmaps", name, "kube-system").read()["data"]
         assert data["ManuallySeparateNPU"] == "Ascend910-3"
         assert '"UpdateTime":2000' in data["DeviceInfoCfg"]
 
@@ -83,22 +83,24 @@ def test_the_config_map_of_huaweis_plugin_keeps_the_keys_of_others() -> None:
 
 
 def test_an_inventory_that_somebody_else_created_or_deleted_meanwhile_is_written() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.store.create(INVENTORIES, {"metadata": {"name": NODE}, "spec": changed("mode", "any")})
-        assert (await bed.writer.write_inventory(DOCUMENT, None)).outcome == "done"
-        assert bed.inventory()["spec"]["mode"] == "whole"
-        known = bed.inventory()
-        bed.store.delete(INVENTORIES, NODE)
-        assert (await bed.writer.write_inventory({**DOCUMENT, "spec": changed("mode", "any")}, known)).outcome == "done"
-        assert bed.inventory()["spec"]["mode"] == "any"
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.store.create(INVENTORIES, {"metadata": {"name": NODE}, "spec": changed("mode", "any")})
+        assert (await cluster.writer.write_inventory(DOCUMENT, None)).outcome == "done"
+        assert cluster.inventory()["spec"]["mode"] == "whole"
+        known = cluster.inventory()
+        cluster.store.delete(INVENTORIES, NODE)
+        assert (
+            await cluster.writer.write_inventory({**DOCUMENT, "spec": changed("mode", "any")}, known)
+        ).outcome == "done"
+        assert cluster.inventory()["spec"]["mode"] == "any"
 
     on_node(story)
 
 
 def test_without_the_crd_the_sentence_says_how_to_install_it() -> None:
-    async def story(bed: NodeBed) -> None:
-        await bed.uninstall()
-        written = await bed.writer.write_inventory(DOCUMENT, None)
+    async def story(cluster: SingleNodeCluster) -> None:
+        await cluster.uninstall()
+        written = await cluster.writer.write_inventory(DOCUMENT, None)
         assert (written.outcome, written.wait) == ("refused", 60.0)
         assert "`linkwise manifests crd | kubectl apply --server-side -f -` installs it" in written.sentence
 
@@ -106,8 +108,8 @@ def test_without_the_crd_the_sentence_says_how_to_install_it() -> None:
 
 
 def test_what_the_schema_forbids_is_refused_with_a_reason() -> None:
-    async def story(bed: NodeBed) -> None:
-        written = await bed.writer.write_inventory({**DOCUMENT, "spec": changed("mode", "both")}, None)
+    async def story(cluster: SingleNodeCluster) -> None:
+        written = await cluster.writer.write_inventory({**DOCUMENT, "spec": changed("mode", "both")}, None)
         assert written.outcome == "refused"
         assert "spec.mode" in written.sentence
 
@@ -115,20 +117,20 @@ def test_what_the_schema_forbids_is_refused_with_a_reason() -> None:
 
 
 def test_a_status_that_is_not_written_leaves_the_spec_known() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.api.faults.add(Fault("answer", on="PATCH", path="/status$", code=503))
-        written = await bed.writer.write_inventory(DOCUMENT, None)
-        assert (written.outcome, written.document) == ("unreachable", bed.inventory())
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.api.faults.add(Fault("answer", on="PATCH", path="/status$", code=503))
+        written = await cluster.writer.write_inventory(DOCUMENT, None)
+        assert (written.outcome, written.document) == ("unreachable", cluster.inventory())
 
     on_node(story)
 
 
 def test_labels_and_annotations_are_set_and_removed_beside_those_of_others() -> None:
-    async def story(bed: NodeBed) -> None:
-        await bed.writer.patch_node({"a": "1", "b": "2"}, {"c": "3"})
-        written = await bed.writer.patch_node({"a": None}, {})
-        assert bed.node()["metadata"]["labels"] == {"zone": "a", "b": "2"}
-        assert bed.node()["metadata"]["annotations"] == {"c": "3"}
+    async def story(cluster: SingleNodeCluster) -> None:
+        await cluster.writer.patch_node({"a": "1", "b": "2"}, {"c": "3"})
+        written = await cluster.writer.patch_node({"a": None}, {})
+        assert cluster.node()["metadata"]["labels"] == {"zone": "a", "b": "2"}
+        assert cluster.node()["metadata"]["annotations"] == {"c": "3"}
         assert written.view
         assert written.view.labels == {"zone": "a", "b": "2"}
 
@@ -136,77 +138,80 @@ def test_labels_and_annotations_are_set_and_removed_beside_those_of_others() -> 
 
 
 def test_resources_are_set_and_removed_beside_those_of_the_kubelet() -> None:
-    async def story(bed: NodeBed) -> None:
-        await bed.writer.patch_node_status({"aliyun.com/gpu-count": "2"}, {"aliyun.com/gpu-count": "2"})
-        assert bed.node()["status"]["capacity"] == {"cpu": "8", "memory": "32Gi", "aliyun.com/gpu-count": "2"}
-        await bed.writer.patch_node_status({"aliyun.com/gpu-count": None}, {"aliyun.com/gpu-count": None})
-        assert bed.node()["status"]["allocatable"] == {"cpu": "8", "memory": "32Gi"}
+    async def story(cluster: SingleNodeCluster) -> None:
+        await cluster.writer.patch_node_status({"aliyun.com/gpu-count": "2"}, {"aliyun.com/gpu-count": "2"})
+        assert cluster.node()["status"]["capacity"] == {"cpu": "8", "memory": "32Gi", "aliyun.com/gpu-count": "2"}
+        await cluster.writer.patch_node_status({"aliyun.com/gpu-count": None}, {"aliyun.com/gpu-count": None})
+        assert cluster.node()["status"]["allocatable"] == {"cpu": "8", "memory": "32Gi"}
 
     on_node(story)
 
 
 def test_a_taint_is_added_and_removed_and_others_stay_as_they_are() -> None:
-    async def story(bed: NodeBed) -> None:
-        assert (await bed.writer.set_taint(IDLE_ACCELERATORS, present=True)).outcome == "done"
+    async def story(cluster: SingleNodeCluster) -> None:
+        assert (await cluster.writer.set_taint(IDLE_ACCELERATORS, present=True)).outcome == "done"
         own = {"key": IDLE_ACCELERATORS.key, "effect": "PreferNoSchedule"}
-        assert bed.node()["spec"]["taints"] == [NO_EXECUTE, own]
-        await bed.writer.set_taint(IDLE_ACCELERATORS, present=True)
-        assert len(bed.written()) == 1
-        await bed.writer.set_taint(IDLE_ACCELERATORS, present=False)
-        assert bed.node()["spec"]["taints"] == [NO_EXECUTE]
+        assert cluster.node()["spec"]["taints"] == [NO_EXECUTE, own]
+        await cluster.writer.set_taint(IDLE_ACCELERATORS, present=True)
+        assert len(cluster.written()) == 1
+        await cluster.writer.set_taint(IDLE_ACCELERATORS, present=False)
+        assert cluster.node()["spec"]["taints"] == [NO_EXECUTE]
 
     on_node(story, taints=[NO_EXECUTE])
 
 
 def test_the_last_taint_leaves_no_list() -> None:
-    async def story(bed: NodeBed) -> None:
-        await bed.writer.set_taint(IDLE_ACCELERATORS, present=True)
-        await bed.writer.set_taint(IDLE_ACCELERATORS, present=False)
-        assert "taints" not in bed.node()["spec"]
+    async def story(cluster: SingleNodeCluster) -> None:
+        await cluster.writer.set_taint(IDLE_ACCELERATORS, present=True)
+        await cluster.writer.set_taint(IDLE_ACCELERATORS, present=False)
+        assert "taints" not in cluster.node()["spec"]
 
     on_node(story)
 
 
 def test_taints_that_change_meanwhile_are_not_overwritten() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.api.faults.add(Fault("delay", on="PATCH", path=f"/nodes/{NODE}$", seconds=0.2))
-        writing = asyncio.create_task(bed.writer.set_taint(IDLE_ACCELERATORS, present=True))
-        await bed.until(bed.written, "the patch is on its way")
-        bed.store.patch("nodes", NODE, {"spec": {"taints": [NO_EXECUTE]}})
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.api.faults.add(Fault("delay", on="PATCH", path=f"/nodes/{NODE}$", seconds=0.2))
+        writing = asyncio.create_task(cluster.writer.set_taint(IDLE_ACCELERATORS, present=True))
+        await cluster.until(cluster.written, "the patch is on its way")
+        cluster.store.patch("nodes", NODE, {"spec": {"taints": [NO_EXECUTE]}})
         assert (await writing).outcome == "done"
-        assert [taint["key"] for taint in bed.node()["spec"]["taints"]] == [NO_EXECUTE["key"], IDLE_ACCELERATORS.key]
-        assert len(bed.written()) == 2
+        assert [taint["key"] for taint in cluster.node()["spec"]["taints"]] == [
+            NO_EXECUTE["key"],
+            IDLE_ACCELERATORS.key,
+        ]
+        assert len(cluster.written()) == 2
 
     on_node(story)
 
 
 def test_a_node_that_always_changes_is_left_for_later() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.api.faults.add(Fault("answer", on="PATCH", path=f"/nodes/{NODE}$", code=409, times=0))
-        written = await bed.writer.set_taint(IDLE_ACCELERATORS, present=True)
-        assert (written.outcome, len(bed.written())) == ("refused", 3)
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.api.faults.add(Fault("answer", on="PATCH", path=f"/nodes/{NODE}$", code=409, times=0))
+        written = await cluster.writer.set_taint(IDLE_ACCELERATORS, present=True)
+        assert (written.outcome, len(cluster.written())) == ("refused", 3)
 
     on_node(story)
 
 
 def test_a_pod_is_annotated_if_it_is_the_one_that_is_meant() -> None:
-    async def story(bed: NodeBed) -> None:
-        uid = bed.store.create("pods", pod("default", "p")).uid
-        assert await bed.writer.annotate_pod("default", "p", uid, {"a": "1"}) == Written("done")
-        assert (await bed.writer.annotate_pod("default", "p", "another", {"a": "2"})).outcome == "refused"
-        assert (await bed.writer.annotate_pod("default", "q", uid, {"a": "2"})).outcome == "refused"
-        assert bed.store.get("pods", "p", "default").read()["metadata"]["annotations"] == {"a": "1"}
+    async def story(cluster: SingleNodeCluster) -> None:
+        uid = cluster.store.create("pods", pod("default", "p")).uid
+        assert await cluster.writer.annotate_pod("default", "p", uid, {"a": "1"}) == Written("done")
+        assert (await cluster.writer.annotate_pod("default", "p", "another", {"a": "2"})).outcome == "refused"
+        assert (await cluster.writer.annotate_pod("default", "q", uid, {"a": "2"})).outcome == "refused"
+        assert cluster.store.get("pods", "p", "default").read()["metadata"]["annotations"] == {"a": "1"}
 
     on_node(story)
 
 
 def test_the_pods_of_the_node_are_listed_as_they_are_now() -> None:
-    async def story(bed: NodeBed) -> None:
+    async def story(cluster: SingleNodeCluster) -> None:
         for name, node in (("own", NODE), ("foreign", "other")):
             made = pod("default", name, {"nvidia.com/gpu": 1})
             made["spec"]["nodeName"] = node
-            bed.store.create("pods", made)
-        listed = await bed.writer.pods()
+            cluster.store.create("pods", made)
+        listed = await cluster.writer.pods()
         assert ([view.name for view in listed.pods], listed.problem) == (["own"], "")
 
     on_node(story)
@@ -233,21 +238,21 @@ def test_a_list_of_pods_that_can_t_be_read_is_a_problem(body: bytes) -> None:
 
 
 def test_koordinators_object_is_created_and_changed() -> None:
-    async def story(bed: NodeBed) -> None:
-        assert (await bed.writer.write_device(DEVICE, None)).outcome == "done"
+    async def story(cluster: SingleNodeCluster) -> None:
+        assert (await cluster.writer.write_device(DEVICE, None)).outcome == "done"
         changed_device = {**DEVICE, "spec": {"devices": [{"type": "gpu", "minor": 0, "health": True}]}}
-        known = bed.store.get(DEVICES, NODE).read()
-        assert (await bed.writer.write_device(changed_device, known)).outcome == "done"
-        assert bed.store.get(DEVICES, NODE).read()["spec"] == changed_device["spec"]
+        known = cluster.store.get(DEVICES, NODE).read()
+        assert (await cluster.writer.write_device(changed_device, known)).outcome == "done"
+        assert cluster.store.get(DEVICES, NODE).read()["spec"] == changed_device["spec"]
 
     on_node(story)
 
 
 def test_the_object_of_another_writer_is_left_alone() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.store.create(DEVICES, {"metadata": {"name": NODE}, "spec": {"devices": [{"minor": 7}]}})
-        written = await bed.writer.write_device(DEVICE, None)
-        assert (written.outcome, bed.store.get(DEVICES, NODE).read()["spec"]) == (
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.store.create(DEVICES, {"metadata": {"name": NODE}, "spec": {"devices": [{"minor": 7}]}})
+        written = await cluster.writer.write_device(DEVICE, None)
+        assert (written.outcome, cluster.store.get(DEVICES, NODE).read()["spec"]) == (
             "refused",
             {"devices": [{"minor": 7}]},
         )
@@ -257,12 +262,12 @@ def test_the_object_of_another_writer_is_left_alone() -> None:
 
 
 def test_an_object_that_another_writer_took_over_meanwhile_is_left_alone() -> None:
-    async def story(bed: NodeBed) -> None:
-        await bed.writer.write_device(DEVICE, None)
-        known = bed.store.get(DEVICES, NODE).read()
-        bed.store.patch(DEVICES, NODE, {"spec": {"devices": [{"minor": 7}]}})
-        written = await bed.writer.write_device({**DEVICE, "spec": {"devices": [{"minor": 0}]}}, known)
-        assert (written.outcome, bed.store.get(DEVICES, NODE).read()["spec"]) == (
+    async def story(cluster: SingleNodeCluster) -> None:
+        await cluster.writer.write_device(DEVICE, None)
+        known = cluster.store.get(DEVICES, NODE).read()
+        cluster.store.patch(DEVICES, NODE, {"spec": {"devices": [{"minor": 7}]}})
+        written = await cluster.writer.write_device({**DEVICE, "spec": {"devices": [{"minor": 0}]}}, known)
+        assert (written.outcome, cluster.store.get(DEVICES, NODE).read()["spec"]) == (
             "refused",
             {"devices": [{"minor": 7}]},
         )
@@ -288,9 +293,9 @@ CALLS: dict[str, Callable[[NodeWriter], Awaitable[Written]]] = {
 def test_whatever_the_server_answers_is_a_result(
     call: Callable[[NodeWriter], Awaitable[Written]], code: int, outcome: str
 ) -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.api.faults.add(Fault("answer", code=code, times=0, retry_after=7 if code == 429 else 0))
-        written = await call(bed.writer)
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.api.faults.add(Fault("answer", code=code, times=0, retry_after=7 if code == 429 else 0))
+        written = await call(cluster.writer)
         assert (written.outcome, written.wait) == (outcome, 7.0 if code == 429 else 0.0)
         assert ("`linkwise manifests rbac --agent`" in written.sentence) is (code == 403)
 
@@ -299,9 +304,9 @@ def test_whatever_the_server_answers_is_a_result(
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 def test_a_server_that_resets_connections_is_unreachable(call: Callable[[NodeWriter], Awaitable[Written]]) -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.api.faults.add(Fault("reset", times=0))
-        assert (await call(bed.writer)).outcome == "unreachable"
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.api.faults.add(Fault("reset", times=0))
+        assert (await call(cluster.writer)).outcome == "unreachable"
 
     on_node(story)
 

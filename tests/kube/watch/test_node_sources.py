@@ -10,7 +10,7 @@ from linkwise.kube.watch.kinds import node_sources
 from linkwise.kube.watch.watcher import Watching
 from linkwise.model.views import NodeView, PodView
 from support.e2e.pod_objects import pod
-from support.embedded.node_bed import DEVICES, INVENTORIES, NODE, NodeBed, on_node
+from support.embedded.single_node_cluster import DEVICES, INVENTORIES, NODE, SingleNodeCluster, on_node
 from support.fakes.scripted_api import FakeTime, Reply, ScriptedApi, listed, play, until
 
 if TYPE_CHECKING:
@@ -29,62 +29,70 @@ def bound(name: str, node: str) -> Raw:
 
 
 def test_only_the_objects_of_the_node_are_watched() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.store.create("nodes", {"metadata": {"name": "other"}})
-        bed.store.create(INVENTORIES, inventory(NODE))
-        bed.store.create(INVENTORIES, inventory("other"))
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.store.create("nodes", {"metadata": {"name": "other"}})
+        cluster.store.create(INVENTORIES, inventory(NODE))
+        cluster.store.create(INVENTORIES, inventory("other"))
         for name, node in (("own", NODE), ("foreign", "other")):
-            bed.store.create("pods", bound(name, node))
-        bed.start()
-        await bed.until(lambda: any(isinstance(event, PodListComplete) for event in bed.events), "pods are listed")
-        bed.store.create("pods", bound("late", NODE))
-        bed.store.create("pods", bound("elsewhere", "other"))
-        bed.store.patch("nodes", "other", {"metadata": {"labels": {"a": "b"}}})
-        bed.store.patch("nodes", NODE, {"metadata": {"labels": {"a": "b"}}})
-        await bed.until(lambda: {event.name for event in bed.events if isinstance(event, PodView)} >= {"late"}, "late")
-        await bed.until(lambda: sum(isinstance(event, NodeView) for event in bed.events) == 2, "the label is seen")
-        named = {event.name for event in bed.events if isinstance(event, NodeView | PodView)}
+            cluster.store.create("pods", bound(name, node))
+        cluster.start_agent()
+        await cluster.until(
+            lambda: any(isinstance(event, PodListComplete) for event in cluster.events), "pods are listed"
+        )
+        cluster.store.create("pods", bound("late", NODE))
+        cluster.store.create("pods", bound("elsewhere", "other"))
+        cluster.store.patch("nodes", "other", {"metadata": {"labels": {"a": "b"}}})
+        cluster.store.patch("nodes", NODE, {"metadata": {"labels": {"a": "b"}}})
+        await cluster.until(
+            lambda: {event.name for event in cluster.events if isinstance(event, PodView)} >= {"late"}, "late"
+        )
+        await cluster.until(
+            lambda: sum(isinstance(event, NodeView) for event in cluster.events) == 2, "the label is seen"
+        )
+        named = {event.name for event in cluster.events if isinstance(event, NodeView | PodView)}
         assert named == {NODE, "own", "late"}
-        assert {event.node for event in bed.events if isinstance(event, NodeObject)} == {NODE}
+        assert {event.node for event in cluster.events if isinstance(event, NodeObject)} == {NODE}
 
     on_node(story)
 
 
 def test_a_pod_that_is_gone_is_known_by_its_uid() -> None:
-    async def story(bed: NodeBed) -> None:
-        uid = bed.store.create("pods", bound("own", NODE)).uid
-        bed.start()
-        await bed.until(lambda: any(isinstance(event, PodView) for event in bed.events), "the pod is seen")
-        bed.store.delete("pods", "own", "default")
-        await bed.until(lambda: bed.events[-1] == PodDeleted(uid), "it is gone")
+    async def story(cluster: SingleNodeCluster) -> None:
+        uid = cluster.store.create("pods", bound("own", NODE)).uid
+        cluster.start_agent()
+        await cluster.until(lambda: any(isinstance(event, PodView) for event in cluster.events), "the pod is seen")
+        cluster.store.delete("pods", "own", "default")
+        await cluster.until(lambda: cluster.events[-1] == PodDeleted(uid), "it is gone")
 
     on_node(story)
 
 
 def test_an_inventory_that_does_not_exist_is_reported_as_deleted() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.start(koordinator=True)
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.start_agent(koordinator=True)
         missing = {("DeviceInventory", None), ("Device", None)}
-        await bed.until(lambda: missing <= shown(bed), "both were looked for")
+        await cluster.until(lambda: missing <= shown(cluster), "both were looked for")
 
     on_node(story)
 
 
 def test_a_kind_that_is_not_installed_is_reported_as_deleted() -> None:
-    async def story(bed: NodeBed) -> None:
-        await bed.uninstall()
-        await bed.uninstall(DEVICES)
-        bed.start(koordinator=True)
-        await bed.until(lambda: {("DeviceInventory", None), ("Device", None)} <= shown(bed), "both were looked for")
+    async def story(cluster: SingleNodeCluster) -> None:
+        await cluster.uninstall()
+        await cluster.uninstall(DEVICES)
+        cluster.start_agent(koordinator=True)
+        await cluster.until(
+            lambda: {("DeviceInventory", None), ("Device", None)} <= shown(cluster), "both were looked for"
+        )
 
     on_node(story)
 
 
 def test_a_node_that_is_not_registered_is_reported_as_gone() -> None:
-    async def story(bed: NodeBed) -> None:
-        bed.store.delete("nodes", NODE)
-        bed.start()
-        await bed.until(lambda: NodeGone(NODE) in bed.events, "the node was looked for")
+    async def story(cluster: SingleNodeCluster) -> None:
+        cluster.store.delete("nodes", NODE)
+        cluster.start_agent()
+        await cluster.until(lambda: NodeGone(NODE) in cluster.events, "the node was looked for")
 
     on_node(story)
 
@@ -122,5 +130,5 @@ def test_a_missing_permission_names_the_role_of_the_agent() -> None:
     play(scenario)
 
 
-def shown(bed: NodeBed) -> set[tuple[str, object]]:
-    return {(event.kind, event.document) for event in bed.events if isinstance(event, NodeObject)}
+def shown(cluster: SingleNodeCluster) -> set[tuple[str, object]]:
+    return {(event.kind, event.document) for event in cluster.events if isinstance(event, NodeObject)}

@@ -16,7 +16,8 @@ import uvloop
 
 from linkwise.net.certificates import new_chain
 from linkwise.net.http.client import CutError, Http, NotSentError, Origin, Proxy, SlowError
-from support.fakes.scripted_api import Reply, ScriptedApi, play, run_idle, until
+from support.fakes.scripted_api import Reply, ScriptedApi, play, until
+from support.virtual_clock import run_idle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -234,7 +235,7 @@ def test_a_request_is_passed_to_the_kernel_before_anything_else_runs(
         http = Http(Origin("127.0.0.1", listener.getsockname()[1], tls=trust))
         exchange = await http._open()  # noqa: SLF001 - no answer is read
         exchange._send(b"GET / HTTP/1.1\r\n\r\n")  # noqa: SLF001 - same
-        seen = received.wait(5.0)  # blocks the loop: only what has been sent already can arrive
+        seen = received.wait(100.0)  # blocks the loop: only what has been sent already can arrive
         exchange.abort()
         await http.close()
         return seen
@@ -243,4 +244,4 @@ def test_a_request_is_passed_to_the_kernel_before_anything_else_runs(
     thread.start()
     with asyncio.Runner(loop_factory=factory) as runner:
         assert runner.run(story())
-    thread.join(5.0)
+    thread.join(100.0)

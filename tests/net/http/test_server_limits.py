@@ -10,7 +10,7 @@ import pytest
 from linkwise.errors import InputError
 from linkwise.net.http.routes import Routes
 from linkwise.net.http.server import Limits, Server, listen
-from support.fakes.scripted_api import run_idle
+from support.virtual_clock import run_idle
 
 HASTY = Limits(head_seconds=0.05)
 PATIENT = Limits(head_seconds=60.0)

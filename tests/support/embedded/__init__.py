@@ -1,1 +1,1 @@
-"""Test bed, chaos and invariants of the embedded cluster."""
+"""Cluster with a service, chaos and invariants of the embedded cluster."""

@@ -16,7 +16,7 @@ from linkwise.embedded.apiserver.faults import Fault
 from support.embedded.invariants import nobody_waits_in_vain, nothing_is_sold_twice
 
 if TYPE_CHECKING:
-    from support.embedded.cluster import Bed
+    from support.embedded.cluster import ClusterUnderTest
 
 __all__ = ["CROWDED", "FLEET", "Chaos"]
 
@@ -73,10 +73,10 @@ GANG: Final = "gang.scheduling.koordinator.sh"
 
 
 class Chaos:
-    """What happens to one bed."""
+    """What happens to one cluster."""
 
-    def __init__(self, bed: Bed, seed: int, most: int = MOST) -> None:
-        self.bed, self.most = bed, most
+    def __init__(self, cluster: ClusterUnderTest, seed: int, most: int = MOST) -> None:
+        self.cluster, self.most = cluster, most
         self.made = 0
         """pods so far"""
         self.happened: Counter[str] = Counter()
@@ -89,25 +89,25 @@ class Chaos:
         words, weights = list(WEIGHTS), list(WEIGHTS.values())
         while self.made < pods:
             word = self._chance.choices(words, weights)[0]
-            if len(self.bed.store.list("pods").items) > self.most:
+            if len(self.cluster.store.list("pods").items) > self.most:
                 word = self._chance.choice(("delete", "sweep", "calm"))
             self.happened[word] += 1
             await getattr(self, f"_{word}")()
-            nothing_is_sold_twice(self.bed.store)
+            nothing_is_sold_twice(self.cluster.store)
         await self._end()
 
     async def _end(self) -> None:
-        self.bed.cluster.api.faults.clear()
-        self.bed.service.ahead = 0.0
+        self.cluster.embedded.api.faults.clear()
+        self.cluster.service.ahead = 0.0
         for node in sorted(self._silent):
-            self.bed.cluster.nodes.resume_heartbeat(node)
+            self.cluster.embedded.nodes.resume_heartbeat(node)
         for node, index in sorted(self._dead):
-            self.bed.cluster.nodes.repair_device(node, index)
+            self.cluster.embedded.nodes.repair_device(node, index)
         # What a watch never told is only found when everything is listed anew.
-        await self.bed.cluster.api.restart(lose_history=True)
-        await self.bed.settled(60.0)
-        await nobody_waits_in_vain(self.bed)
-        await self.bed.settled(60.0)
+        await self.cluster.embedded.api.restart(lose_history=True)
+        await self.cluster.settled(60.0)
+        await nobody_waits_in_vain(self.cluster)
+        await self.cluster.settled(60.0)
 
     async def _create(self) -> None:
         resource, sizes = self._chance.choice(ASKS)
@@ -129,67 +129,67 @@ class Chaos:
         count, name = self._chance.randint(1, 3), f"j{self.made}"
         spec = {"containers": [container], "restartPolicy": "Never"}
         job = {"completions": count, "parallelism": count, "template": {"spec": spec}}
-        self.bed.store.create("jobs.batch", {"metadata": {"name": name}, "spec": job}, "default")
+        self.cluster.store.create("jobs.batch", {"metadata": {"name": name}, "spec": job}, "default")
         self.made += count
         await self._breathe()
 
     async def _delete(self) -> None:
-        found = self.bed.store.list("pods").items
+        found = self.cluster.store.list("pods").items
         for stored in self._chance.sample(found, min(len(found), self._chance.randint(1, 4))):
             self._remove(stored.name)
         await self._breathe()
 
     async def _sweep(self) -> None:
         """Remove pods and jobs that are over."""
-        for stored in self.bed.store.list("pods").items:
+        for stored in self.cluster.store.list("pods").items:
             if stored.fields.get("status.phase") in {"Succeeded", "Failed"}:
                 self._remove(stored.name)
-        for stored in self.bed.store.list("jobs.batch").items:
+        for stored in self.cluster.store.list("jobs.batch").items:
             if b'"completionTime"' in stored.data:
-                self.bed.store.delete("jobs.batch", stored.name, stored.namespace)
+                self.cluster.store.delete("jobs.batch", stored.name, stored.namespace)
 
     async def _fault(self) -> None:
-        self.bed.cluster.api.faults.add(self._chance.choice(FAULTS))
+        self.cluster.embedded.api.faults.add(self._chance.choice(FAULTS))
 
     async def _cut(self) -> None:
-        self.bed.cluster.api.abort_connections()
+        self.cluster.embedded.api.abort_connections()
 
     async def _device(self) -> None:
         """One dies, or all that died work again."""
         if len(self._dead) > 3:
             for node, index in sorted(self._dead):
-                self.bed.cluster.nodes.repair_device(node, index)
+                self.cluster.embedded.nodes.repair_device(node, index)
             self._dead.clear()
             return
-        found = self._chance.choice(self.bed.store.list("deviceinventories.linkwise.dev").items)
+        found = self._chance.choice(self.cluster.store.list("deviceinventories.linkwise.dev").items)
         index = self._chance.randrange(len(found.read()["spec"]["devices"]))
-        self.bed.cluster.nodes.kill_device(found.name, index)
+        self.cluster.embedded.nodes.kill_device(found.name, index)
         self._dead.add((found.name, index))
 
     async def _node(self) -> None:
         if self._silent:
-            self.bed.cluster.nodes.resume_heartbeat(self._silent.pop())
+            self.cluster.embedded.nodes.resume_heartbeat(self._silent.pop())
             return
-        node = self._chance.choice(self.bed.store.list("nodes").items).name
-        self.bed.cluster.nodes.stop_heartbeat(node)
+        node = self._chance.choice(self.cluster.store.list("nodes").items).name
+        self.cluster.embedded.nodes.stop_heartbeat(node)
         self._silent.add(node)
 
     async def _restart(self) -> None:
-        await self.bed.cluster.api.restart(lose_history=self._chance.random() < 0.5, downtime=0.02)
+        await self.cluster.embedded.api.restart(lose_history=self._chance.random() < 0.5, downtime=0.02)
 
     async def _kill(self) -> None:
-        self.bed.cluster.api.faults.clear()
-        await self.bed.service.kill()
-        await self.bed.service.start(self.bed.cluster.api.kubeconfig())
+        self.cluster.embedded.api.faults.clear()
+        await self.cluster.service.kill()
+        await self.cluster.service.start(self.cluster.embedded.api.kubeconfig())
 
     async def _jump(self) -> None:
-        self.bed.service.ahead = self._chance.choice((0.0, 3600.0, -3600.0, 30.0))
+        self.cluster.service.ahead = self._chance.choice((0.0, 3600.0, -3600.0, 30.0))
 
     async def _calm(self) -> None:
-        await self.bed.pause(0.1)
+        await self.cluster.pause(0.1)
 
     async def _breathe(self) -> None:
-        await self.bed.pause(self._chance.choice((0.0, 0.002, 0.01)))
+        await self.cluster.pause(self._chance.choice((0.0, 0.002, 0.01)))
 
     def _make(self, name: str, limits: dict[str, int | str], **more: Any) -> None:  # noqa: ANN401 - as `pod` has them
         notes = dict(more.pop("annotations", {}))
@@ -199,13 +199,13 @@ class Chaos:
         if self._chance.random() < 0.3:
             notes["sim.linkwise.dev/stop-seconds"] = f"{self._chance.uniform(0.0, 0.2):.2f}"
         grace = self._chance.choice((0, 1, 30))
-        self.bed.create(
+        self.cluster.create(
             name, limits, annotations=notes, restartPolicy="Never", terminationGracePeriodSeconds=grace, **more
         )
         self.made += 1
 
     def _remove(self, name: str) -> None:
         try:
-            self.bed.store.delete("pods", name, "default")
+            self.cluster.store.delete("pods", name, "default")
         except ApiError:
             return

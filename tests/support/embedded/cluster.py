@@ -1,11 +1,11 @@
-"""Test bed of an embedded cluster with a service.
+"""Embedded cluster with a service, for tests.
 
-A test is a coroutine that gets the bed as its argument::
+A test is a coroutine that gets the cluster as its argument::
 
     @embedded()
-    async def test_a_pod_gets_a_node(bed: Bed) -> None:
-        await bed.nodes(*machine("a", "nvlink"))
-        assert (await bed.place("p", {"nvidia.com/gpu": 2})).node == "a"
+    async def test_a_pod_gets_a_node(cluster: ClusterUnderTest) -> None:
+        await cluster.nodes(*machine("a", "nvlink"))
+        assert (await cluster.place("p", {"nvidia.com/gpu": 2})).node == "a"
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
-import uvloop
-
 from linkwise.embedded.apiserver.server import EmbeddedApi
 from linkwise.embedded.cluster import ClusterSettings, EmbeddedCluster
 from linkwise.embedded.controllers.cleanup import CleanupSettings
 from linkwise.embedded.nodes.kubelet import SimulationSettings
 from linkwise.embedded.scheduler.queue import QueueSettings
 from linkwise.embedded.scheduler.scheduler import SchedulerSettings
+from linkwise.embedded.store import Store
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from support.e2e.pod_objects import pod
 from support.e2e.service import grant
 from support.embedded.invariants import all_is_well, everybody_runs_or_is_told_why, is_at_rest
 from support.embedded.service import EmbeddedService
+from support.virtual_clock import loop_clock, run_idle, wall_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from linkwise.config.settings import KubeSettings
     from linkwise.embedded.storage.collection import Raw
-    from linkwise.embedded.store import Store
     from linkwise.model.settings import PlacingSettings
     from support.e2e.service import Granted
 
-__all__ = ["QUICK", "Bed", "embedded", "played"]
+__all__ = ["QUICK", "ClusterUnderTest", "embedded", "played"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 SECONDS: Final = 60.0
+POLL: Final = 0.01  # of the virtual clock, as all seconds here
 QUICK: Final = ClusterSettings(
     scheduler=SchedulerSettings(queue=QueueSettings(initial_backoff=0.02, max_backoff=0.2), extender_timeout=30.0),
     simulation=SimulationSettings(start_delay=0.005, stop_seconds=0.005, job_seconds=0.05, restart_delay=0.05),
@@ -53,22 +53,22 @@ QUICK: Final = ClusterSettings(
 """the same as always, with the pauses of a cluster in a hurry"""
 
 
-class Bed:
+class ClusterUnderTest:
     """A cluster and a service that run; pods are in the namespace `default` where nothing else is said."""
 
-    def __init__(self, cluster: EmbeddedCluster, service: EmbeddedService) -> None:
-        self.cluster, self.service = cluster, service
+    def __init__(self, embedded: EmbeddedCluster, service: EmbeddedService) -> None:
+        self.embedded, self.service = embedded, service
 
     @property
     def store(self) -> Store:
         """All objects."""
-        return self.cluster.store
+        return self.embedded.store
 
     # making
 
     async def nodes(self, *objects: Raw) -> None:
         """Make nodes and what tells of them, and wait until the service and the scheduler know."""
-        self.cluster.nodes.add_node(objects)
+        self.embedded.nodes.add_node(objects)
         await self.seen()
 
     async def seen(self) -> None:
@@ -154,9 +154,9 @@ class Bed:
         while not (found := condition()):
             if asyncio.get_running_loop().time() > end:
                 raise AssertionError(f"not within {seconds:g} s: {what}")
-            if self.cluster.failed.is_set():
+            if self.embedded.failed.is_set():
                 raise AssertionError(f"a part of the cluster has failed, while waiting: {what}")
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(POLL)
         return found
 
     async def pause(self, seconds: float) -> None:
@@ -175,7 +175,7 @@ class Bed:
 
     def _is_at_rest(self) -> bool:
         """Nobody is being tried or bound, started or stopped."""
-        queues = set(self.cluster.scheduler.queue.counts())
+        queues = set(self.embedded.scheduler.queue.counts())
         return queues <= {"unschedulable"} and all(map(is_at_rest, self.store.list("pods").items))
 
     def _has_seen_nodes(self) -> bool:
@@ -184,7 +184,7 @@ class Bed:
         told = self.store.list("deviceinventories.linkwise.dev").items
         devices = self.store.list("devices.scheduling.koordinator.sh").items
         return (
-            names == set(known.nodes) == set(self.cluster.scheduler.node_cache.nodes)
+            names == set(known.nodes) == set(self.embedded.scheduler.node_cache.nodes)
             and all(known.node_object(one.name, "DeviceInventory") == one.data for one in told)
             and all(known.node_object(one.name, "Device") == one.data for one in devices)
         )
@@ -196,15 +196,14 @@ def embedded(
     placing: PlacingSettings | None = None,
     kube: KubeSettings = EmbeddedService.QUICK,
     settings: ClusterSettings = QUICK,
-) -> Callable[[Callable[Concatenate[Bed, P], Coroutine[Any, Any, None]]], Callable[P, None]]:
+) -> Callable[[Callable[Concatenate[ClusterUnderTest, P], Coroutine[Any, Any, None]]], Callable[P, None]]:
     """Make a test of a coroutine: it is run beside a cluster and a service, which end with it."""
 
-    def wrap(story: Callable[Concatenate[Bed, P], Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    def wrap(story: Callable[Concatenate[ClusterUnderTest, P], Coroutine[Any, Any, None]]) -> Callable[P, None]:
         @functools.wraps(story)
         def test(*args: P.args, **kwargs: P.kwargs) -> None:
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                service = EmbeddedService(placing, kube)
-                runner.run(played(lambda bed: story(bed, *args, **kwargs), service, fleet, settings))
+            service = EmbeddedService(placing, kube)
+            run_idle(played(lambda cluster: story(cluster, *args, **kwargs), service, fleet, settings))
 
         asked = list(inspect.signature(story).parameters.values())[1:]
         del test.__dict__["__wrapped__"]
@@ -215,17 +214,18 @@ def embedded(
 
 
 async def played(
-    story: Callable[[Bed], Coroutine[Any, Any, None]],
+    story: Callable[[ClusterUnderTest], Coroutine[Any, Any, None]],
     service: EmbeddedService,
     fleet: Mapping[str, int] | None = None,
     settings: ClusterSettings = QUICK,
 ) -> None:
     """Let something happen beside a cluster and a service."""
-    async with EmbeddedCluster(fleet, service.url, api=EmbeddedApi(tls=False), settings=settings) as cluster:
-        bed = Bed(cluster, service)
-        await service.start(cluster.api.kubeconfig())
+    api = EmbeddedApi(store=Store(wall_time), tls=False)
+    async with EmbeddedCluster(fleet, service.url, api=api, settings=settings, clock=loop_clock()) as running:
+        cluster = ClusterUnderTest(running, service)
+        await service.start(running.api.kubeconfig())
         try:
-            await bed.seen()
-            await story(bed)
+            await cluster.seen()
+            await story(cluster)
         finally:
             await service.kill()

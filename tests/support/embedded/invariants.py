@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.store import Store
     from support.e2e.invariants import Claim, Parts
-    from support.embedded.cluster import Bed
+    from support.embedded.cluster import ClusterUnderTest
 
 __all__ = [
     "all_is_well",
@@ -28,11 +28,11 @@ __all__ = [
 _INVENTORIES: Final = "deviceinventories.linkwise.dev"
 
 
-async def all_is_well(bed: Bed) -> None:
+async def all_is_well(cluster: ClusterUnderTest) -> None:
     """No device twice, no share over its card, every record whole, and the service believes just that."""
-    nothing_is_sold_twice(bed.store)
-    records_are_whole(bed.pods(), (found.read() for found in bed.store.list(_INVENTORIES).items))
-    await the_ledger_is_true(bed)
+    nothing_is_sold_twice(cluster.store)
+    records_are_whole(cluster.pods(), (found.read() for found in cluster.store.list(_INVENTORIES).items))
+    await the_ledger_is_true(cluster)
 
 
 def nothing_is_sold_twice(store: Store) -> None:
@@ -76,28 +76,28 @@ def everybody_runs_or_is_told_why(store: Store) -> None:
     must(not wrong, "\n".join(wrong))
 
 
-async def nobody_waits_in_vain(bed: Bed, seconds: float = 60.0) -> None:
+async def nobody_waits_in_vain(cluster: ClusterUnderTest, seconds: float = 60.0) -> None:
     """No pod by itself waits though a node would take it now, as soon as all news have arrived."""
 
     def forgotten() -> list[str]:
-        broker, now = bed.service.broker, bed.service.now()
+        broker, now = cluster.service.broker, cluster.service.now()
         waiting = [pod for pod in broker.pods.values() if not (pod.node or pod.deleting)]
         alone = [pod for pod in waiting if not broker.request(pod).group]
         return [f"{pod.name} could go to {runs[0][0]}" for pod in alone if (runs := broker.dry_run(pod, now).ranking)]
 
     try:
-        await bed.until(lambda: not forgotten(), "nobody waits in vain", seconds)
+        await cluster.until(lambda: not forgotten(), "nobody waits in vain", seconds)
     except AssertionError as error:
         raise AssertionError(f"{error}: {forgotten()}") from error
 
 
-async def the_ledger_is_true(bed: Bed, seconds: float = 60.0) -> None:
+async def the_ledger_is_true(cluster: ClusterUnderTest, seconds: float = 60.0) -> None:
     """What the service holds for whom is what the API objects say, no more and no less, as soon as it has seen them."""
-    await bed.until(lambda: not _differences(bed), "the ledger is what the objects say", seconds)
+    await cluster.until(lambda: not _differences(cluster), "the ledger is what the objects say", seconds)
 
 
-def _differences(bed: Bed) -> list[str]:
-    entries = {entry.pod: entry for entry in bed.service.broker.entries()}
+def _differences(cluster: ClusterUnderTest) -> list[str]:
+    entries = {entry.pod: entry for entry in cluster.service.broker.entries()}
     believed: dict[str, tuple[str, Parts]] = {
         uid: (
             entry.node,
@@ -105,7 +105,7 @@ def _differences(bed: Bed) -> list[str]:
         )
         for uid, entry in entries.items()
     }
-    written = held(bed.pods())
+    written = held(cluster.pods())
     return [
         f"pod {uid} ({entries[uid].state if uid in entries else None}): the service has {believed.get(uid)}, "
         f"the pod says {written.get(uid)}"

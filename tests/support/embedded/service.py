@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-import time
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,8 +14,8 @@ from linkwise.config.settings import KubeSettings, LeaderSettings, ServeSettings
 from linkwise.kube.client.api import connect
 from linkwise.model.settings import PlacingSettings
 from linkwise.net.http.server import listen
-from linkwise.net.timing import Timing
 from support.environment import reserve
+from support.virtual_clock import loop_timing, wall_time
 
 if TYPE_CHECKING:
     import socket
@@ -31,23 +30,17 @@ ALONE: Final = LeaderSettings(enabled=False)
 class EmbeddedService:
     """A service that can be started, stopped and killed; its port stays the same, and its clock can be moved.
 
-    What waits inside it waits `speed` times as short: the seconds that settle what became of a bind are many.
+    Its time is that of the event loop.
     """
 
     QUICK: Final = KubeSettings(
         bind_timeout=2.0, wake_rate=1000.0, wake_burst=1000, event_rate=1000.0, event_burst=1000
     )
 
-    def __init__(
-        self, placing: PlacingSettings | None = None, kube: KubeSettings = QUICK, *, speed: float = 10.0
-    ) -> None:
+    def __init__(self, placing: PlacingSettings | None = None, kube: KubeSettings = QUICK) -> None:
         self.ahead = 0.0
         """seconds by which its clock differs from that on the wall"""
         self.settings = ServeSettings(kube=kube, placing=placing or PlacingSettings(), leader=ALONE)
-        self._timing = Timing(
-            clock=lambda: time.monotonic() * speed,
-            sleep=lambda seconds: asyncio.sleep(seconds / speed),
-        )
         held = reserve()  # also while it does not listen
         weakref.finalize(self, held.close)
         self._port: int = held.getsockname()[1]
@@ -72,7 +65,7 @@ class EmbeddedService:
 
     def now(self) -> float:
         """What its clock shows."""
-        return time.time() + self.ahead
+        return wall_time() + self.ahead
 
     async def start(self, kubeconfig: str, seconds: float = 60.0) -> None:
         """Begin, and wait until it answers."""
@@ -81,7 +74,7 @@ class EmbeddedService:
             file.write_text(kubeconfig, encoding="utf-8")
             connection = connect(file, environ={})
         self._door = listen("127.0.0.1", self._port)
-        self._serving = serving = Serving(self.settings, connection, self.now, self._timing)
+        self._serving = serving = Serving(self.settings, connection, self.now, loop_timing())
         self._task = asyncio.create_task(serving.run(self._door), name="service")
         async with asyncio.timeout(seconds):
             while not serving.ready:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 
 from linkwise.embedded.apiserver.server import EmbeddedApi
 from linkwise.embedded.controllers.manager import Controllers
+from support.virtual_clock import run_idle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -139,14 +140,14 @@ def only_controllers(
     @functools.wraps(story)
     def test(*args: P.args, **kwargs: P.kwargs) -> None:
         async def run() -> None:
-            bed = OnlyControllers()
-            bed.start()
+            cluster = OnlyControllers()
+            cluster.start()
             try:
-                await story(bed, *args, **kwargs)
+                await story(cluster, *args, **kwargs)
             finally:
-                await bed.stop()
+                await cluster.stop()
 
-        asyncio.run(run())
+        run_idle(run())
 
     del test.__dict__["__wrapped__"]
     test.__dict__["__signature__"] = inspect.Signature(list(inspect.signature(story).parameters.values())[1:])

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["AdmissionError", "Container", "FakeKubelet"]
+__all__ = ["PATIENCE", "AdmissionError", "Container", "FakeKubelet"]
 
 PLUGIN: Final = messages_of(DEVICE_PLUGIN)
 LISTS: Final = messages_of(POD_RESOURCES)
-PATIENCE: Final = 20.0  # seconds
+PATIENCE: Final = 120.0  # seconds until a test counts as hung
 
 
 class AdmissionError(Exception):

@@ -1,14 +1,9 @@
-"""Scripted API server on the loopback, and an event loop with a virtual clock.
-
-The clock of the loop advances only while nothing else is ready to run. A slow or paused machine therefore makes nothing
-late, and a timeout still expires after its set time. Everything that a test waits for must run on this loop.
-"""
+"""Scripted API server on the loopback."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import selectors
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from urllib.parse import parse_qs, urlsplit
@@ -17,48 +12,16 @@ from linkwise.kube.client.api import Connection
 from linkwise.kube.client.credentials import Credentials
 from linkwise.net.http.client import Http, Origin
 from linkwise.net.timing import Timing
+from support.virtual_clock import run_idle
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable
 
-__all__ = ["FakeTime", "IdleLoop", "Reply", "Request", "ScriptedApi", "line", "listed", "play", "run_idle", "until"]
-
-_LOOK: Final = 1e-5  # seconds per poll, so that timeouts of busy loops expire too
-
-
-class _Idle(selectors.DefaultSelector):
-    """Selector that counts the seconds in which nothing was ready."""
-
-    seconds = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Poll; if nothing is ready, the timeout has passed at once."""
-        found = super().select(timeout)
-        self.seconds += _LOOK if found or not timeout else timeout
-        return found
-
-
-class IdleLoop(asyncio.SelectorEventLoop):
-    """Event loop whose clock stands still while there is work."""
-
-    def __init__(self) -> None:
-        self._idle = _Idle()
-        super().__init__(self._idle)
-
-    def time(self) -> float:
-        """Idle seconds since the loop was created."""
-        return self._idle.seconds
-
-
-def run_idle(story: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on such a loop."""
-    with asyncio.Runner(loop_factory=IdleLoop) as runner:
-        return runner.run(story)
-
+__all__ = ["FakeTime", "Reply", "Request", "ScriptedApi", "line", "listed", "play", "until"]
 
 T = TypeVar("T")
 
-_PATIENCE: Final = 10.0  # seconds until a test counts as hung
+_PATIENCE: Final = 100.0  # virtual seconds until a test counts as hung
 
 
 @dataclass(frozen=True, slots=True)

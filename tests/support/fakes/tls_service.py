@@ -27,11 +27,11 @@ from support.tls_client import trusting
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-__all__ = ["TlsBed", "tls_bed"]
+__all__ = ["TlsExtender", "tls_extender"]
 
 
 @dataclass(slots=True)
-class TlsBed:
+class TlsExtender:
     """A running extender."""
 
     tls: ExtenderTls
@@ -68,7 +68,7 @@ class TlsBed:
 
 
 @asynccontextmanager
-async def tls_bed(settings: TlsSettings | None = None) -> AsyncIterator[TlsBed]:
+async def tls_extender(settings: TlsSettings | None = None) -> AsyncIterator[TlsExtender]:
     """An extender with its certificates and a node called a, for the duration of the `async with`."""
     clock, counting = Clock(), Counting()
     async with EmbeddedApi(tls=False) as api:
@@ -83,7 +83,7 @@ async def tls_bed(settings: TlsSettings | None = None) -> AsyncIterator[TlsBed]:
         try:
             while clock.looks == 0 and not keeping.done():  # noqa: ASYNC110 - it sleeps after its first look
                 await asyncio.sleep(0.001)
-            yield TlsBed(tls, clock, api, counting, listener.getsockname()[1])
+            yield TlsExtender(tls, clock, api, counting, listener.getsockname()[1])
         finally:
             keeping.cancel()
             await asyncio.gather(keeping, return_exceptions=True)

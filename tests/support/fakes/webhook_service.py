@@ -24,7 +24,7 @@ from linkwise.serve.metrics import Counting
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-__all__ = ["Clock", "WebhookBed", "bearer", "webhook_bed"]
+__all__ = ["Clock", "RunningWebhook", "bearer", "running_webhook"]
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class Clock:
 
 
 @dataclass(slots=True)
-class WebhookBed:
+class RunningWebhook:
     """A running webhook."""
 
     serving: WebhookServing
@@ -95,9 +95,9 @@ def bearer(token: str) -> Credentials:
 
 
 @asynccontextmanager
-async def webhook_bed(
+async def running_webhook(
     settings: WebhookSettings | None = None, broker: Broker | None = None
-) -> AsyncIterator[WebhookBed]:
+) -> AsyncIterator[RunningWebhook]:
     """A webhook that answers, for the duration of the `async with`."""
     wanted = replace(settings or WebhookSettings(), enabled=True, port=0)
     clock, counting, deciding = Clock(), Counting(), broker or Broker()
@@ -108,7 +108,7 @@ async def webhook_bed(
         try:
             while clock.looks == 0 and not task.done():  # noqa: ASYNC110 - it sleeps once it serves
                 await asyncio.sleep(0.001)
-            yield WebhookBed(serving, clock, api, counting, deciding)
+            yield RunningWebhook(serving, clock, api, counting, deciding)
         finally:
             serving.stop()
             await asyncio.gather(task, return_exceptions=True)

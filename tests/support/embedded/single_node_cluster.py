@@ -1,10 +1,10 @@
-"""Test bed of a publisher: one node of an embedded API server, with real HTTP, a watch, and a record of all requests."""
+"""Embedded API server with one node and a publisher, with real HTTP, a watch, and a record of all requests."""
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
-import time
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,41 +13,39 @@ import yaml
 
 from linkwise.embedded.apiserver.server import EmbeddedApi
 from linkwise.embedded.kinds.crds import CRD_RESOURCE
+from linkwise.embedded.store import Store
 from linkwise.kube.client.api import connect
 from linkwise.kube.perform.node_writer import NodeWriter
-from linkwise.net.timing import Timing
 from support.embedded.recorded_requests import Recording
 from support.publishing_agent import PublishingAgent
+from support.virtual_clock import loop_timing, run_idle, wall_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from linkwise.agent.publisher import Publisher
     from linkwise.broker.watch_events import WatchEvent
-    from linkwise.embedded.store import Store
     from support.e2e.api_client import Raw
 
-__all__ = ["DEVICES", "INVENTORIES", "NODE", "NodeBed", "on_node"]
+__all__ = ["DEVICES", "INVENTORIES", "NODE", "SingleNodeCluster", "on_node"]
 
 NODE: Final = "gpu-1"
 INVENTORIES: Final = "deviceinventories.linkwise.dev"
 DEVICES: Final = "devices.scheduling.koordinator.sh"
 _RESOURCES: Final = {"Node": "nodes", "DeviceInventory": INVENTORIES, "Device": DEVICES}
 _WRITES: Final = ("POST", "PUT", "PATCH", "DELETE")
-_SECONDS: Final = 30.0
+_SECONDS: Final = 60.0  # of the virtual clock
+_POLL: Final = 0.01
 
 
-class NodeBed:
-    """One node: a publisher that can be stopped and started again, and what it asked the API server for.
-
-    What waits inside it waits ten times as short.
-    """
+class SingleNodeCluster:
+    """One node: a publisher that can be stopped and started again, and what it asked the API server for."""
 
     def __init__(self, api: EmbeddedApi, recording: Recording) -> None:
         self.api, self._recording = api, recording
         self.ahead = 0.0
-        """seconds by which its clock differs from that on the wall"""
-        self.timing = Timing(now=lambda: time.time() + self.ahead, sleep=lambda seconds: asyncio.sleep(seconds / 10))
+        """seconds by which its clock differs from that of the API server"""
+        self.timing = replace(loop_timing(), now=lambda: wall_time() + self.ahead)
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "kubeconfig"
             file.write_text(api.kubeconfig(), encoding="utf-8")
@@ -60,11 +58,11 @@ class NodeBed:
         """All objects."""
         return self.api.store
 
-    def start(self, *, koordinator: bool = False) -> None:
+    def start_agent(self, *, koordinator: bool = False) -> None:
         """Start an agent's publisher and its watches."""
         self._agent = PublishingAgent(self.connection, NODE, self.timing, koordinator=koordinator)
 
-    async def kill(self) -> None:
+    async def kill_agent(self) -> None:
         """End the publisher in the middle of whatever it does."""
         if self._agent:
             await self._agent.kill()
@@ -132,7 +130,7 @@ class NodeBed:
                 raise AssertionError(f"not within {_SECONDS:g} s: {what}")
             if self._agent:
                 await self._agent.check()
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(_POLL)
 
     async def uninstall(self, kind: str = INVENTORIES) -> None:
         """Delete a CRD and its objects."""
@@ -160,22 +158,26 @@ def _permission(method: str, target: str) -> tuple[str, str, str] | None:
     return group, resource, {"GET": read, "POST": "create", "PATCH": "patch"}[method]
 
 
-def on_node(story: Callable[[NodeBed], Coroutine[Any, Any, None]], *, taints: list[Raw] | None = None) -> None:
+def on_node(
+    story: Callable[[SingleNodeCluster], Coroutine[Any, Any, None]], *, taints: list[Raw] | None = None
+) -> None:
     """Let something happen beside an API server that has one node."""
 
     async def played() -> None:
         recording = Recording()
-        async with EmbeddedApi(tls=False, middleware=recording.before, bookmark_interval=1.0) as api:
-            bed = NodeBed(api, recording)
-            await bed.uninstall()
-            bed.install()
+        async with EmbeddedApi(
+            store=Store(wall_time), tls=False, middleware=recording.before, bookmark_interval=1.0
+        ) as api:
+            cluster = SingleNodeCluster(api, recording)
+            await cluster.uninstall()
+            cluster.install()
             spec = {"spec": {"taints": taints}} if taints else {}
             status = {"capacity": {"cpu": "8", "memory": "32Gi"}, "allocatable": {"cpu": "8", "memory": "32Gi"}}
             api.store.create("nodes", {"metadata": {"name": NODE, "labels": {"zone": "a"}}, "status": status, **spec})
             try:
-                await story(bed)
+                await story(cluster)
             finally:
-                await bed.kill()
-                await bed.connection.close()
+                await cluster.kill_agent()
+                await cluster.connection.close()
 
-    asyncio.run(played())
+    run_idle(played())
