@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from support.profile import PROFILE, examples
+
 ROOT = Path(__file__).resolve().parent.parent
 
-# How long an example takes is the machine's affair: one that stops for a moment must fail no test.
-settings.register_profile("patient", settings(), deadline=None)
-settings.load_profile("patient")
+# No deadline: how long an example takes depends on the machine, and a pause of it must not fail a test.
+settings.register_profile(PROFILE, settings(), deadline=None, max_examples=examples(100))
+settings.load_profile(PROFILE)
 
 # A shell that runs the tests in the background lets them ignore Ctrl-C, and with them the programs that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
