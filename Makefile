@@ -4,6 +4,12 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCHES := start partition filter rebuild conflicts packing openb plan explain calls volcano embedded agent admission footprint
 
+# Programs that tests start are slow without compiled bytecode, and assertions would be rewritten in every run.
+unexport PYTHONDONTWRITEBYTECODE
+# worksteal: every worker begins with neighbouring tests, so that few modules set their fixtures up in two of them
+PYTEST := $(BIN)/pytest --numprocesses auto --dist worksteal
+OF_CHECK := tests/architecture tests/docs
+
 .PHONY: help setup demo up test e2e check fix shape bench bench-cluster soak soak-replicas docs site manifests lock clean
 .DEFAULT_GOAL := help
 
@@ -21,8 +27,8 @@ demo: $(READY)  ## seven stories on an embedded cluster, with a score card (ARGS
 up: $(READY)  ## embedded cluster to try things on, until Ctrl-C (ARGS="--nodes 5000", ARGS=--help)
 	@$(BIN)/linkwise up $(ARGS)
 
-test: $(READY)  ## all tests that need only Python
-	$(BIN)/pytest --numprocesses auto $(ARGS)
+test: $(READY)  ## tests of behaviour; those of source and documentation run in `make check` (TEST_PROFILE=full: all examples)
+	$(PYTEST) $(if $(findstring tests/,$(ARGS)),,$(OF_CHECK:%=--ignore=%)) $(ARGS)
 
 # KUBECONFIG in the environment may point to a production cluster: only one given on the command line is used.
 GIVEN = $(if $(filter command,$(origin KUBECONFIG)),$(KUBECONFIG))
@@ -32,10 +38,10 @@ e2e: $(READY)  ## tests on a real Kubernetes, built on first use (KUBECONFIG=FIL
 	LINKWISE_E2E=1 LINKWISE_E2E_KUBECONFIG="$(GIVEN)" \
 	  $(BIN)/pytest tests/e2e -p no:xdist -p support.e2e.safety_plugin $(ARGS)
 
-check: $(READY)  ## lint, types, layers, documentation
+check: $(READY)  ## lint, types, layers, and the tests of source and documentation
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 	$(BIN)/hadolint deploy/Dockerfile
-	$(BIN)/pytest tests/architecture tests/docs
+	$(PYTEST) $(OF_CHECK)
 
 fix: $(READY)  ## apply automatic fixes and formatting
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
@@ -74,3 +80,4 @@ lock: pyproject.toml  ## update requirements.lock, and the part of it that the c
 
 clean:  ## remove everything that the other targets created
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,22 +1,34 @@
-"""What all tests share: where the repository is, and the machines of the seeds in the units they are written in."""
+"""Settings and fixtures of all tests."""
 
 from __future__ import annotations
 
+import gc
 import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from support.profile import PROFILE, examples
+
 ROOT = Path(__file__).resolve().parent.parent
 
-# How long an example takes is the machine's affair: one that stops for a moment must fail no test.
-settings.register_profile("patient", settings(), deadline=None)
-settings.load_profile("patient")
+# No deadline: how long an example takes depends on the machine, and a pause of it must not fail a test.
+settings.register_profile(PROFILE, settings(), deadline=None, max_examples=examples(100))
+settings.load_profile(PROFILE)
 
-# A shell that runs the tests in the background lets them ignore Ctrl-C, and with them the programs that tests interrupt.
+# A shell that runs tests in the background makes them and the programs that they start ignore Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Modules and collected tests stay until the end: the garbage collector would walk through them again and again.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +38,7 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The seeds and their data, where they lie beside the checkout."""
+    """Folder of the seeds and their data, if it is beside the checkout."""
     folder = ROOT.parent / "shared"
     if not folder.is_dir():
         pytest.skip("the seeds are not beside this checkout")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jsonschema
 import pytest
 import yaml
 
 from support.chart_pages import default_values, described
+
+if TYPE_CHECKING:
+    from jsonschema import Draft7Validator
 
 CHART = Path(__file__).resolve().parents[2] / "deploy/chart"
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text("utf-8"))
@@ -18,13 +21,21 @@ PROPERTIES = dict(described(SCHEMA["properties"]))
 FREE = {"type": "object"}
 
 
+@cache
+def validator() -> Draft7Validator:
+    # The import makes the parsers of all formats: a CPU-second, which the collection of tests would pay in every worker.
+    from jsonschema import Draft7Validator  # noqa: PLC0415
+
+    return Draft7Validator(SCHEMA)
+
+
 def problems(**values: object) -> list[str]:
     """What the schema says about values on top of the defaults of their sections."""
-    return [error.message for error in jsonschema.Draft7Validator(SCHEMA).iter_errors(values)]
+    return [error.message for error in validator().iter_errors(values)]
 
 
 def test_the_schema_is_a_schema() -> None:
-    jsonschema.Draft7Validator.check_schema(SCHEMA)
+    validator().check_schema(SCHEMA)
 
 
 def test_the_default_values_are_valid() -> None:

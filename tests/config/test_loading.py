@@ -17,6 +17,7 @@ from linkwise.errors import InputError
 from linkwise.kube.settings import PerformSettings, WatchSettings
 from linkwise.model.settings import PlacingSettings
 from linkwise.wire.snapshot import settings_document
+from support.profile import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -276,7 +277,7 @@ junk = st.recursive(
 )
 
 
-@trying(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@trying(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(max_size=40) | st.builds(repr, junk))
 def test_whatever_a_file_holds_it_is_settings_or_an_error(write: Write, text: str) -> None:
     try:

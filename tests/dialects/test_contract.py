@@ -11,6 +11,7 @@ from linkwise import Ask, ContainerView, Device, Grant, NodeView, Offer, Part, P
 from linkwise.dialects.dialect import Dialect, Writing
 from linkwise.dialects.registry import DIALECTS, cleared_records, held_by, understand
 from linkwise.model.verdict import Problem
+from support.profile import examples
 
 RESOURCES = (
     *("nvidia.com/gpu", "amd.com/gpu", "huawei.com/Ascend910", "huawei.com/npu", "aliyun.com/gpu-mem"),
@@ -81,7 +82,7 @@ def test_a_resource_belongs_to_one_dialect_at_most() -> None:
         assert sum(dialect.owns(resource) for dialect in DIALECTS) <= 1
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(pod=PODS)
 def test_any_pod_is_an_ask_a_problem_or_nothing(dialect: Dialect, pod: PodView) -> None:
     asked = dialect.ask(pod)
@@ -94,7 +95,7 @@ def test_any_pod_is_an_ask_a_problem_or_nothing(dialect: Dialect, pod: PodView) 
         assert asked.sentence
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(pod=PODS)
 def test_a_finished_pod_holds_nothing_and_others_what_they_say_or_a_problem(dialect: Dialect, pod: PodView) -> None:
     held = dialect.held(pod)
@@ -104,7 +105,7 @@ def test_a_finished_pod_holds_nothing_and_others_what_they_say_or_a_problem(dial
         assert problem.key
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     kind=st.sampled_from(["Device", "DeviceInventory", "ConfigMap/mindx-dl-deviceinfo-n", "ConfigMap/unhealthy-gpu-n"]),
     raw=st.dictionaries(st.sampled_from(["spec", "status", "data", "metadata"]), JSON, max_size=3),
@@ -121,7 +122,7 @@ def test_any_node_is_facts_or_nothing(
         assert len({device.id for device in facts.devices}) == len(facts.devices)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(pod=PODS)
 def test_what_a_pod_says_in_all_dialects_together_never_raises(pod: PodView) -> None:
     understood = understand(pod)
@@ -129,7 +130,7 @@ def test_what_a_pod_says_in_all_dialects_together_never_raises(pod: PodView) -> 
     held_by(pod)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(pod=PODS)
 def test_a_cleared_record_is_read_as_none(dialect: Dialect, pod: PodView) -> None:
     cleared = replace(pod, annotations={**pod.annotations, **cleared_records(pod)}, node="n", phase="Running")

@@ -22,6 +22,7 @@ from support.nvml_stub.machine import (
     nvswitch_a100,
     two_pcie,
 )
+from support.profile import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -355,7 +356,7 @@ GARBAGE = st.builds(
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(machines=st.lists(GARBAGE, min_size=1, max_size=4))
 def test_garbage_never_breaks_a_discovery(stub: Stub, nvml: Open, machines: list[StubMachine]) -> None:
     stub.write(two_pcie())

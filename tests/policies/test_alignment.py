@@ -16,6 +16,7 @@ from linkwise.policies.whole_device import WholeDevice
 from linkwise.testing.nodes import ask, node
 from linkwise.topology.numa import aligned_nodes, devices_by_node
 from linkwise.vendors.machines import profile
+from support.profile import examples
 
 if TYPE_CHECKING:
     from linkwise.model.node import Node
@@ -48,7 +49,7 @@ NUMA = st.lists(st.sampled_from([0, 1, 2, None]), min_size=8, max_size=8)
 
 
 @pytest.mark.rule("002.affinity")
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.sampled_from(POLICIES), st.sampled_from([SINGLE, RESTRICTED]), NUMA, FREE, st.integers(1, 8))
 def test_what_is_placed_is_what_the_kubelet_admits(
     policy: Policy, alignment: NumaAlignment, numa: list[int | None], free: set[int], size: int
@@ -147,7 +148,7 @@ def test_garbage_numa_nodes_cost_no_time() -> None:
 
 
 @pytest.mark.rule("002.affinity")
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(st.sampled_from([0, 1]), min_size=8, max_size=8), FREE, st.integers(2, 4), st.sets(st.integers(0, 7)))
 def test_of_equal_links_the_pick_has_the_fewest_numa_nodes_then_the_most_nics(
     numa: list[int], free: set[int], size: int, nics: set[int]

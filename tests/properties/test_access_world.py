@@ -14,6 +14,7 @@ from linkwise.broker.effects import Wake
 from linkwise.broker.watch_events import ClusterObject, PodDeleted
 from linkwise.testing.cluster import MEMORY, NVIDIA, FakeNode, binds, seen_bound
 from support.builders.access_objects import EVERYBODY, access_policy, deleted_policy, labelled, team_pod
+from support.profile import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -206,7 +207,7 @@ MOVES = ("create", "create", "create", "delete", "delete", "limit", "share", "sl
 
 
 @pytest.mark.rule("002.access", "002.segregate")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(MOVES), st.integers(0, 50), st.integers(0, 50)), max_size=40))
 def test_limits_hold_domains_are_kept_and_nobody_waits_for_room_that_is_there(
     moves: list[tuple[str, int, int]],
@@ -218,7 +219,7 @@ def test_limits_hold_domains_are_kept_and_nobody_waits_for_room_that_is_there(
 
 
 @pytest.mark.rule("002.access", "002.segregate")
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(examples(6)))
 def test_the_same_over_many_moves(seed: int) -> None:
     world, chance = AccessWorld(), Random(seed)
     for _ in range(150):

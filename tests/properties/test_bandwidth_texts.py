@@ -17,6 +17,7 @@ from support.builders.tool_texts import (
     p2p_text,
     rocm_smi_text,
 )
+from support.profile import examples
 
 if TYPE_CHECKING:
     from linkwise.model.topology import Matrix
@@ -94,7 +95,7 @@ def test_what_p2p_prints_is_read_back(key: str, matrix: Matrix) -> None:
     assert reading.bandwidth == (turned(matrix) if "Reads" in key else matrix)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(matrices(), st.data())
 def test_a_p2p_text_cut_anywhere_gives_no_wrong_value(matrix: Matrix, data: st.DataObject) -> None:
     keys = data.draw(st.permutations(sorted(P2P_TITLES)), label="order")
@@ -117,7 +118,7 @@ def test_what_nvbandwidth_prints_is_read_back(arrow: str, matrix: Matrix, *, bar
     assert not any("sum up" in warning for warning in reading.warnings)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(matrices(), st.data())
 def test_an_nvbandwidth_text_cut_anywhere_gives_no_wrong_value(matrix: Matrix, data: st.DataObject) -> None:
     other = tuple(tuple(round(cell + 1, 2) for cell in row) for row in matrix)
@@ -127,7 +128,7 @@ def test_an_nvbandwidth_text_cut_anywhere_gives_no_wrong_value(matrix: Matrix, d
     check_values(reading, turned(other) if WRITE in reading.kind else matrix)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(written=link_tables(), data=st.data(), by_bus=st.booleans())
 def test_amd_tables_cut_anywhere_give_no_wrong_link(
     written: dict[str, list[list[str]]], data: st.DataObject, *, by_bus: bool
@@ -155,7 +156,7 @@ def test_amd_tables_cut_anywhere_give_no_wrong_link(
     assert all(fact.numa in {None, str(number)} for number, fact in enumerate(reading.facts))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(st.lists(st.one_of(PIECES, st.text(max_size=5)), max_size=40).map("".join))
 def test_no_text_is_too_strange(text: str) -> None:
     for reader in READERS:
@@ -167,7 +168,7 @@ def test_no_text_is_too_strange(text: str) -> None:
         assert all(row[place] == SELF for place, row in enumerate(reading.links))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(matrices(4), st.data())
 def test_a_line_cut_before_its_end_gives_no_wrong_value(matrix: Matrix, data: st.DataObject) -> None:
     text = p2p_text({"Unidirectional P2P=Enabled": matrix})

@@ -11,13 +11,14 @@ from hypothesis import given, settings, strategies as st
 from linkwise import Bottleneck, best_bottleneck
 from linkwise.topology.device_sets import mask_of
 from linkwise.topology.fabric import fabric_of
+from support.profile import examples
 from support.properties.enumeration import largest_bottleneck
 from support.properties.strategies import Question, questions
 
 pytestmark = pytest.mark.rule("001.single", "001.near-ties")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(questions())
 def test_no_set_within_five_percent_leaves_more_or_comes_earlier(asked: Question) -> None:
     found = best_bottleneck(asked.matrix, asked.size, asked.available, asked.required)
@@ -35,7 +36,7 @@ def test_no_set_within_five_percent_leaves_more_or_comes_earlier(asked: Question
     assert found.devices == max(ties, key=lambda devices: fabric.left(free ^ mask_of(devices)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     questions(most=6),
     st.lists(st.sampled_from([0.0, 5.0, 15.5, 16.4, 48.3, 48.4, 96.2, 96.5]), min_size=36, max_size=36),

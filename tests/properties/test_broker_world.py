@@ -8,6 +8,7 @@ from runpy import run_path
 from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from support.profile import examples
 from support.properties.broker_world import MOVES, World
 
 CHOICE = st.integers(0, 255)
@@ -27,7 +28,7 @@ class BrokerMachine(RuleBasedStateMachine):
 
 
 BrokerMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(60), stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestBrokerMachine = BrokerMachine.TestCase
 

@@ -26,6 +26,7 @@ from support.builders.tool_texts import (
     p2p_text,
     rocm_smi_text,
 )
+from support.profile import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,7 +110,7 @@ inserted = st.lists(st.tuples(st.integers(0, 10_000), st.sampled_from(MESSAGES))
 
 
 @every_tool
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(data=st.data())
 def test_error_lines_between_the_rows_leave_the_table_as_it_is(tool: str, data: st.DataObject) -> None:
     text, read = data.draw(TOOLS[tool])
@@ -123,7 +124,7 @@ def test_error_lines_between_the_rows_leave_the_table_as_it_is(tool: str, data: 
 
 
 @every_tool
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(data=st.data())
 def test_messages_that_divide_a_line_never_make_a_wrong_cell(tool: str, data: st.DataObject) -> None:
     text, read = data.draw(TOOLS[tool])

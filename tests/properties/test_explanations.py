@@ -17,6 +17,7 @@ from linkwise.explain.pod import explain_pod, explanation_lines
 from linkwise.model.views import ContainerView, PodView
 from linkwise.sim.replay import Runner
 from linkwise.vendors.machines import profile
+from support.profile import examples
 from support.properties.broker_calls import Caller, calls
 from support.state import state_of
 
@@ -73,7 +74,7 @@ def would_help(runner: Runner, told: Explanation, remedy: Remedy) -> bool:
     return remedy.node in (found.stranded if remedy.kind == "beside devices" else found.refused)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(MACHINES, min_size=1, max_size=3), PODS)
 def test_what_is_said_to_help_does(machines: list[str], pods: list[tuple[tuple[str, int], int, str]]) -> None:
     runner = world(machines, pods)
@@ -84,7 +85,7 @@ def test_what_is_said_to_help_does(machines: list[str], pods: list[tuple[tuple[s
         assert [remedy for remedy in told.remedies if not would_help(runner, told, remedy)] == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(calls())
 def test_everything_can_be_explained_and_asking_changes_nothing(made: list[Call]) -> None:
     caller = Caller(Broker())
@@ -105,7 +106,7 @@ def test_everything_can_be_explained_and_asking_changes_nothing(made: list[Call]
     assert broker.snapshot(now) == before
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(calls())
 def test_what_is_inspected_adds_up_to_what_is_taken(made: list[Call]) -> None:
     caller = Caller(Broker())

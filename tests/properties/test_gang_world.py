@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from support.profile import examples
 from support.properties.gang_world import GangWorld
 
 CHOICE = st.integers(0, 255)
@@ -28,7 +29,7 @@ class GangMachine(RuleBasedStateMachine):
 
 
 GangMachine.TestCase.settings = settings(
-    max_examples=40,
+    max_examples=examples(40),
     stateful_step_count=30,
     derandomize=True,  # `make soak` lives through new ones; about one in five hundred still differs after a restart
     deadline=None,

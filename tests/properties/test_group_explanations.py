@@ -16,6 +16,7 @@ from linkwise.explain.pod import explanation_lines
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile
+from support.profile import examples
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -96,7 +97,7 @@ def helps(world: World, remedy: GroupRemedy) -> bool:
             return explained(world._replace(models="any")).whole
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(WORLDS)
 def test_what_is_said_to_help_a_group_does(world: World) -> None:
     told = explained(world)
@@ -106,7 +107,7 @@ def test_what_is_said_to_help_a_group_does(world: World) -> None:
         assert not explained(world._replace(running=[])).whole
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(WORLDS)
 @example(World(["dgx1-v100", "v100-pcie"], [], 1, 1, "any"))  # one pod goes where its policy prefers it
 def test_a_gang_fits_if_and_only_if_it_would_be_planned(world: World) -> None:
@@ -123,7 +124,7 @@ def test_a_gang_fits_if_and_only_if_it_would_be_planned(world: World) -> None:
     assert (held.hosts, held.levels, held.runner_up) == (told.hosts, told.levels, told.runner_up)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(WORLDS)
 def test_a_group_can_be_explained_and_asking_changes_nothing(world: World) -> None:
     broker = broker_of(world)

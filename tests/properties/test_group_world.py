@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from support.profile import examples
 from support.properties.group_world import GroupWorld
 
 CHOICE = st.integers(0, 255)
@@ -28,7 +29,7 @@ class GroupMachine(RuleBasedStateMachine):
 
 
 GroupMachine.TestCase.settings = settings(
-    max_examples=50, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(50), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestGroupMachine = GroupMachine.TestCase
 

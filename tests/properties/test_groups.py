@@ -10,6 +10,7 @@ from hypothesis import assume, given, settings
 from linkwise.engine.planning.seating import Room, share_out
 from linkwise.topology.device_sets import mask_of
 from linkwise.topology.fabric import NEAR, fabric_of
+from support.profile import examples
 from support.properties.enumeration import best_values
 from support.properties.group_problems import Question, planned, problem_of, questions, values_of
 from support.properties.random_plans import assert_best_of_a_gang, assert_best_of_all_members, assert_honest
@@ -17,33 +18,33 @@ from support.properties.random_plans import assert_best_of_a_gang, assert_best_o
 
 @pytest.mark.rule("001.fewest-nodes")
 @pytest.mark.rule("001.left-over")
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=examples(400))
 @given(questions())
 def test_a_plan_is_as_good_as_the_best_of_all_plans_in_every_level(question: Question) -> None:
     assert_best_of_all_members(question)
 
 
 @pytest.mark.rule("001.tolerant")
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(questions())
 def test_a_gang_that_does_not_fit_places_the_most_members_as_well_as_any_plan(question: Question) -> None:
     assert_best_of_a_gang(question)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(questions())
 def test_a_plan_made_without_the_table_claims_no_proof_where_it_is_worse(question: Question) -> None:
     assert_honest(question)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(questions())
 def test_a_plan_does_not_depend_on_the_order_of_nodes(question: Question) -> None:
     outlines = [planned(problem_of(question._replace(places=order)))[0] for order in permutations(question.places)]
     assert all(one == outlines[0] for one in outlines)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(questions())
 def test_a_plan_made_without_the_table_does_not_depend_on_the_order_of_nodes(question: Question) -> None:
     orders = permutations(question.places)
@@ -51,7 +52,7 @@ def test_a_plan_made_without_the_table_does_not_depend_on_the_order_of_nodes(que
     assert all(one == outlines[0] for one in outlines)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(questions())
 def test_a_large_group_of_equals_is_planned_like_a_small_one(question: Question) -> None:
     """Without its table the planner spreads equal members by slots: as few nodes, as fast, at no less loss."""
@@ -67,7 +68,7 @@ def test_a_large_group_of_equals_is_planned_like_a_small_one(question: Question)
 
 
 @pytest.mark.rule("001.split")
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(questions())
 def test_devices_of_a_node_are_shared_out_as_fast_as_can_be(question: Question) -> None:
     assume(question.places[0].free and not question.places[0].profile)

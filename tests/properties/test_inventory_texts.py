@@ -12,6 +12,7 @@ from linkwise.vendors.ascend import inventory as ascend_inventory
 from linkwise.vendors.nvidia import inventory as nvidia_inventory
 from linkwise.vendors.reader import DeviceFacts
 from linkwise.vendors.readers import clean
+from support.profile import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,7 +162,7 @@ def read(kind: str, text: str) -> Reading:
     return READERS[kind].read(clean(text))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(texts)
 def test_an_inventory_is_read_back(rendered: Rendered) -> None:
     kind, text, told = rendered
@@ -172,7 +173,7 @@ def test_an_inventory_is_read_back(rendered: Rendered) -> None:
     assert found.devices == tuple(device.name for device in told)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(texts)
 def test_a_cut_anywhere_leaves_values_right_empty_or_absent(rendered: Rendered) -> None:
     kind, text, told = rendered
@@ -232,7 +233,7 @@ pieces = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(pieces | st.text(max_size=5), max_size=30).map("".join))
 @example("index, name\n" + "9" * 5000 + ", A\n")
 @example("| NPU ID | Name | Health |\n| 1 | 2 | NA | 1 / 2 |\n||||\n")

@@ -14,6 +14,7 @@ from linkwise.kube.leader.elector import Elector
 from linkwise.kube.leader.lease import LeaseObject
 from linkwise.net.timing import Timing
 from support.fakes.lease_server import BadLine, LeaseServer, run_virtually
+from support.profile import examples
 
 TIMES = LeaseTimes(15.0, 10.0, 2.0)
 BAD_SECONDS = 300.0
@@ -98,7 +99,7 @@ async def story(chance: Random, count: int) -> tuple[LeaseServer, int, list[str]
     return server, seen, leaders
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(0, 2**32), st.integers(2, 3))
 def test_two_replicas_never_may_write_at_the_same_time_and_in_the_end_one_of_them_does(seed: int, count: int) -> None:
     _, _, leaders = run_virtually(story(Random(seed), count))

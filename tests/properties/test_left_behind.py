@@ -13,6 +13,7 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodListComplete
 from linkwise.dialects.linkwise.inventory import KIND
 from linkwise.testing.cluster import device_pod
+from support.profile import examples
 from support.properties.group_world import GroupWorld
 from support.state import state_of
 
@@ -83,7 +84,7 @@ def untouched(settings: PlacingSettings | None) -> Broker:
     return broker
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(examples(6)))
 def test_nothing_is_left_of_a_cluster_that_is_gone(seed: int) -> None:
     world = lived(seed)
     grown = contents(state_of(emptied(world))) - contents(state_of(untouched(world.settings)))

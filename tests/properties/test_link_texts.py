@@ -13,6 +13,7 @@ from linkwise.vendors.metax import topo as metax
 from linkwise.vendors.nvidia import topo as nvidia_topo
 from linkwise.vendors.readers import clean
 from support.builders.tool_texts import GPU_STYLES, Machine, machine_of, mx_text, npu_text
+from support.profile import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +74,7 @@ def cells(machine: Machine | Reading) -> dict[tuple[str, str], str]:
 
 
 @every_style
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(data=st.data())
 def test_what_is_printed_is_read(style: str, data: st.DataObject) -> None:
     machine = data.draw(machines(style))
@@ -87,7 +88,7 @@ def test_what_is_printed_is_read(style: str, data: st.DataObject) -> None:
 
 
 @every_style
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(data=st.data())
 def test_a_text_without_its_end_never_reports_a_wrong_cell(style: str, data: st.DataObject) -> None:
     machine = data.draw(machines(style))
@@ -97,7 +98,7 @@ def test_a_text_without_its_end_never_reports_a_wrong_cell(style: str, data: st.
 
 
 @every_style
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(data=st.data())
 def test_a_text_without_its_beginning_never_reports_a_wrong_cell(style: str, data: st.DataObject) -> None:
     machine = data.draw(machines(style))
@@ -107,7 +108,7 @@ def test_a_text_without_its_beginning_never_reports_a_wrong_cell(style: str, dat
 
 
 @every_style
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(data=st.data())
 def test_lines_cut_at_the_width_of_a_terminal_never_report_a_wrong_cell(style: str, data: st.DataObject) -> None:
     machine = data.draw(machines(style))
@@ -117,7 +118,7 @@ def test_lines_cut_at_the_width_of_a_terminal_never_report_a_wrong_cell(style: s
 
 
 @every_style
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(data=st.data())
 def test_reading_a_written_topology_gives_the_same(style: str, data: st.DataObject) -> None:
     text = STYLES[style][3](data.draw(machines(style)))
@@ -125,7 +126,7 @@ def test_reading_a_written_topology_gives_the_same(style: str, data: st.DataObje
     assert parsed(style, STYLES[style][3](machine_of(first))) == first
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.lists(st.sampled_from(PIECES)).map("".join))
 def test_nothing_that_is_pasted_together_raises(text: str) -> None:
     for reader in (*nvidia_topo.READERS, *ascend_topo.READERS, *metax.READERS):

@@ -15,6 +15,7 @@ from linkwise.model.verdict import Offer
 from linkwise.policies.registry import policies_with
 from linkwise.testing.nodes import ask, node, share_ask, share_node
 from linkwise.vendors.machines import profile
+from support.profile import examples
 
 if TYPE_CHECKING:
     from linkwise.engine.index.score_table import Code
@@ -50,7 +51,7 @@ def random_ask(chance: random.Random, policy: str) -> Ask:
     return Ask("w", (ContainerAsk("c", devices=size),), profile=RING) if policy == "ring-affinity" else ask(size)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     policy=st.sampled_from(["link-affinity", "bandwidth", "whole-device", "ring-affinity", "memory-share"]),

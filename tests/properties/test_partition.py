@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from linkwise import Partition, best_partition
+from support.profile import examples
 from support.properties.enumeration import enumerate_best_partition
 from support.properties.strategies import Question, questions
 
 pytestmark = pytest.mark.rule("000.partition", "000.padding", "000.required", "000.ties")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(questions())
 def test_the_answer_is_that_of_looking_at_every_partition(asked: Question) -> None:
     expected = enumerate_best_partition(asked.matrix, asked.size, asked.available, asked.required)

@@ -16,13 +16,14 @@ from linkwise.policies.registry import POLICIES
 from linkwise.policies.ring_affinity import place_in_rings
 from linkwise.policies.ring_profiles import RING_PROFILES, ring_profile
 from linkwise.testing.nodes import node
+from support.profile import examples
 from support.properties.strategies import asks, nodes
 
 if TYPE_CHECKING:
     from linkwise.model.node import AskMode, Mode
     from linkwise.policies.policy import Policy
 
-WORLD = settings(max_examples=150, deadline=None)
+WORLD = settings(max_examples=examples(150), deadline=None)
 
 
 @pytest.fixture(params=POLICIES.values(), ids=lambda policy: policy.name, scope="session")
@@ -126,7 +127,7 @@ def test_the_chosen_card_is_the_tightest_that_fits(data: st.DataObject) -> None:
 
 
 @pytest.mark.rule("003.ring")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.sampled_from(sorted(RING_PROFILES)),
     st.integers(1, 16),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from support.profile import examples
 from support.properties.reservation_world import ReservationWorld
 
 CHOICE = st.integers(0, 255)
@@ -28,7 +29,7 @@ class ReservationMachine(RuleBasedStateMachine):
 
 
 ReservationMachine.TestCase.settings = settings(
-    max_examples=30,
+    max_examples=examples(30),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),
@@ -37,6 +38,6 @@ ReservationMachine.TestCase.settings = settings(
 TestReservationMachine = ReservationMachine.TestCase
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(examples(12)))
 def test_worlds_with_reservations_are_lived_to_their_end(seed: int) -> None:
     assert SOAK["live"](seed, 80, kind="reservation") == 80

@@ -14,6 +14,7 @@ from linkwise.broker.watch_events import ClusterObject, PodDeleted
 from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.testing.cluster import FakeNode, binds, device_pod, in_gang, seen_bound
 from support.builders.dra_objects import GPU, claim, device_class, resource_slice
+from support.profile import examples
 
 if TYPE_CHECKING:
     from linkwise.broker.effects import Bind
@@ -174,7 +175,7 @@ STEPS = (
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_counts_follow_claims_whatever_happens_in_whatever_order(seed: int) -> None:
     world = Scheduler(Random(seed))

@@ -12,12 +12,13 @@ from linkwise import Ask, Node, Offer
 from linkwise.engine.index.share_index import ShareIndex
 from linkwise.model.settings import ShareSettings
 from linkwise.policies.memory_share import MemoryShare
+from support.profile import examples
 from support.properties.strategies import asks, nodes
 
 if TYPE_CHECKING:
     from linkwise.model.node import Mode
 
-WORLD = settings(max_examples=200, deadline=None)
+WORLD = settings(max_examples=examples(200), deadline=None)
 STRANGERS = [f"x{number}" for number in range(1100)]  # with so many names no node is looked up by itself
 SETTINGS = st.builds(
     ShareSettings,

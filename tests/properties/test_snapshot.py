@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from linkwise.broker.broker import Broker
 from linkwise.broker.snapshot import BrokerState
 from linkwise.wire.snapshot import decode_snapshot, encode_snapshot
+from support.profile import examples
 from support.properties.broker_calls import Call, Caller, calls
 
 START = [Call("node", 0, number, 0) for number in range(6)]
@@ -20,7 +21,7 @@ def driven(before: list[Call]) -> Caller:
 
 
 @given(calls(), calls())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_restored_broker_answers_as_the_first_one_would(before: list[Call], after: list[Call]) -> None:
     first = driven(before)
     taken = encode_snapshot(first.broker.snapshot(first.now))
@@ -33,7 +34,7 @@ def test_a_restored_broker_answers_as_the_first_one_would(before: list[Call], af
 
 
 @given(calls())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_taking_a_snapshot_changes_nothing(before: list[Call]) -> None:
     first, second = driven(before), driven(before)
     first.broker.snapshot(first.now)

@@ -17,6 +17,7 @@ from linkwise.engine.ledger import is_whole
 from linkwise.model.settings import PlacingSettings
 from linkwise.testing.cluster import ASCEND, FakeNode, device_pod, seen_bound
 from support.builders.volcano import pod_group, seen_recorded, volcano_pod
+from support.profile import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -208,4 +209,4 @@ def _asks(pod: PodView) -> int:
 
 
 TestTwoSchedulers = pytest.mark.rule("003.in-session")(TwoSchedulers.TestCase)
-TestTwoSchedulers.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestTwoSchedulers.settings = settings(max_examples=examples(80), stateful_step_count=40, deadline=None)

@@ -6,19 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from linkwise.testing.scenario import load, run
+from linkwise.testing.scenario import Scenario, load, run
 
 FOLDER = Path(__file__).parent
 FILES = sorted(FOLDER.rglob("*.yaml"))
 
 
 def _case(file: Path) -> object:
-    rules = load(file).rules
-    return pytest.param(
-        file, id=str(file.relative_to(FOLDER).with_suffix("")), marks=[pytest.mark.rule(rule) for rule in rules]
-    )
+    scenario = load(file)
+    name = str(file.relative_to(FOLDER).with_suffix(""))
+    return pytest.param(scenario, id=name, marks=[pytest.mark.rule(rule) for rule in scenario.rules])
 
 
-@pytest.mark.parametrize("file", [_case(file) for file in FILES])
-def test_the_scenario_passes(file: Path) -> None:
-    run(load(file))
+@pytest.mark.parametrize("scenario", [_case(file) for file in FILES])
+def test_the_scenario_passes(scenario: Scenario) -> None:
+    run(scenario)

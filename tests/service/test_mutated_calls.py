@@ -19,6 +19,7 @@ from linkwise.net.http.server_connection import FAILED
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod
 from linkwise.testing.recorder import Recorder
 from support.fakes.http_service import Served
+from support.profile import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -127,7 +128,7 @@ def test_no_field_of_any_call_can_break_the_service(file: Path) -> None:
     with served(call) as service:
         before, numbers = entries(service), count()
 
-        @settings(max_examples=300)
+        @settings(max_examples=examples(300))
         @given(mutated(call))
         def answered(body: Call) -> None:
             reply = service.post(f"/{verb}", another(body, call, next(numbers)))

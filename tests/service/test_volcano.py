@@ -17,6 +17,7 @@ from linkwise.testing.cluster import ASCEND, FakeNode, broker_of, device_pod
 from linkwise.testing.recorder import Recorder
 from support.builders.volcano import job_info, node_info, pod_group, task_info, volcano_pod
 from support.fakes.http_service import Served
+from support.profile import examples
 
 if TYPE_CHECKING:
     from linkwise.model.views import PodView
@@ -167,7 +168,7 @@ def shared_service() -> Any:  # noqa: ANN401 - a generator
 
 
 @pytest.mark.parametrize("verb", VERBS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_garbage_in_any_field_never_fails_and_books_nothing_twice(
     shared_service: Served, verb: str, data: st.DataObject

@@ -24,6 +24,7 @@ from linkwise.serve.webhook import Webhook
 from linkwise.testing.cluster import AMD, FakeNode, broker_of
 from support.builders.admission import GPU, applied, change_of, container, job, pod, review
 from support.fakes.webhook_service import RunningWebhook, running_webhook
+from support.profile import examples
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -232,7 +233,7 @@ PATHS = (
 
 
 @pytest.mark.parametrize("call", ["mutate", "validate"])
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=st.sampled_from(PATHS), garbage=JSON, hide=st.booleans(), workload=st.booleans())
 def test_garbage_in_any_field_is_admitted_or_refused_and_never_an_internal_error(
     *, call: str, path: tuple[str | int, ...], garbage: object, hide: bool, workload: bool

@@ -8,6 +8,7 @@ import pytest
 
 from linkwise.topology.device_sets import mask_of
 from linkwise.topology.fabric import Packing, neighbours
+from support.profile import examples
 
 
 def most_disjoint(values: list[list[float]], size: int, mask: int) -> int:
@@ -26,7 +27,7 @@ def most_disjoint(values: list[list[float]], size: int, mask: int) -> int:
 
 
 @pytest.mark.rule("001.near-ties")
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(examples(40)))
 def test_good_sets_are_counted_as_trying_everything_does(seed: int) -> None:
     chooser = random.Random(seed)
     count, density = chooser.randint(2, 8), chooser.random()

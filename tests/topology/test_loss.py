@@ -14,6 +14,7 @@ from linkwise.testing.machines import DGX1
 from linkwise.testing.nodes import ask, node, share_ask
 from linkwise.topology.fabric import LARGEST_LOSS, NO_LOSS, SIZES, by_least_loss, fabric_of, least_lost, loss, losses
 from linkwise.vendors.machines import profile
+from support.profile import examples
 
 TAKEN = Use(whole=True)
 KINDS = (0.0, 16.0, 48.0, 96.0)
@@ -50,7 +51,7 @@ def most_disjoint(sets: list[tuple[int, ...]]) -> int:
     return max((1 + most_disjoint(rest) for rest in rests), default=0)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(machines())
 def test_the_loss_is_what_counting_all_good_sets_finds(machine: tuple[Values, list[int]]) -> None:
     values, free = machine
@@ -64,7 +65,7 @@ def test_the_loss_is_what_counting_all_good_sets_finds(machine: tuple[Values, li
             assert lost[taken][place] == worth * (most_disjoint(here) - most_disjoint(left))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(machines(), st.sampled_from(["link-affinity", "bandwidth", "memory-share"]))
 def test_whatever_needs_no_link_takes_a_device_of_least_loss(machine: tuple[Values, list[int]], policy: str) -> None:
     values, free = machine
@@ -122,7 +123,7 @@ def test_absurd_bandwidths_do_not_exceed_the_largest_loss() -> None:
     assert max(loss(node(topology=topology), ["d0"])) == LARGEST_LOSS
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(machines())
 def test_the_device_that_is_taken_is_the_first_of_the_order_that_is_explained(
     machine: tuple[Values, list[int]],

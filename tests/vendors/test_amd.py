@@ -12,6 +12,7 @@ from linkwise.vendors.amd.topo import READERS, read_amd_smi, read_rocm_smi, tabl
 from linkwise.vendors.readers import clean
 from support.builders.tool_texts import amd_smi_text, rocm_smi_text
 from support.environment import growth
+from support.profile import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -174,7 +175,7 @@ def test_megabytes_of_anything_are_read_line_by_line(line: str) -> None:
         for reader in READERS:
             reader.read(text)
 
-    assert growth(read, 3_000_000) < 40
+    assert growth(read, examples(3_000_000)) < 40
 
 
 def test_published_outputs_are_read_as_people_read_them(shared: Path) -> None:

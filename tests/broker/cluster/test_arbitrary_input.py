@@ -25,6 +25,7 @@ from linkwise.testing.cluster import (
     place,
     seen_bound,
 )
+from support.profile import examples
 from support.properties.broker_invariants import claims
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def damaged(draw: st.DrawFn, document: object) -> object:
     return draw(JSON)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
 def test_an_inventory_may_say_anything_and_nothing_breaks(data: st.DataObject) -> None:
     family: Family = data.draw(st.sampled_from(["linked", "share", "percent", "ring"]))
@@ -96,7 +97,7 @@ def test_an_inventory_may_say_anything_and_nothing_breaks(data: st.DataObject) -
     assert claims(broker) == claims(broker_of(FakeNode("n", family, 8)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
 def test_a_record_may_say_anything_and_is_believed_or_counted(data: st.DataObject) -> None:
     family: Family = data.draw(st.sampled_from(["linked", "share", "percent", "ring"]))
@@ -121,7 +122,7 @@ def test_a_record_may_say_anything_and_is_believed_or_counted(data: st.DataObjec
     assert claims(broker) == claims(broker_of(box))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     amounts=st.dictionaries(st.sampled_from([NVIDIA, MEMORY, KOORDINATOR, AMD, "cpu"]), TEXTS, max_size=3), node=TEXTS
 )

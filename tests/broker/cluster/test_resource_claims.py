@@ -23,6 +23,7 @@ from linkwise.explain.text.pod import explanation_lines
 from linkwise.testing.cluster import FakeNode, binds, device_pod, in_gang, place, seen_bound, woken
 from linkwise.wire.snapshot import decode_snapshot
 from support.builders.dra_objects import GPU, claim, device, device_class, resource_slice
+from support.profile import examples
 from support.state import state_of
 
 if TYPE_CHECKING:
@@ -300,7 +301,7 @@ def places(value: object, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
         yield from places(inner, (*path, key))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(data=st.data())
 def test_whatever_stands_in_a_field_no_more_devices_count_and_nothing_breaks(data: st.DataObject) -> None:
     documents = deepcopy(list(WHOLE))
@@ -318,7 +319,7 @@ def test_whatever_stands_in_a_field_no_more_devices_count_and_nothing_breaks(dat
     assert Broker.restore(broker.snapshot(NOW)).snapshot(NOW) == broker.snapshot(NOW)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_in_whatever_order_objects_come_and_go_the_counts_are_those_of_what_is_there(seed: int) -> None:
     chance, broker = Random(seed), told()

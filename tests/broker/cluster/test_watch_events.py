@@ -16,6 +16,7 @@ from linkwise.broker.watch_events import NodeGone, NodeObject, PodDeleted, PodLi
 from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.dialects.linkwise.inventory import KIND
 from linkwise.testing.cluster import MEMORY, FakeNode, binds, broker_of, device_pod, place, seen_bound
+from support.profile import examples
 from support.properties.broker_invariants import claims
 from support.properties.broker_world import MOVES, World
 from support.state import state_of
@@ -66,7 +67,7 @@ def test_the_order_of_different_objects_does_not_matter(order: Sequence[int]) ->
     assert sorted(drift(broker)) == ["record", "stranger"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_whatever_happened_is_understood_in_any_order(seed: int) -> None:
     chance, names = random.Random(seed), list(MOVES)

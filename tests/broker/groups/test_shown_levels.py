@@ -15,6 +15,7 @@ from linkwise.topology.device_sets import mask_of
 from linkwise.topology.fabric import fabric_of
 from linkwise.vendors.machine import machine_devices
 from linkwise.vendors.machines import profile
+from support.profile import examples
 
 MACHINE = profile("dgx1-v100-measured")
 
@@ -27,7 +28,7 @@ def noisy(chance: random.Random) -> list[list[float]]:
     return rows
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(examples(12)))
 def test_bandwidth_and_loss_are_those_of_the_devices_of_the_plan(seed: int) -> None:
     chance = random.Random(seed)
     samples = {name: noisy(chance) for name in ("a", "b")}

@@ -14,6 +14,7 @@ from linkwise.model.settings import PlacingSettings
 from linkwise.policies.registry import policies_with
 from linkwise.testing.nodes import ask, node
 from linkwise.vendors.machines import profile
+from support.profile import examples
 
 if TYPE_CHECKING:
     from linkwise.model.node import Node
@@ -31,7 +32,7 @@ MACHINES = st.builds(
 
 
 @pytest.mark.rule("002.affinity")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(MACHINES, min_size=2, max_size=6),
     st.integers(1, 4),

@@ -12,6 +12,7 @@ from linkwise.model.node import Node, Use
 from linkwise.model.settings import PlacingSettings
 from linkwise.policies.registry import POLICIES
 from linkwise.testing.nodes import ask, share_ask
+from support.profile import examples
 
 if TYPE_CHECKING:
     from linkwise.engine.index.score_table import ClassTable
@@ -65,7 +66,7 @@ Changes = list[tuple[Node, bool, int]]
 CHANGES = st.lists(st.tuples(nodes(), st.booleans(), st.integers(0, len(WANTED))), max_size=25)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(changes=CHANGES)
 def test_a_table_that_caught_up_equals_one_made_anew(changes: Changes) -> None:
     index = Index(PlacingSettings())
@@ -83,7 +84,7 @@ def test_a_table_that_caught_up_equals_one_made_anew(changes: Changes) -> None:
         assert index.table(wanted).codes == {name: score for name, score in judged.items() if isinstance(score, tuple)}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(changes=CHANGES, budget=st.integers(0, 3), ahead=st.integers(1, 3))
 def test_a_budget_leaves_a_rest_that_working_ahead_settles(changes: Changes, budget: int, ahead: int) -> None:
     index = Index(PlacingSettings())

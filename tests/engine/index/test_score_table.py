@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from linkwise.engine.index.score_table import ClassTable, best_names
 from linkwise.model.verdict import Reason, Reject
+from support.profile import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +35,7 @@ def naive(table: ClassTable, names: Sequence[str], breadth: int, without: set[st
     return sorted(of_class, key=lambda name: ([-term for term in fitting[name]], name))[:breadth]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     nodes=st.integers(0, 60) | st.sampled_from([500, 700, 1500]),

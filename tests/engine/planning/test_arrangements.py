@@ -14,6 +14,7 @@ from linkwise.model.verdict import Offer
 from linkwise.policies.ring_affinity import RingAffinity
 from linkwise.policies.ring_profiles import RING_PROFILES
 from linkwise.testing.nodes import ask, node
+from support.profile import examples
 
 if TYPE_CHECKING:
     from linkwise.model.node import Node
@@ -75,7 +76,7 @@ def possible(allowed: dict[int, list[frozenset[str]]], sizes: tuple[int, ...], u
     return not sizes or any(not own & used and possible(allowed, sizes[1:], used | own) for own in allowed[sizes[0]])
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(tight_nodes())
 def test_members_fit_a_node_exactly_if_some_choice_of_devices_fits_them(
     tight: tuple[str, list[int], tuple[int, ...]],

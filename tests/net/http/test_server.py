@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 from linkwise.net.certificates import self_signed
 from linkwise.net.http.messages import CLIENT_CLOSED, HangUpError, Request, Response, text
 from linkwise.net.http.server import Limits, Server, listen
+from support.profile import examples
 from support.virtual_clock import run_idle
 
 if TYPE_CHECKING:
@@ -391,7 +392,7 @@ PIECES = st.sampled_from([WHOLE, WHOLE[:20], WHOLE[20:], b"\r\n", b"GET / HTTP/1
 
 
 @given(st.lists(PIECES | st.binary(max_size=40), max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_after_any_bytes_the_server_answers_the_next_client(pieces: list[bytes]) -> None:
     async def scenario() -> None:
         async with served(Limits(keep_alive=0.02, head_seconds=0.02, body_seconds=0.02)) as server:

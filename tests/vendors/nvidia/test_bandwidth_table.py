@@ -11,6 +11,7 @@ from linkwise.vendors.nvidia import nvbandwidth, p2p_test
 from linkwise.vendors.readers import clean
 from support.builders.tool_texts import nvbandwidth_text, p2p_text
 from support.environment import growth
+from support.profile import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -158,7 +159,7 @@ def test_megabytes_of_anything_are_read_line_by_line(line: str) -> None:
         p2p_test.read(text)
         nvbandwidth.read(text)
 
-    assert growth(read, 3_000_000) < 40
+    assert growth(read, examples(3_000_000)) < 40
 
 
 KEYS = {
