@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
-import os
 import re
 import shlex
 import subprocess
@@ -13,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import yaml
-from click.testing import CliRunner
 
 from linkwise.cli.inputs.fleet import MAX_NODES, MODES, fleet_of
-from linkwise.cli.program import main
 from linkwise.embedded.nodes import faults, pod_phases
+from support.command_line import run_linkwise
 from support.doc_examples import blocks, examples
 from support.embedded.up_process import TriedCluster
 
@@ -31,6 +28,7 @@ LOOKS: Final = re.compile(r"linkwise (get|describe|explain) ")
 AGE: Final = re.compile(r"\b\d+[sm]\b *")
 SECONDS: Final = 100.0
 """in which a pod is placed, started or stopped, however busy the machine is"""
+PAUSE: Final = 0.1  # seconds between two looks, which would otherwise keep a processor busy
 
 
 def printed(cluster: TriedCluster, command: str) -> str:
@@ -49,12 +47,10 @@ def piped(cluster: TriedCluster, command: str) -> str:
     for part in command.split(" | "):
         program, *words = shlex.split(part)
         if program == "linkwise":
-            ours = {**dict.fromkeys(os.environ), **cluster.environment}  # and nothing else
-            shown = CliRunner(env=ours).invoke(main, words, input=said)
-            gc.enable()  # commands that end soon do without
-            exited = shown.exception is None or isinstance(shown.exception, SystemExit)  # its message is on the page
-            assert exited, f"$ {part}\n{shown.output}{shown.exception}"
-            said = shown.output
+            said = run_linkwise(
+                *words, folder=Path.cwd(), environment=cluster.environment, stdin=said, joined=True
+            ).stdout
+            assert "Traceback" not in said, f"$ {part}\n{said}"
         else:
             said = subprocess.run([program, *words], input=said, capture_output=True, text=True, check=True).stdout
     return said
@@ -65,6 +61,7 @@ def becomes(cluster: TriedCluster, example: Example) -> str:
     end = time.monotonic() + SECONDS
     found = printed(cluster, example.command)
     while LOOKS.match(example.command) and ageless(found) != ageless(example.output) and time.monotonic() < end:
+        time.sleep(PAUSE)
         found = printed(cluster, example.command)
     return found
 
@@ -75,7 +72,7 @@ def ageless(text: str) -> str:
 
 
 def wait_for_the_next_second() -> None:
-    """Objects are dated by the second, and what is told of them is in that order; nobody types this fast."""
+    """Objects are dated by the second, and listed in that order; a user does not type this fast."""
     time.sleep(1.0 - time.time() % 1.0)
 
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
-from linkwise.cli.program import main
+from support.command_line import run_linkwise
 from support.doc_commands import RunBlock, run_blocks
 from support.doc_examples import blocks
 from support.embedded.up_process import TriedCluster
@@ -149,24 +148,32 @@ def manifests() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(("page", "name"), sorted(manifests()))
 def test_a_manifest_of_a_guide_is_read_without_a_problem(page: str, name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(files(page)[name], "utf-8")
-    shown = CliRunner().invoke(main, ["read", str(tmp_path / name)])
-    assert shown.exit_code == 0, shown.output
+    shown = run_linkwise("read", name, folder=tmp_path)
+    assert shown.returncode == 0, shown.stdout
 
 
-def test_manifests_of_the_guides_are_admitted(tmp_path: Path) -> None:
-    with TriedCluster(tmp_path) as cluster:
-        for page, name in manifests():
-            (tmp_path / name).write_text(files(page)[name], "utf-8")
-            done = shell(cluster, tmp_path, f"linkwise apply --dry-run -f {name}")
-            assert done.returncode == 0, f"{page} {name}: {done.stderr}"
+@pytest.fixture(scope="module")
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TriedCluster]:
+    """A cluster for tests that leave all its devices free."""
+    with TriedCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
 
 
-def test_a_pod_with_the_memory_of_hami_stays_pending_as_the_guide_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("page", "name"), sorted(manifests()))
+def test_a_manifest_of_a_guide_is_admitted(page: str, name: str, tmp_path: Path, shared_cluster: TriedCluster) -> None:
+    (tmp_path / name).write_text(files(page)[name], "utf-8")
+    words = ("apply", "--dry-run", "-f", name)
+    done = run_linkwise(*words, folder=tmp_path, environment=shared_cluster.environment)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_pod_with_the_memory_of_hami_stays_pending_as_the_guide_says(
+    tmp_path: Path, shared_cluster: TriedCluster
+) -> None:
     (tmp_path / PENDING).write_text(files("from-hami.md")[PENDING], "utf-8")
     wait = "until linkwise explain pod/infer | grep -q 'is pending'; do sleep 0.2; done"
     events = "until kubectl get events | grep -q 'Insufficient nvidia.com/gpumem'; do sleep 0.2; done"
-    with TriedCluster(tmp_path) as cluster:
-        done = shell(cluster, tmp_path, f"linkwise apply -f {PENDING}\n{wait}\n{events}")
+    done = shell(shared_cluster, tmp_path, f"linkwise apply -f {PENDING}\n{wait}\n{events}")
     assert done.returncode == 0, done.stderr
 
 
@@ -198,12 +205,11 @@ def test_the_script_for_containers_prints_what_a_container_has(tmp_path: Path) -
     assert done.stdout.splitlines()[:2] == ["NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2", "ALIYUN_COM_GPU_MEM_CONTAINER=6"]
 
 
-def test_the_script_that_waits_explains_pods_that_do_not_start(tmp_path: Path) -> None:
+def test_the_script_that_waits_explains_pods_that_do_not_start(tmp_path: Path, shared_cluster: TriedCluster) -> None:
     folder = prepared(tmp_path, "user.md")
     script = "linkwise example too-many > pod.yaml; kubectl label -f pod.yaml --local -o yaml app=x > labelled.yaml"
-    with TriedCluster(tmp_path) as cluster:
-        made = shell(cluster, folder, script)
-        done = shell(cluster, folder, "kubectl version >/dev/null; sh submit-and-wait.sh labelled.yaml app=x 3")
+    made = shell(shared_cluster, folder, script)
+    done = shell(shared_cluster, folder, "kubectl version >/dev/null; sh submit-and-wait.sh labelled.yaml app=x 3")
     assert made.returncode == 0, made.stderr
     assert done.returncode == 1
     assert "it requests 16 devices (nvidia.com/gpu)" in done.stderr

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
+from support.command_line import run_linkwise
 from support.environment import surroundings
 
 if TYPE_CHECKING:
@@ -64,7 +65,9 @@ class Shell:
         program, *arguments = shlex.split(command)
         if program != "linkwise":
             raise ValueError(f"only linkwise is run, found: {command}")
-        return self._python("-m", "linkwise", *arguments)
+        return self._printed(
+            run_linkwise(*arguments, folder=self.folder, environment=surroundings() | PLAIN, joined=True)
+        )
 
     def place(self, block: Block) -> None:
         """Write the block as a file, if it is one."""
@@ -75,19 +78,22 @@ class Shell:
 
     def run_python(self, source: str) -> str:
         """What a piece of Python prints."""
-        return self._python("-c", source)
-
-    def _python(self, *arguments: str) -> str:
-        done = subprocess.run(
-            [sys.executable, *arguments],
-            cwd=self.folder,
-            env=surroundings() | PLAIN,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            check=False,
+        command = [sys.executable, "-c", source]
+        environment = surroundings() | PLAIN
+        return self._printed(
+            subprocess.run(
+                command,
+                cwd=self.folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                encoding="utf-8",
+                check=False,
+            )
         )
+
+    def _printed(self, done: subprocess.CompletedProcess[str]) -> str:
         self.code = done.returncode
         return "\n".join(line.rstrip() for line in done.stdout.splitlines()).rstrip("\n")
 

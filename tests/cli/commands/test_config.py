@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,13 +8,15 @@ import yaml
 
 from linkwise.config.rbac import AGENT_OPTIONAL, OPTIONAL
 from linkwise.config.schema import SCHEMA
+from support.command_line import run_linkwise
 from support.environment import surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+    from subprocess import CompletedProcess
 
-    Config = Callable[..., subprocess.CompletedProcess[str]]
+    Config = Callable[..., CompletedProcess[str]]
 
 OURS = ("LINKWISE_", "PORT", "LOG_LEVEL", "KUBERNETES_SERVICE_")
 TLS = ("--ca-file", "a", "--cert-file", "c", "--key-file", "k")
@@ -35,18 +35,10 @@ POLICY = """\
 def run(tmp_path: Path) -> Config:
     """Run the command line in an empty folder, with only the given settings in the environment."""
 
-    def ran(*words: str, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+    def ran(*words: str, stdin: str = "", **variables: str) -> CompletedProcess[str]:
         kept = {name: value for name, value in surroundings().items() if not name.startswith(OURS)}
-        return subprocess.run(
-            [sys.executable, "-m", "linkwise", *words],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=str(tmp_path),
-            env={**kept, "COLUMNS": "100", "NO_COLOR": "1", **variables},
-            timeout=200,
-        )
+        environment = {**kept, "COLUMNS": "100", "NO_COLOR": "1", **variables}
+        return run_linkwise(*words, folder=tmp_path, environment=environment, stdin=stdin)
 
     return ran
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
 from linkwise.dialects.linkwise.cordon import CORDONED
 from linkwise.embedded.apiserver.faults import Fault
+from support.command_line import start_linkwise
 from support.e2e.node_objects import device_ids, machine, node
 from support.embedded.cli_cluster import AskedCluster
+from support.environment import surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 GPU = "nvidia.com/gpu"
 NODE = "dgx"
@@ -74,11 +76,13 @@ def test_a_device_that_was_replaced_can_be_uncordoned(cluster: AskedCluster) -> 
     assert CORDONED not in cluster.annotations("nodes", "old")
 
 
-def test_those_who_cordon_at_once_all_get_their_way(cluster: AskedCluster) -> None:
-    with ThreadPoolExecutor(4) as threads:
-        words = [("cordon", f"node/{NODE}", "--device", str(index)) for index in range(8)]
-        assert all(done.returncode == 0 for done in threads.map(lambda each: cluster.ask(*each), words))
-    assert len(cordons(cluster)) == 8
+def test_cordons_at_the_same_time_are_all_recorded(cluster: AskedCluster, tmp_path: Path) -> None:
+    environment = {**surroundings(), "KUBECONFIG": str(cluster.kubeconfig)}
+    words = [("cordon", f"node/{NODE}", "--device", str(index)) for index in range(4)]
+    commands = [start_linkwise(*each, folder=tmp_path, environment=environment) for each in words]
+    ended = [(command.communicate(timeout=200), command.returncode) for command in commands]
+    assert [code for _, code in ended] == [0] * 4, ended
+    assert len(cordons(cluster)) == 4
 
 
 def test_a_conflict_is_tried_again_and_a_lasting_one_is_an_error(cluster: AskedCluster) -> None:
@@ -89,7 +93,7 @@ def test_a_conflict_is_tried_again_and_a_lasting_one_is_an_error(cluster: AskedC
     assert (failed.returncode, "try again" in failed.stderr) == (1, True)
 
 
-def test_who_may_not_patch_nodes_is_told_so(cluster: AskedCluster) -> None:
+def test_a_user_who_may_not_patch_nodes_gets_an_error(cluster: AskedCluster) -> None:
     cluster.fail(Fault("answer", on="PATCH", path="/nodes/", code=403, times=1))
     refused = cluster.ask("cordon", f"node/{NODE}", "--device", "3")
     assert (refused.returncode, "may not patch nodes" in refused.stderr) == (1, True)

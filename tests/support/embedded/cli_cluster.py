@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
+from support.command_line import run_linkwise
 from support.embedded.thread import EmbeddedThread
 from support.environment import surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
+    from subprocess import CompletedProcess
     from typing import Self
 
     from linkwise.embedded.apiserver.faults import Fault
@@ -69,22 +69,10 @@ class AskedCluster:
 
         self._thread.do(add)
 
-    def ask(
-        self, *words: str, stdin: str = "", program: str = "", columns: int = 100
-    ) -> subprocess.CompletedProcess[str]:
+    def ask(self, *words: str, stdin: str = "", program: str = "linkwise", columns: int = 100) -> CompletedProcess[str]:
         """Run the command line with the cluster in $KUBECONFIG, under the name of another `program` if given."""
         environment = {**surroundings(), "COLUMNS": str(columns), "NO_COLOR": "1", "KUBECONFIG": str(self.kubeconfig)}
-        call = ["-c", f"import sys; sys.argv[0] = {program!r}; from linkwise.cli.main import run; run()"]
-        return subprocess.run(
-            [sys.executable, *(call if program else ["-m", "linkwise"]), *words],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=self._folder,
-            env=environment,
-            timeout=200,
-        )
+        return run_linkwise(*words, folder=self._folder, environment=environment, stdin=stdin, program=program)
 
 
 def gpushare_pod(name: str, node: str, memory: int, index: int | None = None, namespace: str = "default") -> Raw:
