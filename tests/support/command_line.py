@@ -158,6 +158,7 @@ def _state() -> Iterator[None]:
     argv, entry, collecting, frozen = sys.argv, sys.modules["__main__"], gc.isenabled(), gc.get_freeze_count()
     root, loop_log = logging.getLogger(), logging.getLogger("asyncio")
     levels, variables = (root.level, loop_log.level), {name: getattr(logging, name) for name in _LOGGING}
+    disabled = root.manager.disable
     others = root.handlers
     root.handlers, sys.modules["__main__"] = [_Logs(others)], ModuleType("__main__")
     root.setLevel(logging.WARNING)
@@ -171,6 +172,7 @@ def _state() -> Iterator[None]:
             logger.setLevel(level)
         for name, value in variables.items():
             setattr(logging, name, value)
+        logging.disable(disabled)
         for number, handler in handlers.items():
             signal.signal(number, handler)
         if gc.get_freeze_count() != frozen:
