@@ -224,9 +224,11 @@ def test_an_object_selector_matches_the_old_or_the_new_object(space: Space) -> N
         with server.installed(space, "Validating", webhook):
             space.config("no")
             space.config("yes", {"watched": "yes"})
+            space.patch("configmaps", "no", {"data": {"a": "b"}})
             space.patch("configmaps", "yes", {"metadata": {"labels": {"watched": None}}})
-            space.patch("configmaps", "yes", {"data": {"a": "b"}})
-    assert [(asked["operation"], asked["name"]) for asked in server.requests] == [("CREATE", "yes"), ("UPDATE", "yes")]
+    # An API server whose cache lags asks about a patch again, once it has read the object from etcd.
+    seen = dict.fromkeys((asked["operation"], asked["name"]) for asked in server.requests)
+    assert list(seen) == [("CREATE", "yes"), ("UPDATE", "yes")]
 
 
 def test_a_namespace_selector_excludes_namespaces(space: Space) -> None:
