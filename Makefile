@@ -33,10 +33,10 @@ test: $(READY)  ## tests of behaviour; those of source and documentation run in 
 # KUBECONFIG in the environment may point to a production cluster: only one given on the command line is used.
 GIVEN = $(if $(filter command,$(origin KUBECONFIG)),$(KUBECONFIG))
 
-e2e: $(READY)  ## tests on a real Kubernetes, built on first use (KUBECONFIG=FILE: on that cluster)
+e2e: $(READY)  ## tests on two real Kubernetes clusters, built on first use (KUBECONFIG=FILE: on that cluster; CLUSTERS=1)
 	$(BIN)/python scripts/kubernetes.py build $(if $(GIVEN),kubernetes)
-	LINKWISE_E2E=1 LINKWISE_E2E_KUBECONFIG="$(GIVEN)" \
-	  $(BIN)/pytest tests/e2e -p no:xdist -p support.e2e.safety_plugin $(ARGS)
+	LINKWISE_E2E=1 LINKWISE_E2E_KUBECONFIG="$(GIVEN)" $(BIN)/pytest tests/e2e -p support.e2e.safety_plugin \
+	  --numprocesses $(if $(GIVEN)$(filter 1,$(CLUSTERS)),0,$(or $(CLUSTERS),2)) --dist loadfile $(ARGS)
 
 check: $(READY)  ## lint, types, layers, and the tests of source and documentation
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports

@@ -1,4 +1,4 @@
-"""A failure that must never be is not made good by a second run; any other may be."""
+"""A safety failure is not excused by a second run; any other failure is."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def fail_once(folder: Path, error: str) -> None:
+def fail_once(folder: Path, error: str, *words: str) -> None:
     """Make a test that fails the first time only, and run it."""
     (folder / "test_once.py").write_text(TEST.format(error=error), "utf-8")
-    assert run(folder)[0] == 1
+    assert run(folder, *words)[0] == 1
 
 
 def run(folder: Path, *words: str) -> tuple[int, str]:
-    """How a run ends, and what it says."""
-    plugins = ["-p", "no:xdist", "-p", "support.e2e.safety_plugin"]
-    command = [sys.executable, "-m", "pytest", *plugins, *words]
+    """Exit code and output of a run."""
+    command = [sys.executable, "-m", "pytest", "-p", "support.e2e.safety_plugin", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     return done.returncode, done.stdout + done.stderr
 
 
-def test_a_device_that_was_given_twice_fails_the_second_run_with_its_story(folder: Path) -> None:
-    fail_once(folder, "UnsafeError")
+@pytest.mark.parametrize("processes", ["0", "1"])
+def test_a_device_that_was_allocated_twice_fails_the_second_run_with_its_report(folder: Path, processes: str) -> None:
+    fail_once(folder, "UnsafeError", "--numprocesses", processes)
     for _ in range(2):
-        code, said = run(folder, "--last-failed")
+        code, output = run(folder, "--last-failed")
         assert code == 1
-        assert "test_once.py::test_once: device 0 of n1 has several pods" in said
-        assert "passed" not in said
+        assert "test_once.py::test_once: device 0 of n1 has several pods" in output
+        assert "passed" not in output
 
 
 def test_a_test_whose_time_ran_out_may_pass_the_second_time(folder: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_test_whose_time_ran_out_may_pass_the_second_time(folder: Path) -> Non
     assert run(folder, "--last-failed")[0] == 0
 
 
-def test_a_run_of_all_tests_begins_with_a_clean_page(folder: Path) -> None:
+def test_a_run_of_all_tests_starts_without_reports(folder: Path) -> None:
     fail_once(folder, "UnsafeError")
     assert run(folder)[0] == 0
     assert run(folder, "--last-failed")[0] == 0

@@ -25,8 +25,10 @@ __all__ = ["BedError", "Process", "free_ports", "wait_for"]
 
 T = TypeVar("T")
 
-PORTS: Final = range(20000, 32000)
-"""below those that the kernel gives to clients: a client of a server that is down could be given the server's own"""
+_WORKER: Final = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 4
+PORTS: Final = range(20000 + 3000 * _WORKER, 23000 + 3000 * _WORKER)
+"""below those that the kernel gives to clients: a client of a server that is down could be given the server's own;
+each worker has its own, since between the search and the start of a server another worker could find the same port"""
 PAUSE: Final = 0.02  # seconds between two looks
 PATIENCE: Final = 10.0  # seconds that a program has to end by itself
 TAIL: Final = 25  # lines of what a program said last

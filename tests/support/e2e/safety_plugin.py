@@ -6,30 +6,56 @@ these reports before it starts.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
-__all__ = ["UnsafeError", "pytest_runtest_makereport", "pytest_sessionstart"]
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
-_STORIES: Final = "linkwise/unsafe"
+__all__ = ["UnsafeError", "pytest_configure", "pytest_runtest_makereport"]
+
+_REPORTS: Final = "linkwise/unsafe"
+_PROPERTY: Final = "unsafe"
+"""the property of a test's report: workers of pytest-xdist send it to the process that has the cache"""
 
 
 class UnsafeError(AssertionError):
     """What must never be was seen once; that it is not seen again proves nothing."""
 
 
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """End if this run repeats one that was unsafe, else begin with a clean page."""
-    cache = session.config.cache
-    stories: list[str] = cache.get(_STORIES, [])
-    if stories and session.config.getoption("lf"):
-        pytest.exit("\n".join(["what failed is no matter of time, and is not tried again:", *stories]), returncode=1)
-    cache.set(_STORIES, [])
+class _Reports:
+    """Reports of safety failures of the whole run, in the process that started it."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._cache, self._again = config.cache, config.getoption("lf")
+
+    def pytest_sessionstart(self) -> None:
+        """End if this run repeats one with a safety failure, else start without reports."""
+        found: list[str] = self._cache.get(_REPORTS, [])
+        if found and self._again:
+            pytest.exit("\n".join(["safety failures are not retried:", *found]), returncode=1)
+        self._cache.set(_REPORTS, [])
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the reports of a test, from whichever process it ran in."""
+        found = [f"{report.nodeid}: {text}" for name, text in report.user_properties if name == _PROPERTY]
+        if found and report.failed:
+            self._cache.set(_REPORTS, [*self._cache.get(_REPORTS, []), *found])
 
 
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Keep the story of a test that failed so."""
-    cache = item.config.cache
+def pytest_configure(config: pytest.Config) -> None:
+    """Collect in the process that started the run, not in its workers."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Reports(config))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Mark the report of a test that failed so."""
+    report = yield
     if call.excinfo and isinstance(call.excinfo.value, UnsafeError):
-        cache.set(_STORIES, [*cache.get(_STORIES, []), f"{item.nodeid}: {call.excinfo.value}"])
+        report.user_properties.append((_PROPERTY, str(call.excinfo.value)))
+    return report
