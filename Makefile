@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/pytest --numprocesses auto --dist worksteal
 OF_CHECK := tests/architecture tests/docs
 
-.PHONY: help setup demo up test e2e check fix shape bench bench-cluster soak soak-replicas docs site manifests lock clean
+.PHONY: help setup demo up test e2e check fix shape bench bench-cluster soak soak-cluster docs site manifests lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -55,13 +55,13 @@ bench: $(READY)  ## benchmarks, each with its bar: choice, filter, cold start, c
 bench-cluster: $(READY)  ## real kube-scheduler and Volcano with and without the service, HTTP filter, memory over 20,000 pods (about 30 minutes)
 	@code=0; for part in cluster volcano_cluster calls memory; do $(BIN)/python bench/$$part.py || code=1; done; exit $$code
 
-soak: $(READY)  ## fuzz the parsers and the broker (SECONDS=600, or STEPS of each kind), 50,000 pods on the embedded cluster, then soak-replicas
+soak: $(READY)  ## fuzz the parsers and the broker (SECONDS=600, or STEPS of each kind), 50,000 pods on the embedded cluster, then soak-cluster
 	$(BIN)/python scripts/soak.py $(if $(STEPS),--steps $(STEPS) --jobs $(or $(JOBS),2),$(or $(SECONDS),600))
 	$(BIN)/python scripts/soak_embedded.py memory 50000
-	$(MAKE) soak-replicas
+	$(MAKE) soak-cluster
 
-soak-replicas: $(READY)  ## kill the leader of two replicas on a real Kubernetes (KILLS=1000); skipped where `make e2e` has built none
-	$(BIN)/python scripts/soak_replicas.py $(or $(KILLS),1000)
+soak-cluster: $(READY)  ## kill leaders (KILLS=1000) and services among gangs on a real Kubernetes; skipped where `make e2e` has built none
+	$(BIN)/python scripts/soak_cluster.py $(KILLS)
 
 docs: $(READY)  ## regenerate generated pages, pictures and console samples
 	$(BIN)/python scripts/docs.py

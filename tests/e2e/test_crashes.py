@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections import defaultdict
 from random import Random
@@ -20,6 +19,7 @@ from support.e2e.own_cluster import OwnCluster
 from support.e2e.pod_objects import pod
 from support.e2e.processes import wait_for
 from support.e2e.service import running_service
+from support.profile import rounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,8 +36,10 @@ GPU: Final = "nvidia.com/gpu"
 MEMORY: Final = "aliyun.com/gpu-mem"
 LOSSES: Final[tuple[Fate, ...]] = ("lost", "unanswered")
 GANG: Final = "gang.scheduling.koordinator.sh"
-KILLS: Final = int(os.environ.get("LINKWISE_E2E_KILLS", "10"))
-"""kills during bursts of gangs; `LINKWISE_E2E_KILLS=50 make e2e ARGS="-k burst --log-cli-level=INFO"` prints the figures"""
+KILLS: Final = rounds(8, 20)
+"""around binds"""
+BURSTS: Final = rounds(3, 50)
+"""of gangs, each with a kill; `TEST_PROFILE=soak make e2e CLUSTERS=1 ARGS="-k burst --log-cli-level=INFO"` prints the figures"""
 SOON: Final = 10.0  # seconds after a restart in which gangs are whole or nothing
 
 
@@ -104,11 +106,12 @@ class Killer:
         return "passed"
 
 
+@pytest.mark.soak
 @pytest.mark.rule("004.record", level="R")
-def test_twenty_kills_around_binds_lose_nothing_and_give_nothing_twice(room: Placing, line: Line) -> None:
+def test_kills_around_binds_lose_nothing_and_give_nothing_twice(room: Placing, line: Line) -> None:
     namespace, chance, serve = room.namespace(), Random(20), room.serve
     path = f"/api/v1/namespaces/{namespace}/pods"
-    for number in range(20):
+    for number in range(KILLS):
         line.fate = killer = Killer(serve, chance)
         room.cluster.create(some_pods(namespace, f"r{number}", 10, chance))
         wait_for(lambda: not serve.process.alive, 30, "the service is killed at a bind")
@@ -224,17 +227,18 @@ def killed_in_a_burst(placing: Placing, chance: Random) -> tuple[int, int, float
     return len(before), len(after), took
 
 
-@pytest.mark.timeout(120 + 40 * KILLS)
+@pytest.mark.soak
+@pytest.mark.timeout(120 + 40 * BURSTS)
 @pytest.mark.rule("001.gang", "001.replan", level="R")
 def test_gangs_are_whole_or_nothing_soon_after_a_kill_in_the_middle_of_a_burst(placing: Placing) -> None:
     placing.nodes(*(thing for number in range(12) for thing in machine(f"w{number}", "nvlink")))
     chance = Random(50)
-    rounds = [killed_in_a_burst(placing, chance) for _ in range(KILLS)]
-    log.info("half bound at the kill: %s", [before for before, _, _ in rounds])
-    log.info("half bound %.0f s after the restart: %s", SOON, [after for _, after, _ in rounds])
-    log.info("seconds until all were whole or nothing: %s", [round(took, 1) for _, _, took in rounds])
-    assert sum(before for before, _, _ in rounds) >= KILLS / 2, "too few kills came in the middle of a gang"
-    assert not any(after for _, after, _ in rounds)
+    bursts = [killed_in_a_burst(placing, chance) for _ in range(BURSTS)]
+    log.info("half bound at the kill: %s", [before for before, _, _ in bursts])
+    log.info("half bound %.0f s after the restart: %s", SOON, [after for _, after, _ in bursts])
+    log.info("seconds until all were whole or nothing: %s", [round(took, 1) for _, _, took in bursts])
+    assert sum(before for before, _, _ in bursts) >= BURSTS / 2, "too few kills came in the middle of a gang"
+    assert not any(after for _, after, _ in bursts)
 
 
 def test_a_single_pod_does_not_take_the_room_of_a_gang_whose_service_was_killed(placing: Placing, line: Line) -> None:

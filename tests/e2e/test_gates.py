@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import time
 from collections import defaultdict
 from itertools import permutations
@@ -21,6 +20,7 @@ from support.e2e.node_objects import device_ids, koordinator, machine
 from support.e2e.pod_objects import pod
 from support.e2e.processes import wait_for
 from support.e2e.service import running_service_for_koordinator
+from support.profile import rounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -39,12 +39,8 @@ GANG: Final = "gang.scheduling.koordinator.sh"
 NAME: Final = "gputopology.scheduling.koordinator.sh/name"
 REPLICA: Final = "gputopology.scheduling.koordinator.sh/replica"
 MEASURED: Final = "dgx1-v100-measured"
-ROUNDS: Final = 50
-KILLS: Final = 100
-KILLING: Final = float(os.environ.get("LINKWISE_E2E_KILLING", "180"))  # seconds
-"""after which no more kills begin: a start takes one second on an idle machine, and many on a busy one"""
-FEW: Final = 15
-"""kills that there are at least, however busy the machine is"""
+ROUNDS: Final = rounds(10, 50)
+KILLS: Final = rounds(15, 100)
 SOON: Final = 20.0  # seconds
 """in which gangs are whole or nothing after a restart; kube-scheduler waits up to 10 before it retries a member"""
 
@@ -223,6 +219,7 @@ def uid_of(placing: Placing, namespace: str, name: str) -> str:
 
 
 @pytest.mark.rule("001.gang", level="R")
+@pytest.mark.soak
 @pytest.mark.timeout(240)
 def test_two_gangs_that_each_fit_alone_never_start_in_part_and_never_block_each_other(placing: Placing) -> None:
     nodes(placing, "a", "b")
@@ -287,7 +284,8 @@ def test_a_gated_pod_in_no_gang_loses_the_gate_with_a_warning(placing: Placing) 
 
 
 @pytest.mark.rule("001.gang", "001.replan", level="R")
-@pytest.mark.timeout(120 + 2 * KILLING)
+@pytest.mark.soak
+@pytest.mark.timeout(120 + 15 * KILLS)
 def test_gangs_whose_service_is_killed_at_random_moments_are_whole_or_nothing_and_nothing_is_doubled(
     placing: Placing,
 ) -> None:
@@ -295,7 +293,7 @@ def test_gangs_whose_service_is_killed_at_random_moments_are_whole_or_nothing_an
     nodes(placing, *(f"w{number}" for number in range(6)))
     chance, api, namespace, kills, early = Random(100), placing.cluster.api, placing.namespace(), 0, 0
     path = f"/api/v1/namespaces/{namespace}/pods"
-    while kills < FEW or (kills < KILLS and time.monotonic() - began < KILLING):
+    while kills < KILLS:
         made = [gang(namespace, f"g{number}", chance.randint(2, 6), chance.choice([2, 4, 8])) for number in range(6)]
         placing.cluster.create(chance.sample(all_made := [one for each in made for one in each], len(all_made)))
         for _ in range(5):
