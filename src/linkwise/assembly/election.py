@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.errors import ClusterError
 from linkwise.kube.client.api import FencedConnection
-from linkwise.kube.client.kubeconfig import pod_namespace
+from linkwise.kube.client.kubeconfig import own_namespace
 from linkwise.kube.leader.election import LeaseTimes
 from linkwise.kube.leader.elector import Elector
 from linkwise.kube.leader.endpoint_slice import Endpoint, LeaderEndpoints, LeaderSlice
@@ -38,7 +38,6 @@ __all__ = ["Election", "service_ports"]
 
 log: Final = logging.getLogger("linkwise.leader")
 
-DEFAULT_NAMESPACE: Final = "linkwise-system"
 POLL: Final = 0.02  # seconds between looks at the elector
 WARM_SECONDS: Final = 1.0
 """between two updates of a standby's inventories"""
@@ -71,7 +70,7 @@ class Election:
         self._all = settings
         self._settings = own
         self._timing = timing or Timing(clock=boot_time)
-        self.namespace: Final = own.namespace or pod_namespace(environ) or DEFAULT_NAMESPACE
+        self.namespace: Final = own.namespace or own_namespace(environ)
         self.elector: Final = Elector(
             LeaseObject(connection, self.namespace, own.lease),
             _identity(own, self._environ),
