@@ -1,7 +1,7 @@
-"""Soak test of several replicas: kills the leader KILLS times around binds and gangs, on a real Kubernetes.
+"""Soak test of several replicas on a real Kubernetes: kills the leader KILLS times around binds and gangs, then restarts it in place.
 
-`python scripts/soak_replicas.py 1000 [SEED]` runs the test of `make e2e` that many times longer, and exits with its code. It
-does not build Kubernetes: without the programs of `make e2e` it says so and exits with 0.
+`python scripts/soak_replicas.py 1000 [SEED]` runs tests of `make e2e` that many times longer, and exits with the code of the first
+that fails. It does not build Kubernetes: without the programs of `make e2e` it says so and exits with 0.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from pathlib import Path
 from kubernetes import KUBERNETES, unbuilt, uninstalled  # type: ignore[import-not-found] # beside this file
 
 ROOT = Path(__file__).parents[1]
-TEST = "tests/e2e/test_replicas.py"
+TESTS = {
+    "tests/e2e/test_replicas.py": "killed_around",
+    "tests/e2e/test_install_lifecycle.py": "restarts_at_its_address",
+}
+"""by file, words of the names of its tests"""
+RESTARTS = "20"
+"""of the leader's container in its pod, with the times of the chart; each takes half a minute"""
 
 
 def main() -> int:
@@ -26,9 +32,14 @@ def main() -> int:
         return 0
     print(f"soak-replicas: {kills} kills, seed {seed}")
     variables = {"LINKWISE_E2E": "1", "LINKWISE_E2E_LEADER_KILLS": kills, "LINKWISE_E2E_LEADER_SEED": seed}
-    words = ["-p", "no:xdist", "-p", "support.e2e.safety_plugin", "--log-cli-level=INFO", "-k", "killed_around", "-q"]
-    command = [sys.executable, "-m", "pytest", TEST, *words]
-    return subprocess.run(command, cwd=ROOT, env={**os.environ, **variables}, check=False).returncode  # noqa: S603 - pytest
+    variables["LINKWISE_E2E_LEADER_RESTARTS"] = RESTARTS
+    words = ["-p", "no:xdist", "-p", "support.e2e.safety_plugin", "--log-cli-level=INFO", "-q"]
+    for file, names in TESTS.items():
+        command = [sys.executable, "-m", "pytest", file, *words, "-k", names]
+        code = subprocess.run(command, cwd=ROOT, env={**os.environ, **variables}, check=False).returncode  # noqa: S603 - pytest
+        if code:
+            return code
+    return 0
 
 
 if __name__ == "__main__":
