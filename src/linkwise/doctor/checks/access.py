@@ -108,7 +108,7 @@ def protected(facts: Facts) -> Iterator[Finding]:
     remedy = "`linkwise manifests protection | kubectl apply -f -`, or `helm upgrade` with protection.enabled"
     there = {name(each) for each in facts.items("protection")}
     bound = {text_at(each, "spec", "policyName"): each for each in facts.items("protection-bindings")}
-    risk = "whoever may change pods can change which devices they record, and the service believes it after a restart"
+    risk = "users who may change pods can change which devices they record, and the service believes it after a restart"
     if not there:
         yield warning("", f"no ValidatingAdmissionPolicy protects records of devices: {risk}", remedy)
         return
