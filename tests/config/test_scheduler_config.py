@@ -41,6 +41,10 @@ def test_it_is_a_configuration_that_looks_at_all_nodes() -> None:
     assert [profile["schedulerName"] for profile in found["profiles"]] == ["linkwise-scheduler"]
 
 
+def test_pods_whose_calls_failed_are_tried_again_soon_after_a_new_leader_answers() -> None:
+    assert made()["podMaxBackoffSeconds"] == 2
+
+
 def test_all_four_verbs_are_asked_by_name_and_failures_count() -> None:
     found = extender()
     verbs = {key: found[key] for key in found if key.endswith("Verb")}

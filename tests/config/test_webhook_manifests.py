@@ -53,15 +53,15 @@ def test_kube_system_and_our_own_namespace_never_wait() -> None:
         assert by_label == {"key": "linkwise.dev/webhook", "operator": "NotIn", "values": ["ignore"]}
 
 
-def test_pods_can_opt_out_and_workloads_can_not() -> None:
-    for hook in hooks():
+def test_on_request_pods_can_opt_out_and_workloads_can_not() -> None:
+    for hook in hooks(pod_opt_out=True):
         (rule, *_) = hook["rules"]
         assert ("objectSelector" in hook) == (rule["resources"] == ["pods"])
 
 
 @pytest.mark.rule("002.access")
-def test_on_request_only_namespaces_can_opt_out() -> None:
-    for hook in hooks(pod_opt_out=False, hide_devices=True):
+def test_only_namespaces_can_opt_out() -> None:
+    for hook in hooks(hide_devices=True):
         assert "objectSelector" not in hook
         assert hook["namespaceSelector"]["matchExpressions"][1]["values"] == ["ignore"]
 

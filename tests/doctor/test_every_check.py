@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from linkwise.config.settings import ServeSettings, TlsSettings, WebhookSettings
+from linkwise.config.webhook_manifests import WebhookFile, webhook_configurations
 from linkwise.doctor.examine import CHECKS, examine
 from linkwise.doctor.facts import CertificateFacts, Connected, ServiceAnswer
 from linkwise.doctor.sources import PARTS, SOURCES
@@ -101,6 +102,21 @@ def excluded() -> Facts:
     return using("namespaces", {"metadata": {"name": "default", "labels": {"linkwise.dev/webhook": "ignore"}}})
 
 
+def opting_out() -> Facts:
+    hooks = webhook_configurations(WebhookFile(namespace="linkwise-system", pod_opt_out=True))
+    facts = installation()
+    for kind, each in zip(("mutating", "validating"), hooks, strict=True):
+        for hook in each["webhooks"]:
+            hook["clientConfig"]["caBundle"] = "Y2VydGlmaWNhdGU="
+        facts = with_items(facts, kind, each)
+    return facts
+
+
+def failing(message: str, seconds: float = 90.0) -> dict[str, Any]:
+    tried = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": message}
+    return pending("waits", conditions=[{**tried, "lastTransitionTime": at(-seconds)}])
+
+
 def old_event() -> dict[str, Any]:
     text = 'failed to "filter" with extender at URL https://linkwise.linkwise-system.svc:39999/filter, code 502'
     return {
@@ -149,6 +165,18 @@ BREAKS: dict[str, tuple[Break, ...]] = {
     ),
     "rbac-agent": (lambda: without_right("linkwise-agent", "patch", "deviceinventories/status"),),
     "rbac-scheduler": (lambda: without_right("linkwise-scheduler", "create", "pods/binding"),),
+    "records-protected": (
+        lambda: using("protection"),
+        lambda: using("protection", *map(dict, installation().items("protection")[1:])),
+        lambda: using("protection-bindings"),
+        lambda: using(
+            "protection-bindings",
+            *(
+                {**each, "spec": {**each["spec"], "validationActions": ["Warn", "Audit"]}}  # type: ignore[dict-item]
+                for each in installation().items("protection-bindings")
+            ),
+        ),
+    ),
     "extender-service": (
         lambda: using("services", {"metadata": meta("linkwise-webhook")}),
         lambda: using("slices", dict(installation().items("slices")[1])),
@@ -218,6 +246,7 @@ BREAKS: dict[str, tuple[Break, ...]] = {
     "webhook-failure-policy": (ignoring,),
     "webhook-endpoints": (lambda: using("slices", dict(installation().items("slices")[0])),),
     "webhook-namespaces": (excluded,),
+    "webhook-opt-out": (opting_out,),
     "agent-missing": (
         lambda: using("nodes", node("gpu-1"), node("gpu-2")),
         lambda: using("nodes", node("gpu-1"), labelled("nvidia.com/gpu.present", "true")),
@@ -253,6 +282,7 @@ BREAKS: dict[str, tuple[Break, ...]] = {
     "clock-local": (lambda: installation(now=NOW + 60, read_at={"leases": NOW, "node-leases": NOW + 60}),),
     "clock-nodes": (lambda: using("node-leases", {"metadata": {"name": "gpu-1"}, "spec": {"renewTime": at(60)}}),),
     "pods-untried": (lambda: using("pending", pending("waits", conditions=[])),),
+    "pods-failing": (lambda: using("pending", failing("this replica of Linkwise is not the leader")),),
 }
 
 

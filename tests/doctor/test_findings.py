@@ -10,14 +10,18 @@ import pytest
 from linkwise.doctor.examine import CHECKS, examine
 from linkwise.doctor.facts import Connected
 from linkwise.doctor.findings import names_text
+from linkwise.doctor.permissions import needed
 from support.builders.installation import (
+    GROUPS,
     NOW,
     at,
     configuration,
     found,
     installation,
     inventory,
+    meta,
     node,
+    pending,
     with_items,
 )
 
@@ -61,7 +65,44 @@ def test_what_exists_need_not_be_created() -> None:
     lost = {each: (each.verb, each.resource) != ("create", "leases") for each in facts.allowed}
     assert only(replace(facts, allowed=lost), "rbac-service").severity == "ok"
     finding = only(with_items(replace(facts, allowed=lost), "leases"), "rbac-service")
-    assert finding.objects == ("create leases.coordination.k8s.io in namespace linkwise-system",)
+    assert (finding.subject, finding.objects) == ("lease/linkwise", ("linkwise",))
+    assert "`helm upgrade` does" in finding.remedy
+
+
+def test_an_object_of_the_installation_that_was_deleted_is_to_be_created_and_no_role_to_be_widened() -> None:
+    facts = installation()
+    tls = replace(facts.settings, tls=replace(facts.settings.tls, enabled=True))
+    allowed = {each: True for need in needed(tls, "linkwise-system", GROUPS) for each in need.permissions}
+    lost = {each: (each.verb, each.resource) != ("create", "secrets") for each in allowed}
+    facts = replace(facts, allowed=lost, settings=tls)
+    facts = with_items(facts, "tls-secrets", {"metadata": meta("linkwise-scheduler-tls")})
+    finding = only(facts, "rbac-service")
+    assert (finding.severity, finding.subject, finding.objects) == ("error", "secret/linkwise-tls", ("linkwise-tls",))
+    assert "`kubectl --namespace linkwise-system create secret generic linkwise-tls`" in finding.remedy
+    assert "manifests rbac" not in finding.remedy
+
+
+def test_both_webhook_configurations_are_deleted_in_an_emergency() -> None:
+    facts = with_items(installation(), "slices", dict(installation().items("slices")[0]))
+    assert (
+        "`kubectl delete mutatingwebhookconfiguration/linkwise validatingwebhookconfiguration/linkwise`"
+        in only(facts, "webhook-endpoints").remedy
+    )
+
+
+def test_pods_that_wait_because_calls_fail_are_named_with_the_age_of_the_oldest() -> None:
+    def failing(name: str, seconds: float, message: str) -> dict[str, Any]:
+        tried = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": message}
+        return pending(name, conditions=[{**tried, "lastTransitionTime": at(-seconds)}])
+
+    refused = "this replica of Linkwise is not the leader: it is a standby"
+    facts = with_items(
+        installation(), "pending", failing("a", 90, "x"), failing("b", 600, refused), failing("c", 5, "x")
+    )
+    finding = only(facts, "pods-failing")
+    assert finding.objects == ("default/a", "default/b")
+    assert "end with an error, the oldest for 600 s: this replica of Linkwise is not the leader" in finding.found
+    assert "restarting the scheduler ends its connections" in finding.remedy
 
 
 def test_a_feature_that_is_turned_off_needs_no_rights() -> None:

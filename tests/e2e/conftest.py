@@ -238,7 +238,7 @@ def placing(answering: Serve, cluster: Cluster) -> Placing:
 @pytest.fixture(scope="module")
 def webhook(kubernetes: Cluster) -> Iterator[WebhookService]:
     """A service with its admission webhook once for all tests of a file; whoever kills it starts it again."""
-    with running_webhook(kubernetes, "webhook") as made:
+    with running_webhook(kubernetes, "webhook", flags=("--pod-opt-out",)) as made:
         yield made
 
 

@@ -289,7 +289,7 @@ def test_policies_are_those_that_the_command_line_prints(
     [
         ((), {}),
         (("webhook.optIn=true",), {"opt_in": True}),
-        (("webhook.podOptOut=false",), {"pod_opt_out": False}),
+        (("webhook.podOptOut=true",), {"pod_opt_out": True}),
         (("webhook.hideDevices=true",), {"hide_devices": True}),
         (("scheduler.name=other",), {"scheduler": "other"}),
     ],

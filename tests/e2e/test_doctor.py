@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 import yaml
 
+from linkwise.config.protection import protection_yaml
 from linkwise.config.rbac import rbac_yaml, webhook_rbac_yaml
 from linkwise.config.webhook_manifests import WebhookFile, webhook_configurations
 from linkwise.net.certificates import new_chain
@@ -99,6 +100,14 @@ def accounts() -> Iterator[Raw]:
         }
 
 
+def protection() -> Iterator[Raw]:
+    """The policies that protect records, with a condition that keeps them from being evaluated."""
+    for each in yaml.safe_load_all(protection_yaml(namespace=SYSTEM)):
+        if each["kind"] == "ValidatingAdmissionPolicy":
+            each["spec"]["matchConditions"] = [{"name": "never", "expression": "false"}]
+        yield each
+
+
 def moment(seconds: float) -> str:
     return (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
@@ -130,7 +139,7 @@ def patient(kubernetes: Cluster, serve: Serve) -> Iterator[Patient]:
     api = kubernetes.api
     space = marked({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}})
     wait_for(lambda: made_now(kubernetes, space), 60, f"namespace {SYSTEM} is made")
-    things = [*accounts(), *webhooks(), lease(), *nodes()]
+    things = [*accounts(), *webhooks(), *protection(), lease(), *nodes()]
     try:
         with proxied_service(kubernetes, SYSTEM, serve.port):
             for thing in things:
@@ -212,6 +221,20 @@ def no_endpoint(patient: Patient) -> AbstractContextManager[None]:
     return changed(patient.api, SLICE, {"endpoints": endpoints})
 
 
+@contextmanager
+def opting_out(patient: Patient) -> Iterator[None]:
+    """A policy, and a webhook that a label on a pod avoids."""
+    path = f"{HOOKS}/validatingwebhookconfigurations/linkwise"
+    hooks = patient.api.get(path)["webhooks"]
+    for hook in hooks:
+        label = {"key": "linkwise.dev/webhook", "operator": "NotIn", "values": ["ignore"]}
+        hook["objectSelector"] = {"matchExpressions": [label]}
+    policy = {"apiVersion": "linkwise.dev/v1alpha1", "kind": "AcceleratorPolicy", "metadata": {"name": "few"}}
+    spec = {"subjects": {"namespaces": ["default"]}, "maxDevices": 2}
+    with created(patient.api, {**policy, "spec": spec}), changed(patient.api, path, {"webhooks": hooks}):
+        yield
+
+
 def stale_lease(patient: Patient) -> AbstractContextManager[None]:
     return changed(patient.api, LEASE, {"spec": {"renewTime": moment(-90_000)}})
 
@@ -249,6 +272,11 @@ MORE: Final[dict[str, tuple[Callable[[Patient], AbstractContextManager[None]], .
         lambda patient: removed(patient.api, f"{HOOKS}/validatingwebhookconfigurations/linkwise"),
     ),
     "webhook-endpoints": (no_endpoint,),
+    "webhook-opt-out": (opting_out,),
+    "records-protected": (
+        lambda patient: removed(patient.api, f"{HOOKS}/validatingadmissionpolicies/linkwise-records"),
+        lambda patient: removed(patient.api, f"{HOOKS}/validatingadmissionpolicybindings/linkwise-records"),
+    ),
     "clock-nodes": (fast_clock,),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import subprocess
 import time
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import pytest
 
+from linkwise.config.settings import LeaderSettings
 from support.e2e.api_client import ApiError
 from support.e2e.config_files import write_json
 from support.e2e.helm import NAMESPACE, RELEASE
@@ -18,6 +20,7 @@ from support.e2e.installation import VALUES, installation_bed, stand_ins
 from support.e2e.invariants import all_is_well, held, nothing_is_sold_twice
 from support.e2e.pod_objects import pod
 from support.e2e.processes import wait_for
+from support.profile import rounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,8 +28,16 @@ if TYPE_CHECKING:
 
     from support.e2e.api_client import Raw
     from support.e2e.installation import Installation
+    from support.e2e.process_pods.pod import PodProcesses
+
+log: Final = logging.getLogger(__name__)
 
 GPU: Final = "nvidia.com/gpu"
+RESTARTS: Final = rounds(3, 20)
+"""of the leader at its address"""
+LEASE: Final = LeaderSettings()
+MARGIN: Final = 5.0  # seconds
+"""from the end of the lease until the next pod is bound: the start of the new leader, and what is left of a backoff"""
 KEPT: Final = {"acceleratorpolicies.linkwise.dev", "deviceinventories.linkwise.dev"}
 """definitions that stay with their objects, since a list of devices is no use to anyone else and a policy is written by hand"""
 NAMESPACED: Final = (
@@ -166,22 +177,59 @@ def test_an_upgrade_and_a_rollback_under_load_keep_every_grant(installed: Instal
 
 def test_pods_are_placed_after_the_leader_was_killed(installed: Installation) -> None:
     namespace, before = keep(installed)
-    leader = next(found for found in installed.pods("service") if found.address == installed.leader())
+    kill_leader(installed)
+    create(installed, namespace, "after")
+    installed.cluster.wait_bound(namespace, "after", 30)
+    assert before.items() <= grants(installed, namespace).items()
+    all_is_well(installed.placing)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(180 + 60 * RESTARTS)
+def test_the_next_pod_is_bound_soon_after_the_lease_of_a_leader_that_restarts_at_its_address(
+    empty: Installation,
+) -> None:
+    times = {"leaseDuration": LEASE.lease_duration, "renewDeadline": LEASE.renew_deadline}
+    empty.install(leaderElection={**times, "retryPeriod": LEASE.retry_period})
+    empty.add_nodes("gpu-1")
+    namespace, took = empty.cluster.namespace(), list[float]()
+    for number in range(RESTARTS):
+        wait_for(lambda: all(one.containers[0].ready for one in empty.pods("service")), 30, "both replicas are ready")
+        killed, began = kill_leader(empty), time.monotonic()
+        address = killed.address
+        create(empty, namespace, f"p{number}")
+        empty.cluster.wait_bound(namespace, f"p{number}", 60)
+        took.append(time.monotonic() - began)
+        log.info("bound after %.1f s", took[-1])
+        assert (killed.address, killed.containers[0].running) == (address, True), (
+            "it did not restart before the next led"
+        )
+        empty.api.delete(f"/api/v1/namespaces/{namespace}/pods/p{number}")
+    all_is_well(empty.placing)
+    assert max(took) < LEASE.lease_duration + MARGIN, took
+
+
+def kill_leader(bed: Installation) -> PodProcesses:
+    """Kill the leader as a crash does; the kubelet restarts its container in the same pod, with the same address."""
+    address = wait_for(bed.leader, 30, "there is a leader")
+    leader = next(found for found in bed.pods("service") if found.address == address)
     process = leader.containers[0].process
     assert process is not None
-    process.signal(signal.SIGKILL)  # the kubelet starts it again
+    process.signal(signal.SIGKILL)
+    return leader
+
+
+def create(bed: Installation, namespace: str, name: str) -> None:
+    """Create a pod, as soon as the webhook's Service does not lead to a replica that was killed."""
 
     def created() -> bool:
         try:
-            installed.api.create(pod(namespace, "after", {GPU: 2}))
-        except ApiError as error:  # the webhook's Service still leads to the replica that was killed
+            bed.api.create(pod(namespace, name, {GPU: 2}))
+        except ApiError as error:
             raise AssertionError(str(error)) from error
         return True
 
     wait_for(created, 30, "a pod is created")
-    installed.cluster.wait_bound(namespace, "after", 30)
-    assert before.items() <= grants(installed, namespace).items()
-    all_is_well(installed.placing)
 
 
 def test_an_uninstallation_leaves_pods_and_what_is_documented_for_a_reinstallation(installed: Installation) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -19,22 +20,47 @@ if TYPE_CHECKING:
 
 GPU = "nvidia.com/gpu"
 LEASE = "leases.coordination.k8s.io"
+SLICES = "endpointslices.discovery.k8s.io"
+SLICE_DEFINITION = {
+    "metadata": {"name": SLICES},
+    "spec": {
+        "group": "discovery.k8s.io",
+        "names": {"plural": "endpointslices", "kind": "EndpointSlice"},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+"""the embedded API server has none of its own: nothing in it balances connections"""
+SERVICE = {"metadata": {"name": "linkwise", "namespace": "linkwise-system"}, "spec": {"ports": [{"port": 1}]}}
 ELECTED = LeaderSettings(namespace="linkwise-system")
 
 
 @asynccontextmanager
-async def replicas(cluster: ClusterUnderTest) -> AsyncIterator[EmbeddedService]:
+async def replicas(cluster: ClusterUnderTest, elected: LeaderSettings = ELECTED) -> AsyncIterator[EmbeddedService]:
     """The service of the cluster with an election, and another one; their clocks run ten times as fast."""
     cluster.embedded.api.store.create("namespaces", {"metadata": {"name": "linkwise-system"}})
     other = EmbeddedService()
     await cluster.service.stop()
     for service in (cluster.service, other):
-        service.settings = replace(service.settings, leader=ELECTED)
+        service.settings = replace(service.settings, leader=elected)
         await service.start(cluster.embedded.api.kubeconfig())
     try:
         yield other
     finally:
         await other.kill()
+
+
+def addressed(cluster: ClusterUnderTest) -> list[int]:
+    """The ports to which the Service leads."""
+    slices = [found.read() for found in cluster.store.list(SLICES).items]
+    return [port["port"] for found in slices for _ in found["endpoints"] for port in found["ports"]]
 
 
 def holder(cluster: ClusterUnderTest) -> str:
@@ -101,6 +127,37 @@ async def test_a_leader_whose_lease_is_taken_ends_with_a_message(cluster: Cluste
         with pytest.raises(LostLeaseError, match="lost Lease linkwise-system/linkwise: someone-else has it"):
             await cluster.service.ended()
     await cluster.service.start(cluster.embedded.api.kubeconfig())
+
+
+@embedded({"dgx1-v100": 1})
+async def test_connections_to_a_leader_end_when_it_can_not_renew_its_lease(cluster: ClusterUnderTest) -> None:
+    async with replicas(cluster):
+        reader, writer = await asyncio.open_connection("127.0.0.1", cluster.service.port)
+        writer.write(b"POST /prioritize HTTP/1.1\r\nHost: x\r\nContent-Length: 12\r\n\r\n" + b'{"Pod":null}')
+        assert b"connection: close" not in await reader.readuntil(b"\r\n\r\n")
+        cluster.embedded.api.faults.add(Fault("reset", on="PUT", path="/leases/", times=0))
+        await cluster.until(lambda: not cluster.service.leads, "its last renewal is too old")
+        async with asyncio.timeout(0.5):
+            await reader.read()  # to the end
+        writer.close()
+        cluster.embedded.api.faults.clear()
+
+
+@embedded({"dgx1-v100": 1})
+async def test_a_leader_that_restarts_at_its_address_takes_it_out_until_another_one_leads(
+    cluster: ClusterUnderTest,
+) -> None:
+    elected = replace(ELECTED, service="linkwise", address="192.0.2.1")
+    async with replicas(cluster, elected) as other:
+        cluster.store.create("customresourcedefinitions.apiextensions.k8s.io", SLICE_DEFINITION)
+        cluster.store.create("services", SERVICE)
+        await cluster.until(lambda: addressed(cluster) == [cluster.service.port], "the leader has announced itself")
+        await cluster.service.kill()
+        await cluster.service.start(cluster.embedded.api.kubeconfig())
+        await cluster.until(lambda: addressed(cluster) == [], "nothing leads to the one that was restarted", 2)
+        assert (cluster.service.leads, other.leads) == (False, False)
+        await cluster.until(lambda: addressed(cluster), "the next leader has announced itself")
+        assert addressed(cluster) == [next(each.port for each in (cluster.service, other) if each.leads)]
 
 
 @embedded({"dgx1-v100": 1})

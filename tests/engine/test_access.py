@@ -31,6 +31,8 @@ from linkwise.policies.memory_share import may_share
 from linkwise.testing.nodes import share_ask
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from linkwise.model.verdict import Reason
 
 TEAM = Subjects(namespaces=("team",))
@@ -276,12 +278,23 @@ def test_a_request_is_permitted_if_every_policy_permits_it(
 # conditions
 
 
-def condition(kind: str, *policies: AcceleratorPolicy, models: tuple[str, ...] = ()) -> tuple[str, str, str]:
+def condition(
+    kind: str, *policies: AcceleratorPolicy, models: tuple[str, ...] = (), used: Mapping[str, int] | None = None
+) -> tuple[str, str, str]:
     named = {policy.name: policy for policy in policies}
     first = policies[0]
-    found = conditions_of(first, conflicts(AccessRules(named, LABELS))[first.name], LABELS, models)
+    found = conditions_of(first, conflicts(AccessRules(named, LABELS))[first.name], LABELS, models, used or {})
     (one,) = (each for each in found if each.type == kind)
     return one.status, one.reason, one.message
+
+
+def test_namespaces_with_more_devices_than_the_limit_are_named() -> None:
+    limited = AcceleratorPolicy("a", ALL, max_devices=2)
+    status, reason, message = condition("Exceeded", limited, used={"team": 16, "other": 2})
+    assert (status, reason) == ("True", "LimitExceeded")
+    assert message.startswith("Namespaces with more than 2 devices: team (16). Pods that another scheduler bound,")
+    assert condition("Exceeded", limited, used={"team": 2})[:2] == ("False", "WithinLimit")
+    assert condition("Exceeded", AcceleratorPolicy("a", ALL), used={"team": 16})[0] == "False"
 
 
 def test_two_policies_that_set_the_same_field_differently_for_a_subject_conflict() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import closing
+from http.client import HTTPConnection
 from typing import Any
 
 import pytest
@@ -35,6 +38,28 @@ def test_filter_and_bind_are_answered_with_an_error_that_names_the_leader() -> N
         assert reply.status == 200
         assert reply.json["Error"] == f"this replica of Linkwise is not the leader: {REFUSAL}"
     assert (served.performer.binds, served.performer.effects) == ([], [])
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt", "bind"])
+def test_a_refusal_ends_the_connection_so_that_the_next_call_finds_the_leader(verb: str) -> None:
+    with standby() as served, closing(HTTPConnection("127.0.0.1", served.port)) as client:
+        bind = {"PodName": "p", "PodNamespace": "default", "PodUID": "uid-p", "Node": "a"}
+        client.request("POST", f"/{verb}", json.dumps({**call(), **bind, "NodeNameToMetaVictims": {}}))
+        reply = client.getresponse()
+        reply.read()
+        assert reply.getheader("connection") == "close"
+        assert client.sock is None
+
+
+def test_the_answer_of_a_leader_and_a_probe_of_a_standby_leave_the_connection_open() -> None:
+    for served, method, path in (
+        (Served(broker_of(FakeNode("a"))), "POST", "/filter"),
+        (standby(), "GET", "/readyz"),
+    ):
+        with served, closing(HTTPConnection("127.0.0.1", served.port)) as client:
+            client.request(method, path, json.dumps(call()))
+            client.getresponse().read()
+            assert client.sock is not None
 
 
 @pytest.mark.parametrize("verb", ["prioritize", "preempt"])

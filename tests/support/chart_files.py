@@ -66,8 +66,8 @@ def scheduler_file() -> str:
 
 
 def webhook_file() -> str:
-    """The webhooks of both configurations, and the one that `--hide-devices` adds."""
-    wanted = WebhookFile(namespace=NAMESPACE, scheduler=SCHEDULER, hide_devices=True)
+    """The webhooks of both configurations, with what `--hide-devices` and `--pod-opt-out` add."""
+    wanted = WebhookFile(namespace=NAMESPACE, scheduler=SCHEDULER, hide_devices=True, pod_opt_out=True)
     both = webhook_configurations(wanted)
     named = {document["kind"]: document["webhooks"] for document in both}
     return _data("src/linkwise/config/webhook_manifests.py", named)

@@ -307,6 +307,13 @@ def _fake_device(patient: Patient) -> AbstractContextManager[None]:
     return created(patient.api, made, {"phase": "Pending", "containerStatuses": [status]})
 
 
+def _error() -> Raw:
+    """The condition of a pod for which a scheduler called a replica that does not lead."""
+    message = "this replica of Linkwise is not the leader: it is a standby"
+    tried = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": message}
+    return {**tried, "lastTransitionTime": _old(600)}
+
+
 @contextmanager
 def _left_out(patient: Patient) -> Iterator[None]:
     space = {
@@ -391,5 +398,10 @@ BREAKAGES: Final[Mapping[str, Breakage]] = {
     "foreign-plugin": _foreign_plugin,
     "foreign-dra": lambda patient: created(patient.api, _slice(patient)),
     "foreign-scheduler": lambda patient: created(patient.api, _deployment("gpushare-schd-extender", "kube-system", 1)),
+    "pods-failing": lambda patient: created(
+        patient.api,
+        pod("default", "refused", {"nvidia.com/gpu": 1}, scheduler=SCHEDULER),
+        {"phase": "Pending", "conditions": [_error()]},
+    ),
 }
 """by check: what is broken for as long as the `with` lasts"""

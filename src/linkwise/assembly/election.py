@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.errors import ClusterError
 from linkwise.kube.client.api import FencedConnection
-from linkwise.kube.client.kubeconfig import pod_namespace
+from linkwise.kube.client.kubeconfig import own_namespace
 from linkwise.kube.leader.election import LeaseTimes
 from linkwise.kube.leader.elector import Elector
 from linkwise.kube.leader.endpoint_slice import Endpoint, LeaderEndpoints, LeaderSlice
@@ -27,7 +27,7 @@ from linkwise.serve.leadership import LeaderStatus
 from linkwise.serve.service import collect_garbage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from linkwise.config.settings import LeaderSettings, ServeSettings
     from linkwise.kube.client.api import Connection
@@ -38,7 +38,6 @@ __all__ = ["Election", "service_ports"]
 
 log: Final = logging.getLogger("linkwise.leader")
 
-DEFAULT_NAMESPACE: Final = "linkwise-system"
 POLL: Final = 0.02  # seconds between looks at the elector
 WARM_SECONDS: Final = 1.0
 """between two updates of a standby's inventories"""
@@ -71,13 +70,14 @@ class Election:
         self._all = settings
         self._settings = own
         self._timing = timing or Timing(clock=boot_time)
-        self.namespace: Final = own.namespace or pod_namespace(environ) or DEFAULT_NAMESPACE
+        self.namespace: Final = own.namespace or own_namespace(environ)
         self.elector: Final = Elector(
             LeaseObject(connection, self.namespace, own.lease),
             _identity(own, self._environ),
             LeaseTimes(own.lease_duration, own.renew_deadline, own.retry_period),
             self._timing,
         )
+        self._unfenced = connection
         self.connection: Final = FencedConnection(connection, self.elector.guard)
         """writes only while this replica leads"""
         self.problem = ""
@@ -143,7 +143,10 @@ class Election:
             await asyncio.sleep(POLL)
 
     async def announce(self, port: int) -> None:
-        """Write the EndpointSlice while this replica leads, and repair it; forever."""
+        """Write the EndpointSlice while this replica leads, and repair it; forever.
+
+        First of all, an address in it that an earlier process had and this one has now is taken out.
+        """
         if not self._settings.service:
             await asyncio.Event().wait()
             return
@@ -153,24 +156,44 @@ class Election:
         endpoint = Endpoint(address, service_ports(self._all, port), self._environ.get("POD_NAME", ""))
         # Endpoints are for the API server's proxy, which leads to pods only.
         kinds = (LeaderSlice, LeaderEndpoints) if endpoint.pod else (LeaderSlice,)
-        ways = [kind(self.connection, self.namespace, self._settings.service, endpoint) for kind in kinds]
+        place = self.namespace, self._settings.service, endpoint
+        await self._withdraw([kind(self._unfenced, *place) for kind in kinds])
+        ways = [kind(self.connection, *place) for kind in kinds]
         while True:
             if self.elector.may_write():
-                await self._keep(ways)
+                await self._attempt([way.keep for way in ways])
                 await self._timing.sleep(self._settings.retry_period)
             else:
                 await asyncio.sleep(POLL)
 
-    async def _keep(self, ways: Sequence[LeaderSlice]) -> None:
+    async def when_overdue(self, end: Callable[[], None]) -> None:
+        """Call `end` whenever this replica, which led, may not write any more; forever."""
+        while True:
+            while not self.elector.may_write():
+                await self._timing.sleep(self._settings.retry_period)
+            while left := self.elector.left:
+                await self._timing.sleep(left)
+            end()
+
+    async def _withdraw(self, ways: Sequence[LeaderSlice]) -> None:
+        """Take the address of this replica out of the EndpointSlice, unless it leads by then."""
+        while not self.elector.leads:
+            if await self._attempt([way.withdraw for way in ways]):
+                return
+            await self._timing.sleep(self._settings.retry_period)
+
+    async def _attempt(self, writes: Sequence[Callable[[], Awaitable[bool]]]) -> bool:
+        """Whether all succeeded; why not is kept in `problem`."""
         try:
-            for way in ways:
-                await way.keep()
+            for write in writes:
+                await write()
         except ClusterError as error:
             if str(error) != self.problem:
                 log.warning("%s", error)
             self.problem = str(error)
-        else:
-            self.problem = ""
+            return False
+        self.problem = ""
+        return True
 
 
 def _identity(settings: LeaderSettings, environ: Mapping[str, str]) -> str:

@@ -179,6 +179,7 @@ class Serving:
                 *((("webhook", self.webhook.run()),) if self.webhook else ()),
                 *((("leader", self.election.elector.run()),) if self.election else ()),
                 *((("endpoint", self.election.announce(port)),) if self.election else ()),
+                *((("overdue", self.election.when_overdue(self._end_connections)),) if self.election else ()),
                 *((("tls", self._tls.run()),) if self._tls else ()),
                 *((("volcano", self._volcano.run()),) if self._volcano.on else ()),
             )
@@ -266,6 +267,11 @@ class Serving:
         await asyncio.gather(*parts, return_exceptions=True)
         await self._connection.close()
         log.info("stopped")
+
+    def _end_connections(self) -> None:
+        """End connections of schedulers, which would keep them alive and not find another leader."""
+        self._server.end_connections()
+        self._volcano.end_connections()
 
     async def _abort(self, parts: set[asyncio.Task[None]]) -> None:
         """Stop immediately, as a killed process would, but leave no task or socket behind."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.assembly.certificate_keeper import CertificateKeeper, Found, read_file
 from linkwise.kube.certificates.secrets import CertificateSecrets
 from linkwise.kube.client.api import is_loopback
+from linkwise.kube.client.kubeconfig import own_namespace
 from linkwise.net.certificates import Certificate, expiry
 from linkwise.net.server_tls import ServerTls
 from linkwise.serve.strangers import Strangers
@@ -33,7 +34,7 @@ class ExtenderTls:
     def __init__(self, settings: TlsSettings, connection: Connection, counting: Counting, timing: Timing) -> None:
         self._settings = settings
         self._counting = counting
-        self._namespace = settings.namespace or connection.namespace
+        self._namespace = settings.namespace or own_namespace()
         self._secrets = CertificateSecrets(connection, self._namespace)
         self.strangers: Final = Strangers(counting, timing)
         """callers without a certificate"""

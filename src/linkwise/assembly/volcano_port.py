@@ -44,6 +44,10 @@ class VolcanoPort:
         """Answer the requests in flight, then stop."""
         self._server.stop()
 
+    def end_connections(self) -> None:
+        """Close connections after the requests that have begun."""
+        self._server.end_connections()
+
     def abort(self) -> None:
         """Close all connections immediately."""
         self._server.abort()

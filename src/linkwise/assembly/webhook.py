@@ -10,6 +10,7 @@ from linkwise.assembly.certificate_keeper import RETRY_SECONDS, CertificateKeepe
 from linkwise.errors import ClusterError
 from linkwise.kube.certificates.ca_bundle import write_ca_bundle
 from linkwise.kube.certificates.secrets import CertificateSecrets
+from linkwise.kube.client.kubeconfig import own_namespace
 from linkwise.net.certificates import Certificate
 from linkwise.net.http.health import health_routes
 from linkwise.net.http.routes import Routes
@@ -43,7 +44,7 @@ class WebhookServing:
         self._settings = settings
         self._connection = connection
         self._timing = timing
-        self._namespace = settings.namespace or connection.namespace
+        self._namespace = settings.namespace or own_namespace()
         self._secrets = CertificateSecrets(connection, self._namespace)
         webhook = Webhook(broker, counting, settings)
         routes = Routes([*webhook.routes(), *health_routes(dict, tuple)])

@@ -24,7 +24,10 @@ from linkwise.model.requester import OPERATORS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["protection_yaml"]
+__all__ = ["POLICIES", "protection_yaml"]
+
+POLICIES: Final = ("records", "templates", "gates", "agents")
+"""how the names of the policies end"""
 
 _GROUP: Final = "admissionregistration.k8s.io"
 _NODE_NAME: Final = "authentication.kubernetes.io/node-name"

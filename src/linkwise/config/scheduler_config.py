@@ -45,6 +45,7 @@ WEIGHT: Final = _IN_TREE_POINTS // _POINTS_PER_RANK + 1
 
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 QPS: Final = 200  # requests per second
+MAX_BACKOFF: Final = 2  # seconds
 
 VERBS: Final[Mapping[str, str]] = {
     "filterVerb": "filter",
@@ -63,6 +64,10 @@ NOTES: Final[Mapping[str, str]] = {
     "percentageOfNodesToScore": (
         "Consider all nodes. By default kube-scheduler samples the nodes of large clusters, and the best node may not be "
         "in the sample that Linkwise gets."
+    ),
+    "podMaxBackoffSeconds": (
+        "For pods whose call failed while Linkwise had no leader: nothing ends their backoff early, and the default of 10 would be"
+        " added to every hand-over after a crash."
     ),
     "extenders[0].urlPrefix": (
         "The Service of Linkwise. A scheduler on the host network can't resolve its name: set an IP address with --url."
@@ -165,6 +170,7 @@ def skeleton(wanted: SchedulerFile, resources: Sequence[str]) -> dict[str, Any]:
         "clientConnection": connection | {"qps": QPS, "burst": 2 * QPS},
         "leaderElection": election,
         "percentageOfNodesToScore": 100,
+        "podMaxBackoffSeconds": MAX_BACKOFF,
         "profiles": profiles,
     }
 

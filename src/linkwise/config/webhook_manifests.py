@@ -51,7 +51,7 @@ class WebhookFile:
     """PEM certificates to trust; empty for those that the service writes itself"""
     opt_in: bool = False
     """whether only namespaces with a label are selected"""
-    pod_opt_out: bool = True
+    pod_opt_out: bool = False
     """whether the label that opts out works on pods, not only on namespaces"""
     cert_manager: bool = False
     hide_devices: bool = False

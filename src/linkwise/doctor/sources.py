@@ -51,13 +51,14 @@ class Source:
 
 OWN: Final = "own"
 FOREIGN_SCHEDULERS: Final = ("gpushare-schd-extender", "hami-scheduler", "volcano-scheduler", "koord-scheduler")
+_OURS: Final = "labelSelector=app.kubernetes.io%2Fname%3Dlinkwise"
 _ADMISSION: Final = "admissionregistration.k8s.io"
 
 SOURCES: Final[Mapping[str, Source]] = {
     "nodes": Source("nodes", "v1"),
     "inventories": Source("deviceinventories.linkwise.dev", "v1alpha1"),
     "pending": Source("pods", "v1", query="fieldSelector=status.phase%3DPending", pages=4),
-    "own-pods": Source("pods", "v1", OWN, query="labelSelector=app.kubernetes.io%2Fname%3Dlinkwise"),
+    "own-pods": Source("pods", "v1", OWN, query=_OURS),
     "kube-schedulers": Source("pods", "v1", "kube-system", query="labelSelector=component%3Dkube-scheduler"),
     "daemon-sets": Source("daemonsets.apps", "v1"),
     "deployments": Source("deployments.apps", "v1", OWN),
@@ -76,6 +77,9 @@ SOURCES: Final[Mapping[str, Source]] = {
     "tls-secrets": Source("secrets", "v1", OWN, names=("{tls_secret}", "{client_secret}")),
     "mutating": Source(f"mutatingwebhookconfigurations.{_ADMISSION}", "v1", names=("{configuration}",)),
     "validating": Source(f"validatingwebhookconfigurations.{_ADMISSION}", "v1", names=("{configuration}",)),
+    "protection": Source(f"validatingadmissionpolicies.{_ADMISSION}", "v1", query=_OURS),
+    "protection-bindings": Source(f"validatingadmissionpolicybindings.{_ADMISSION}", "v1", query=_OURS),
+    "policies": Source("acceleratorpolicies.linkwise.dev", "v1alpha1", pages=1),
     "crds": Source(
         "customresourcedefinitions.apiextensions.k8s.io",
         "v1",

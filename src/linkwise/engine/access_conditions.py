@@ -1,4 +1,4 @@
-"""Conditions of AcceleratorPolicies: what is invalid, what has no effect, and where two policies disagree."""
+"""Conditions of AcceleratorPolicies: what is invalid, what has no effect, where two disagree, and whose limit is exceeded."""
 
 from __future__ import annotations
 
@@ -38,8 +38,17 @@ def conditions_of(
     disagreements: Collection[str],
     labels: Mapping[str, Mapping[str, str]],
     models: Collection[str],
+    used: Mapping[str, int],
 ) -> tuple[Condition, ...]:
-    """The conditions of a policy, given its disagreements, the labels of all namespaces, and the models of all nodes."""
+    """The conditions of a policy.
+
+    Args:
+        policy: the policy.
+        disagreements: with other policies, as sentences.
+        labels: of all namespaces.
+        models: of all nodes.
+        used: the devices that count for the policy, by namespace.
+    """
     invalid = (
         Condition("Invalid", "True", "InvalidSpec", f"It permits nothing to those it selects: {policy.invalid}")
         if policy.invalid
@@ -50,7 +59,7 @@ def conditions_of(
         if disagreements
         else Condition("Conflicting", "False", "NoDisagreement", "No other policy for the same subjects disagrees.")
     )
-    return (invalid, _effective(policy, labels, models), conflicting)
+    return (invalid, _effective(policy, labels, models), conflicting, _exceeded(policy, used))
 
 
 @lru_cache(maxsize=2)
@@ -115,6 +124,19 @@ def _effective(
     if missing:
         return Condition("Effective", "False", "UnknownModel", f"Models that no node has: {_named(missing)}.")
     return Condition("Effective", "True", "Enforced", "The policy is enforced.")
+
+
+def _exceeded(policy: AcceleratorPolicy, used: Mapping[str, int]) -> Condition:
+    """Whether a namespace has more devices than the policy permits: not by decisions of ours."""
+    most = policy.max_devices
+    over = [f"{name} ({count})" for name, count in used.items() if most is not None and count > most]
+    if not over:
+        return Condition("Exceeded", "False", "WithinLimit", "No namespace has more devices than the policy permits.")
+    message = (
+        f"Namespaces with more than {most} devices: {_named(over)}. Pods that another scheduler bound, or that were bound before"
+        " the policy, keep their devices."
+    )
+    return Condition("Exceeded", "True", "LimitExceeded", message)
 
 
 def _applies(policy: AcceleratorPolicy, subject: Subject, labels: Mapping[str, str]) -> bool:

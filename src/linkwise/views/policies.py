@@ -24,7 +24,8 @@ def policy_rows(cluster: ClusterView, name: str) -> list[Row]:
 
 def _row(report: PolicyReport) -> Row:
     policy, conditions = report.policy, {condition.type: condition for condition in report.conditions}
-    wrong = next((conditions[kind] for kind in ("Invalid", "Conflicting") if conditions[kind].status == "True"), None)
+    bad = ("Invalid", "Exceeded", "Conflicting")
+    wrong = next((conditions[kind] for kind in bad if conditions[kind].status == "True"), None)
     if wrong is None and conditions["Effective"].status == "False":
         wrong = conditions["Effective"]
     subjects = _subjects(report)

@@ -486,6 +486,17 @@ def test_the_status_counts_pods_devices_and_refusals() -> None:
     }
 
 
+def test_a_limit_that_pods_of_another_scheduler_exceed_is_a_condition() -> None:
+    broker = with_policies(BIG, policies=[access_policy("p", maxDevices=2), labelled("team")])
+    past = replace(
+        team_pod("past", 3), labels={"linkwise.dev/webhook": "ignore"}, scheduler="default-scheduler", node="n"
+    )
+    broker.observe([past], NOW)
+    conditions = {each["type"]: each for each in statuses(broker)["p"].status["conditions"]}  # type: ignore[attr-defined]
+    assert (conditions["Exceeded"]["status"], conditions["Exceeded"]["reason"]) == ("True", "LimitExceeded")
+    assert "devices: team (3)." in conditions["Exceeded"]["message"]
+
+
 def test_a_status_that_the_object_has_is_not_written_again_and_keeps_its_times() -> None:
     policy = access_policy("p", maxDevices=4)
     broker = with_policies(BIG, policies=[policy, labelled("team")])

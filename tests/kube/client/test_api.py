@@ -16,7 +16,7 @@ from lightkube.config.models import User, UserExec
 from linkwise.errors import ClusterError
 from linkwise.kube.client.api import connect
 from linkwise.kube.client.credentials import Credentials
-from linkwise.kube.client.kubeconfig import find
+from linkwise.kube.client.kubeconfig import find, own_namespace
 from support.fakes.scripted_api import Reply, ScriptedApi
 from support.virtual_clock import run_idle
 
@@ -289,3 +289,11 @@ def test_a_kubeconfig_is_read_again_when_its_token_is_refused(tmp_path: Path) ->
 def test_a_kubeconfig_that_is_just_being_written_changes_nothing(tmp_path: Path) -> None:
     sent = rewritten(tmp_path, meanwhile="users: [", replies=(Reply(200, {}), Reply(401, {})))
     assert sent == ["Bearer t1"] * 3
+
+
+def test_the_namespace_of_the_service_is_that_of_its_pod_or_of_the_manifests(tmp_path: Path) -> None:
+    (tmp_path / "namespace").write_text("of-account\n")
+    pod = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+    assert own_namespace({**pod, "POD_NAMESPACE": "of-pod"}, tmp_path) == "of-pod"
+    assert own_namespace(pod, tmp_path) == "of-account"
+    assert own_namespace({}, tmp_path) == "linkwise-system"

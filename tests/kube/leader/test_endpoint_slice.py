@@ -107,6 +107,54 @@ def test_a_replica_that_does_not_lead_writes_no_slice() -> None:
     assert {request.verb for request in play(scenario)} == {"GET"}
 
 
+def withdrawn(found: Reply, *puts: Reply, kind: type[LeaderSlice] = LeaderSlice) -> list[Request]:
+    """Withdraw a replica that starts at the address of the last leader; the requests."""
+    path = ONE if kind is LeaderSlice else "/api/v1/namespaces/linkwise-system/endpoints/linkwise"
+
+    async def scenario(api: ScriptedApi, connection: Connection) -> list[Request]:
+        api.script(f"GET {path}", found, *((MISSING,) if puts and puts[0].status == 409 else ()))
+        api.script(f"PUT {path}", *puts or (Reply(200, {}),))
+        here = Endpoint(HERE.address, HERE.ports, "linkwise-1")
+        await kind(connection, "linkwise-system", "linkwise", here).withdraw()
+        return api.requests
+
+    return play(scenario)
+
+
+def test_the_address_of_this_replica_is_taken_out_of_the_version_that_was_read() -> None:
+    found = written()
+    found["metadata"]["resourceVersion"] = "9"
+    request = withdrawn(Reply(200, found))[1]
+    assert (request.verb, request.document["metadata"]["resourceVersion"]) == ("PUT", "9")
+    assert request.document["endpoints"] == []
+    assert request.document["ports"] == found["ports"]
+
+
+def test_the_address_of_this_replica_is_taken_out_of_endpoints_too() -> None:
+    request = withdrawn(Reply(200, kept_endpoints()[-1].document), kind=LeaderEndpoints)[1]
+    assert (request.verb, request.document["subsets"]) == ("PUT", [])
+
+
+@pytest.mark.parametrize(
+    "endpoint", [Endpoint("10.0.0.8", {"https": 39999}, "b"), Endpoint("10.0.0.7", {"https": 40000}, "b")]
+)
+def test_what_leads_to_another_replica_stays(endpoint: Endpoint) -> None:
+    found = Reply(200, keep(endpoint)[-1].document)
+    assert [request.verb for request in withdrawn(found)] == ["GET"]
+    assert [request.verb for request in withdrawn(MISSING)] == ["GET"]
+
+
+def test_what_a_leader_wrote_meanwhile_stays() -> None:
+    requests = withdrawn(Reply(200, written()), Reply(409, {"kind": "Status", "code": 409}))
+    assert [request.verb for request in requests] == ["GET", "PUT", "GET"]
+
+
+def test_an_address_that_may_not_be_taken_out_is_reported() -> None:
+    forbidden = Reply(403, {"kind": "Status", "code": 403, "message": "forbidden"})
+    with pytest.raises(ClusterError, match="can't update EndpointSlice linkwise-system/linkwise-leader: forbidden"):
+        withdrawn(Reply(200, written()), forbidden)
+
+
 def kept_endpoints(found: Reply = MISSING) -> list[Request]:
     """Look at the Endpoints once; the requests."""
     path = "/api/v1/namespaces/linkwise-system/endpoints"

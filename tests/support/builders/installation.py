@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from linkwise.config.protection import POLICIES
 from linkwise.config.scheduler_config import SchedulerFile, scheduler_yaml
 from linkwise.config.scheduler_file import read_scheduler_text
 from linkwise.config.settings import ServeSettings, WebhookSettings
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from linkwise.doctor.findings import Finding
 
 __all__ = [
+    "GROUPS",
     "NOW",
     "Raw",
     "at",
@@ -168,6 +170,15 @@ def installation(**changes: Any) -> Facts:  # noqa: ANN401 - fields of Facts
         "namespaces": ({"metadata": meta("default")},),
         "crds": (_crd("deviceinventories.linkwise.dev"), _crd("acceleratorpolicies.linkwise.dev")),
         "pending": (pending("waits"),),
+        "protection": tuple({"metadata": meta(f"linkwise-{kind}")} for kind in POLICIES),
+        "protection-bindings": tuple(
+            {
+                "metadata": meta(f"linkwise-{kind}"),
+                "spec": {"policyName": f"linkwise-{kind}", "validationActions": ["Deny"]},
+            }
+            for kind in POLICIES
+        ),
+        "policies": ({"metadata": meta("fair-share")},),
     }
     facts = Facts(
         now=NOW,

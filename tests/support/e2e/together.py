@@ -45,7 +45,9 @@ def installed(cluster: Cluster, name: str, owners: Mapping[str, str] | None = No
     try:
         cluster.apply(tenants, NAMESPACE)
         # The policies first: what the webhook refuses never reaches them, and they are seen in force by a refusal.
-        with protected(cluster), running_webhook(cluster, name, configuration=settings) as made:
+        # Pods may opt out, so that tests see what the scheduler enforces for those that did.
+        flags = ("--pod-opt-out",)
+        with protected(cluster), running_webhook(cluster, name, configuration=settings, flags=flags) as made:
             yield made
     finally:
         cluster.kubectl("delete", "--ignore-not-found", "--filename", "-", stdin=tenants)

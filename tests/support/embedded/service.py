@@ -43,7 +43,7 @@ class EmbeddedService:
         self.settings = ServeSettings(kube=kube, placing=placing or PlacingSettings(), leader=ALONE)
         held = reserve()  # also while it does not listen
         weakref.finalize(self, held.close)
-        self._port: int = held.getsockname()[1]
+        self.port: Final[int] = held.getsockname()[1]
         self._serving: Serving | None = None
         self._task: asyncio.Task[None] | None = None
         self._door: socket.socket | None = None
@@ -51,7 +51,7 @@ class EmbeddedService:
     @property
     def url(self) -> str:
         """Where it is."""
-        return f"http://127.0.0.1:{self._port}"
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def broker(self) -> Broker:
@@ -73,7 +73,7 @@ class EmbeddedService:
             file = Path(folder) / "kubeconfig"
             file.write_text(kubeconfig, encoding="utf-8")
             connection = connect(file, environ={})
-        self._door = listen("127.0.0.1", self._port)
+        self._door = listen("127.0.0.1", self.port)
         self._serving = serving = Serving(self.settings, connection, self.now, loop_timing())
         self._task = asyncio.create_task(serving.run(self._door), name="service")
         async with asyncio.timeout(seconds):

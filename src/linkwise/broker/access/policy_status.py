@@ -39,7 +39,11 @@ def policy_reports(state: State) -> tuple[PolicyReport, ...]:
     models = {device.model for node in state.cluster.index.nodes.values() for device in node.devices if device.model}
     disagreements = conflicts(rules)
     return tuple(
-        PolicyReport(policy, *state.access.totals(name), conditions_of(policy, disagreements[name], labels, models))
+        PolicyReport(
+            policy,
+            *state.access.totals(name),
+            conditions_of(policy, disagreements[name], labels, models, state.access.by_namespace(name)),
+        )
         for name, policy in rules.policies.items()
     )
 

@@ -91,6 +91,11 @@ class Access:
         )
         return pods, devices
 
+    def by_namespace(self, policy: str) -> dict[str, int]:
+        """Return the devices that count for a policy, by namespace."""
+        self.catch_up()
+        return {namespace: count for (name, namespace), count in self._in_use.items() if name == policy}
+
     def catch_up(self) -> None:
         """Count the entries that changed since the last time; namespaces with fewer devices go to `freed`."""
         ledger = self._cluster.ledger

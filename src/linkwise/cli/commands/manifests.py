@@ -61,15 +61,15 @@ _WEBHOOK: Final = """\b
 Examples:
   linkwise manifests webhook | kubectl apply -f -
   linkwise manifests webhook --opt-in         # only labelled namespaces
-  linkwise manifests webhook --no-pod-opt-out # for policies about users
   linkwise manifests webhook --cert-manager   # its certificate
   linkwise manifests webhook --url https://10.0.0.7:9443 --ca ca.crt
 
 Set webhook.enabled for the service, and run it before you apply the configurations: pods that
 request accelerators are refused while the webhook does not answer. Pods that Linkwise does not
 manage, kube-system and the namespace of the service are never sent to it. The label
-linkwise.dev/webhook=ignore on a namespace or a pod opts out; with --opt-in, namespaces need
-linkwise.dev/webhook=enabled. The user of a pod that opts out is not known to AcceleratorPolicies.
+linkwise.dev/webhook=ignore on a namespace opts out; with --opt-in, namespaces need
+linkwise.dev/webhook=enabled. With --pod-opt-out the label works on pods too: every user can then leave
+pods to another scheduler, which no AcceleratorPolicy stops.
 """
 _PROTECTION: Final = """\b
 Examples:
@@ -250,7 +250,9 @@ def rbac(  # noqa: PLR0913 - one parameter per option
 )
 @click.option("--opt-in", is_flag=True, help="Select only namespaces with the label linkwise.dev/webhook=enabled.")
 @click.option(
-    "--no-pod-opt-out", is_flag=True, help="Let only namespaces opt out, so that no user avoids an AcceleratorPolicy."
+    "--pod-opt-out/--no-pod-opt-out",
+    default=False,
+    help="Let pods opt out too, not only namespaces: their users escape AcceleratorPolicies.",
 )
 @click.option("--cert-manager", is_flag=True, help="Use a certificate of cert-manager.")
 @click.option(
@@ -267,7 +269,7 @@ def webhook(  # noqa: PLR0913 - one parameter per option
     ca: Path | None,
     scheduler: str,
     opt_in: bool,
-    no_pod_opt_out: bool,
+    pod_opt_out: bool,
     cert_manager: bool,
     hide_devices: bool,
     user: str,
@@ -286,7 +288,7 @@ def webhook(  # noqa: PLR0913 - one parameter per option
         url=url,
         authority=_authority(ca) if ca else "",
         opt_in=opt_in,
-        pod_opt_out=not no_pod_opt_out,
+        pod_opt_out=pod_opt_out,
         cert_manager=cert_manager,
         hide_devices=hide_devices,
         user=user,

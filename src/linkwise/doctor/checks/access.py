@@ -1,16 +1,17 @@
-"""Checks of RBAC: what the service accounts are allowed, against the table of features that their roles are made from."""
+"""Checks of access: what the service accounts may do, by the features that their roles are made from, and who may write records."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from linkwise.config.protection import POLICIES
 from linkwise.doctor.findings import Check, problem, skipped, warning
-from linkwise.doctor.objects import find, name
+from linkwise.doctor.objects import find, name, text_at, texts_at
 from linkwise.doctor.permissions import AGENT, SCHEDULER, SERVICE, needed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from linkwise.doctor.facts import Facts
     from linkwise.doctor.findings import Finding
@@ -50,6 +51,25 @@ def rights(account: str, facts: Facts) -> Iterator[Finding]:
         command = _COMMANDS[account].format(flags=flags, namespace=facts.namespace)
         if need.feature.startswith("webhook"):
             command = f"linkwise manifests webhook --namespace {facts.namespace} | kubectl apply -f -"
+        absent = _absent(missing, need, facts)
+        if absent:
+            kind, names = absent
+            places = f"{facts.namespace}: {', '.join(names)}"
+            made = (
+                f"`kubectl --namespace {facts.namespace} create secret generic {names[0]}`, or "
+                if kind == "secrets"
+                else ""
+            )
+            found = (
+                f"{kind} that the installation contains, and that no role may create, are missing in namespace {places}"
+            )
+            yield problem(
+                f"{kind.removesuffix('s')}/{names[0]}",
+                found,
+                f"create them again, empty: {made}`helm upgrade` does; the service fills them",
+                names,
+            )
+            continue
         subject = f"serviceaccount/{account}"
         found = f"it may not {', '.join(map(str, missing))} (feature {need.feature}: {need.why})"
         if need.required or len(missing) < len(asked):
@@ -60,6 +80,18 @@ def rights(account: str, facts: Facts) -> Iterator[Finding]:
             )
 
 
+def _absent(missing: Sequence[Permission], need: Need, facts: Facts) -> tuple[str, list[str]] | None:
+    """The kind and the names of deleted objects, if the account may do all with them but create them."""
+    (kind, *others) = {each.resource for each in missing if each.verb == "create" and not each.name} or {""}
+    if others or kind not in _CREATED_BEFORE or any(each.verb != "create" for each in missing):
+        return None
+    wanted = [each for each in need.permissions if each.resource == kind and each.name]
+    if not wanted or not all(facts.allowed.get(each) for each in wanted):
+        return None
+    found = {name(item) for source in _CREATED_BEFORE[kind] for item in facts.items(source)}
+    return kind, sorted({each.name for each in wanted} - found)
+
+
 def _exists(permission: Permission, need: Need, facts: Facts) -> bool:
     """Whether the objects exist that the account would have to create otherwise, as far as they could be read."""
     sources = _CREATED_BEFORE.get(permission.resource, ()) if permission.verb == "create" else ()
@@ -68,14 +100,49 @@ def _exists(permission: Permission, need: Need, facts: Facts) -> bool:
     return bool(wanted and sources) and (wanted <= found or any(source in facts.unread for source in sources))
 
 
-CHECKS: Final = tuple(
+def protected(facts: Facts) -> Iterator[Finding]:
+    """The API server refuses changes of records by users."""
+    if facts.embedded:
+        yield skipped("the embedded cluster has no policies of its API server")
+        return
+    remedy = "`linkwise manifests protection | kubectl apply -f -`, or `helm upgrade` with protection.enabled"
+    there = {name(each) for each in facts.items("protection")}
+    bound = {text_at(each, "spec", "policyName"): each for each in facts.items("protection-bindings")}
+    risk = "users who may change pods can change which devices they record, and the service believes it after a restart"
+    if not there:
+        yield warning("", f"no ValidatingAdmissionPolicy protects records of devices: {risk}", remedy)
+        return
+    for kind in POLICIES:
+        policy = next((each for each in there if each.endswith(f"-{kind}")), "")
+        subject = f"validatingadmissionpolicy/{policy or f'{SERVICE}-{kind}'}"
+        if not policy:
+            yield problem(subject, f"it does not exist, and others of its kind do: {risk}", remedy)
+        elif policy not in bound:
+            yield problem(subject, f"no ValidatingAdmissionPolicyBinding turns it on: {risk}", remedy)
+        elif "Deny" not in texts_at(bound[policy], "spec", "validationActions"):
+            found = f"it only warns: {risk}"
+            yield warning(
+                subject, found, "set protection.audit to false, or leave out --audit, once it warns of nothing wanted"
+            )
+
+
+CHECKS: Final = (
+    *(
+        Check(
+            f"rbac-{word}",
+            GROUP,
+            f"ServiceAccount {account} may do what it needs to",
+            partial(rights, account),
+            ("accounts", "access", "settings"),
+            ("groups", "leases", "webhook-secret", "tls-secrets"),
+        )
+        for word, account in (("service", SERVICE), ("agent", AGENT), ("scheduler", SCHEDULER))
+    ),
     Check(
-        f"rbac-{word}",
+        "records-protected",
         GROUP,
-        f"ServiceAccount {account} may do what it needs to",
-        partial(rights, account),
-        ("accounts", "access", "settings"),
-        ("groups", "leases", "webhook-secret", "tls-secrets"),
-    )
-    for word, account in (("service", SERVICE), ("agent", AGENT), ("scheduler", SCHEDULER))
+        "the API server protects records of devices",
+        protected,
+        ("protection", "protection-bindings"),
+    ),
 )

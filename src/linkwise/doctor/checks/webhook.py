@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from linkwise.config.webhook_manifests import IGNORE, OPT_OUT
 from linkwise.dialects.registry import managed_resources
 from linkwise.doctor.checks.extender import DAY, ready_addresses, validity
 from linkwise.doctor.findings import Check, problem, skipped, warning
@@ -121,20 +122,17 @@ def failure_policy(facts: Facts) -> Iterator[Finding]:
 def endpoints(facts: Facts) -> Iterator[Finding]:
     """A webhook whose failure refuses pods has a ready endpoint."""
     failing = [(place, hook) for place, hook in _hooks(facts) if text_at(hook, "failurePolicy") != "Ignore"]
-    services = {
-        text_at(hook, "clientConfig", "service", "name"): place
-        for place, hook in failing
-        if text_at(hook, "clientConfig", "service", "namespace") == facts.namespace
-    }
+    services: dict[str, set[str]] = {}
+    for place, hook in failing:
+        if text_at(hook, "clientConfig", "service", "namespace") == facts.namespace:
+            services.setdefault(text_at(hook, "clientConfig", "service", "name"), set()).add(place)
     if not services:
         yield skipped("no webhook is called through a Service of this namespace")
         return
-    for service, place in services.items():
+    for service, places in services.items():
         if not ready_addresses(facts, service):
             found = f"Service {service} has no ready endpoint, and failurePolicy Fail refuses every pod that Linkwise manages"
-            remedy = (
-                f"start the service, or delete the configuration meanwhile: `kubectl delete {place.replace('/', ' ')}`"
-            )
+            remedy = f"start the service, or delete the configurations meanwhile: `kubectl delete {' '.join(sorted(places))}`"
             yield problem(f"service/{service}", found, remedy)
 
 
@@ -159,6 +157,30 @@ def namespaces(facts: Facts) -> Iterator[Finding]:
         found = f"namespaceSelector leaves out namespace {where}, where pods that request devices are pending"
         remedy = "change the label linkwise.dev/webhook of the namespace, or set schedulerName and the scheduling gate of its pods"
         yield warning(f"namespace/{where}", found, remedy)
+
+
+def opt_out(facts: Facts) -> Iterator[Finding]:
+    """No pod escapes AcceleratorPolicies by its own label."""
+    policies = [name(each) for each in facts.items("policies")]
+    if not policies:
+        yield skipped("there are no AcceleratorPolicies")
+        return
+    places = sorted({place for place, hook in _hooks(facts) if _pods_opt_out(hook)})
+    for place in places:
+        found = (
+            f"pods with the label {OPT_OUT}={IGNORE} are not sent to the webhook: any user can leave them to another scheduler, and"
+            f" limits such as that of AcceleratorPolicy {policies[0]} do not stop it"
+        )
+        remedy = "`webhook.podOptOut=false` in the chart, or `linkwise manifests webhook` without --pod-opt-out"
+        yield warning(place, found, remedy)
+
+
+def _pods_opt_out(hook: Raw) -> bool:
+    """Whether the label of a pod keeps it from a webhook that gives it a scheduler or checks it."""
+    if not text_at(hook, "name").startswith("pods."):
+        return False
+    unlabelled = object_at(hook, "objectSelector")
+    return bool(unlabelled) and not is_selected(unlabelled, {OPT_OUT: IGNORE})
 
 
 def _requests_devices(pod: Raw) -> bool:
@@ -199,5 +221,12 @@ CHECKS: Final = (
         "no namespace with pods that request devices is left out",
         namespaces,
         (*_SOURCES, "namespaces", "pending"),
+    ),
+    Check(
+        "webhook-opt-out",
+        GROUP,
+        "pods can't escape AcceleratorPolicies",
+        opt_out,
+        (*_SOURCES, "policies"),
     ),
 )

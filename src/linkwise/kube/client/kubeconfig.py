@@ -23,9 +23,11 @@ from linkwise.errors import ClusterError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["SERVICE_ACCOUNT", "ClusterConfig", "find", "pod_namespace"]
+__all__ = ["SERVICE_ACCOUNT", "ClusterConfig", "find", "own_namespace"]
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+DEFAULT_NAMESPACE: Final = "linkwise-system"
+"""of the manifests that `linkwise manifests` prints"""
 _FILES: Final = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 _EXEC_VERSIONS: Final = "client.authentication.k8s.io/"
 _SUPPORTED_EXEC: Final = "client.authentication.k8s.io/v1beta1"
@@ -74,13 +76,17 @@ def find(
     )
 
 
-def pod_namespace(environ: Mapping[str, str] | None = None, account: Path = SERVICE_ACCOUNT) -> str:
-    """The namespace of the pod that this process runs in; empty outside a cluster."""
+def own_namespace(environ: Mapping[str, str] | None = None, account: Path = SERVICE_ACCOUNT) -> str:
+    """The namespace of the service: that of the pod that this process runs in, or the one of the manifests outside a cluster.
+
+    Not that of the kubeconfig's context, which follows what its user looks at.
+    """
     env = os.environ if environ is None else environ
     if name := env.get("POD_NAMESPACE", ""):
         return name
     file = account / "namespace"
-    return file.read_text().strip() if "KUBERNETES_SERVICE_HOST" in env and file.is_file() else ""
+    in_pod = "KUBERNETES_SERVICE_HOST" in env and file.is_file()
+    return file.read_text().strip() if in_pod else DEFAULT_NAMESPACE
 
 
 def _from_service_account(env: Mapping[str, str], account: Path, context: str | None) -> ClusterConfig:

@@ -144,6 +144,10 @@ class Fence:
         """Whether the last renewal is recent."""
         return self.started is not None and now - self.started < self.deadline
 
+    def left(self, now: float) -> float:
+        """Seconds for which the last renewal stays recent."""
+        return 0.0 if self.started is None else max(0.0, self.started + self.deadline - now)
+
     def may_write(self, now: float) -> bool:
         """Whether a write may be sent at this moment."""
         return self.open and self.holds(now)

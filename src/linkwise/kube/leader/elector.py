@@ -80,6 +80,11 @@ class Elector:
         """Whether this replica may write now."""
         return self.fence.may_write(self.timing.clock())
 
+    @property
+    def left(self) -> float:
+        """Seconds for which this replica may write without another renewal."""
+        return self.fence.left(self.timing.clock()) if self.fence.open else 0.0
+
     def guard(self) -> None:
         """Refuse a write; to be called immediately before it is sent."""
         if not self.may_write():

@@ -1,8 +1,11 @@
 """EndpointSlice of the leader: the only way from a Service without a selector to the replica that decides.
 
 Beside it an Endpoints object with the same address: the API server's service proxy, by which users ask the service, reads nothing
-else. Only the leader writes them, after it has taken over. If another client changes or deletes them, the leader repairs them at its
+else. The leader writes them after it has taken over. If another client changes or deletes them, the leader repairs them at its
 next look. The Service owns them, so that they are removed with it.
+
+A replica that starts at the address of the last leader, as a container that its kubelet restarts, takes that address out: until
+another replica leads, a refused connection costs schedulers less than calls to a standby.
 """
 
 from __future__ import annotations
@@ -49,6 +52,8 @@ class LeaderSlice:
     kind: ClassVar = "EndpointSlice"
     collection: ClassVar = "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices"
     suffix: ClassVar = "-leader"
+    _nowhere: ClassVar[Mapping[str, Any]] = {"endpoints": []}
+    """what the object has while no replica leads"""
 
     def __init__(self, connection: Connection, namespace: str, service: str, endpoint: Endpoint) -> None:
         self._connection = connection
@@ -56,6 +61,7 @@ class LeaderSlice:
         self.name: Final = f"{service}{self.suffix}"
         self._endpoint = endpoint
         self._collection = self.collection.format(quote(namespace, safe=""))
+        self._path = f"{self._collection}/{quote(self.name, safe='')}"
 
     def __str__(self) -> str:
         return f"{self.kind} {self._namespace}/{self.name}"
@@ -66,11 +72,7 @@ class LeaderSlice:
         Raises:
             ClusterError: it could not be read or written, or the Service does not exist.
         """
-        path = f"{self._collection}/{quote(self.name, safe='')}"
-        found = await self._connection.call("GET", path, wait=WAIT)
-        if found.status not in {200, 404}:
-            raise self._error("get", found)
-        current = _document(found.body) if found.status == 200 else {}
+        current = await self._read()
         wanted = self._wanted()
         if current and self._equal(current, wanted):
             return False
@@ -80,12 +82,36 @@ class LeaderSlice:
             # The type can't be changed: the slice is deleted with its Service, or by an administrator.
             raise ClusterError(f"{self} has another address type than {self._endpoint.address}; delete it")
         body = encode({**wanted, "metadata": meta})
-        method, place = ("PUT", path) if current else ("POST", self._collection)
+        method, place = ("PUT", self._path) if current else ("POST", self._collection)
         answer = await self._connection.call(method, place, body, wait=WAIT)
         if answer.status not in {200, 201}:
             raise self._error("update" if current else "create", answer)
         log.info("endpoint written object=%s address=%s", self, self._endpoint.address)
         return True
+
+    async def withdraw(self) -> bool:
+        """Take the endpoint out if it is in the object; returns whether it was.
+
+        What a leader writes meanwhile stays: a PUT changes only the version that was read.
+
+        Raises:
+            ClusterError: it could not be read or written.
+        """
+        while self._leads_here(current := await self._read()):
+            answer = await self._connection.call("PUT", self._path, encode({**current, **self._nowhere}), wait=WAIT)
+            if answer.status in {200, 404}:
+                log.info("endpoint withdrawn object=%s address=%s", self, self._endpoint.address)
+                return True
+            if answer.status != 409:
+                raise self._error("update", answer)
+        return False
+
+    async def _read(self) -> dict[str, Any]:
+        """The object; empty if there is none."""
+        found = await self._connection.call("GET", self._path, wait=WAIT)
+        if found.status not in {200, 404}:
+            raise self._error("get", found)
+        return _document(found.body) if found.status == 200 else {}
 
     async def _owner(self) -> dict[str, str]:
         path = f"/api/v1/namespaces/{quote(self._namespace, safe='')}/services/{quote(self._service, safe='')}"
@@ -128,6 +154,14 @@ class LeaderSlice:
             and sorted(current.get("ports") or (), key=lambda port: str(port.get("name"))) == wanted["ports"]
         )
 
+    def _leads_here(self, current: Mapping[str, Any]) -> bool:
+        """Whether connections to the Service arrive at this replica; its pod may have had another name."""
+        addresses = {address for one in current.get("endpoints") or () for address in one.get("addresses") or ()}
+        return self._endpoint.address in addresses and self._has_ports(current.get("ports"))
+
+    def _has_ports(self, ports: Any) -> bool:  # noqa: ANN401 - as the object has them
+        return {port.get("port") for port in ports or ()} == set(self._endpoint.ports.values())
+
     def _error(self, verb: str, answer: Answer) -> ClusterError:
         message = status_of(answer.body).message or f"the API server answered {answer.status}"
         remedy = "; `linkwise manifests rbac` prints the role" if answer.status == 403 else ""
@@ -140,6 +174,7 @@ class LeaderEndpoints(LeaderSlice):
     kind: ClassVar = "Endpoints"
     collection: ClassVar = "/api/v1/namespaces/{}/endpoints"
     suffix: ClassVar = ""
+    _nowhere: ClassVar[Mapping[str, Any]] = {"subsets": []}
 
     def _wanted(self) -> dict[str, Any]:
         given = super()._wanted()
@@ -157,6 +192,13 @@ class LeaderEndpoints(LeaderSlice):
     @staticmethod
     def _equal(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
         return _marked(current, wanted) and current.get("subsets") == wanted["subsets"]
+
+    def _leads_here(self, current: Mapping[str, Any]) -> bool:
+        return any(
+            self._endpoint.address in {one.get("ip") for one in subset.get("addresses") or ()}
+            and self._has_ports(subset.get("ports"))
+            for subset in current.get("subsets") or ()
+        )
 
 
 def _document(body: bytes) -> dict[str, Any]:

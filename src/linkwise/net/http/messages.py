@@ -69,6 +69,8 @@ class Response:
     headers: tuple[tuple[str, str], ...] = ()
     stream: AsyncGenerator[bytes, None] | None = None
     """closed when the client disconnects"""
+    ends: bool = False
+    """whether the connection is closed after it"""
 
 
 def text(sentence: str, status: int = 200, headers: tuple[tuple[str, str], ...] = ()) -> Response:

@@ -6,7 +6,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from linkwise.errors import LinkwiseError, NotNowError
@@ -135,7 +135,11 @@ class Endpoint:
         return self._count(request, response)
 
     def _failed(self, error: Exception) -> Response:
-        """Log an error and make its response: 503 for not now, 400 for bad input, 500 for a bug."""
+        """Log an error and make its response: 503 for not now, 400 for bad input, 500 for a bug.
+
+        After "not now" the connection ends: a client that keeps it alive would ask this replica for ever, and another one may
+        decide by now. The next connection leads where the Service does.
+        """
         if isinstance(error, LinkwiseError):
             log.warning("%s refused reason=%r", self.name, str(error))
             sentence, status = str(error), 503 if isinstance(error, NotNowError) else 400
@@ -143,7 +147,8 @@ class Endpoint:
             log.error("%s failed", self.name, exc_info=error)
             sentence, status = FAILED, 500
         body = self.failure(sentence)
-        return text(sentence, status) if body is None else Response(body)
+        response = text(sentence, status) if body is None else Response(body)
+        return replace(response, ends=True) if isinstance(error, NotNowError) else response
 
     def _count(self, request: Request, response: Response) -> Response:
         self.counting.request(self.name, response.status, time.perf_counter() - request.started)

@@ -84,8 +84,7 @@ class Server:
         """Accept no more connections, close idle ones, and let requests in flight complete within the time limit."""
         if self._listening is not None:
             self._listening.close()
-        for connection in tuple(self.connections):
-            connection.close_when_idle()
+        self.end_connections()
         await self._wait_for_connections(self.limits.drain_seconds)
         for connection in tuple(self.connections):
             connection.give_up()
@@ -101,6 +100,11 @@ class Server:
         if self._listening is not None:
             self._listening.close()
         self.abort_connections()
+
+    def end_connections(self) -> None:
+        """Close idle connections, and the others after the request that has begun; new ones are accepted."""
+        for connection in tuple(self.connections):
+            connection.close_when_idle()
 
     def abort_connections(self) -> None:
         """Close every connection without a response; new ones are accepted."""

@@ -370,7 +370,7 @@ class ServerConnection(asyncio.Protocol):
         """Write head and body at once, so that the client wakes up only once."""
         if self._transport.is_closing():
             return
-        ends = not request.keep_alive or self._draining
+        ends = not request.keep_alive or self._draining or response.ends
         length = "" if response.status in _BODYLESS else f"\r\ncontent-length: {len(response.body)}"
         head = self._head(response, length, ends=ends)
         self._transport.write(head if request.method == "HEAD" else head + response.body)
@@ -381,7 +381,7 @@ class ServerConnection(asyncio.Protocol):
         self._streaming = True
         try:
             chunked = request.version == "1.1"
-            request.keep_alive = request.keep_alive and chunked
+            request.keep_alive = request.keep_alive and chunked and not response.ends
             framing = "\r\ntransfer-encoding: chunked" if chunked else ""
             self._transport.write(self._head(response, framing, ends=not request.keep_alive))
             if request.method != "HEAD":
