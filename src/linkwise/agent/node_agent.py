@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from linkwise.agent.allocator import Allocator
 from linkwise.agent.container_access import ContainerAccess
 from linkwise.agent.discovering import Discoverer
+from linkwise.agent.kubelet.checkpoint import container_answers
 from linkwise.agent.kubelet.configuration import alignment_in
 from linkwise.agent.kubelet.plugin import DevicePlugin
 from linkwise.agent.kubelet.pod_resources import PodResources
@@ -34,6 +35,7 @@ from linkwise.model.discovery import Discovery
 from linkwise.model.numa import NumaAlignment
 from linkwise.model.views import NodeView, PodView
 from linkwise.node.allocation import Allocations
+from linkwise.node.container import devices_given
 from linkwise.node.corrections import Addresses
 from linkwise.node.health import Recovery, with_cordons
 from linkwise.node.publishing import (
@@ -117,6 +119,8 @@ class NodeAgent:
     usage: UsageMonitor = field(init=False)
     _pod_resources: PodResources = field(init=False)
     _folder: Path = field(init=False)
+    settled: int = 0
+    """how often the kubelet's allocations were compared with the records"""
     answered: Callable[[str, float], None] = lambda *_: None
     """called with the method and the seconds of each answer to the kubelet"""
     _view: NodeView | None = None
@@ -400,7 +404,8 @@ class NodeAgent:
 
     async def _settle(self) -> None:
         allocations, began = self.allocations, self.clock()
-        if allocations is None or not self._follows_kubelet():
+        # At start it is not known yet which plugin serves.
+        if allocations is None or (self._other_maps_ids and self.registrar.status.state in {"waiting", "foreign"}):
             return
         try:
             listed = await self._pod_resources.allocated(allocations.resource)
@@ -408,8 +413,13 @@ class NodeAgent:
             self._kubelet_problem = f"pod resources: {error}"
             return
         self._kubelet_problem = ""
-        corrections = allocations.settle(listed, began)
+        given: Mapping[tuple[str, str], tuple[str, ...]] = {}
+        if not allocations.is_proven(listed):
+            answers = await asyncio.to_thread(container_answers, self._folder, allocations.resource)
+            given = {key: devices_given(one, allocations.devices, self.found.vendor) for key, one in answers.items()}
+        corrections = allocations.settle(listed, began, given)
         await self.records.correct(allocations, corrections)
+        self.settled += 1
         if self._mode_problem:
             self._look_again.set()  # the devices that kept the mode may be free now
         self._publish()
@@ -436,14 +446,14 @@ class NodeAgent:
         healthy = tuple(device.id for device in self.usable.devices if device.healthy)
         return Survey(healthy, *allocations.users(listed))
 
-    def _follows_kubelet(self) -> bool:
-        """Whether the kubelet's ids are the devices in use; another plugin for shares ignores which ids it is given.
+    @property
+    def _other_maps_ids(self) -> bool:
+        """Whether another plugin of these devices ignores which ids it is given: Huawei's, and those for shares.
 
-        So does Huawei's, which mounts the chips of the pod's record.
+        It gives a container the devices of the pod's record, and writes what belongs to that itself.
         """
         dialect = whole_device_dialect(self.found.vendor)
-        mapped = bool(self.served and self.served.shared) or bool(dialect and dialect.plugin_maps_ids)
-        return self.registrar.status.state != "foreign" or not mapped
+        return bool(self.served and self.served.shared) or bool(dialect and dialect.plugin_maps_ids)
 
     def _serving(self) -> Serving:
         status = self.registrar.status
@@ -464,7 +474,8 @@ class NodeAgent:
         if not self.discoverer.rounds:
             return
         serving = self._serving()
-        in_use = self.allocations.in_use() if self.allocations and self._follows_kubelet() else {}
+        served = self.registrar.status.state != "foreign" or not self._other_maps_ids
+        in_use = self.allocations.in_use() if self.allocations and served else {}
         if self.allocations is not None and self.holds.devices:
             self.holds.review({*self.allocations.recorded(), *(one for devices in in_use.values() for one in devices)})
         known = AgentKnowledge(
@@ -480,6 +491,7 @@ class NodeAgent:
             holds=self.holds.holds,
             usage=self.usage.summary,
             registration=self.registrar.status,
+            differing=self.allocations.differing() if self.allocations and served else (),
             mode_problem=self._mode_problem,
             access_problem=self.access.problem,
         )
