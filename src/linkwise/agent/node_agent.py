@@ -144,7 +144,7 @@ class NodeAgent:
         kubelet = Path(self.settings.kubelet)
         self._folder = kubelet / "device-plugins"
         self._pod_resources = PodResources(kubelet / "pod-resources/kubelet.sock")
-        self.access = ContainerAccess(self.settings)
+        self.access = ContainerAccess(self.settings, self.timing, self._access_changed)
         self.registrar = Registrar(self._folder, self._pod_resources, self.timing, self._registration_changed)
         driver, recovery = SerialDriver(self.driver), Recovery(self.settings.health.recovery)
         self.discoverer = Discoverer(driver, self.settings.interval, self.timing, recovery, self._discovered)
@@ -168,6 +168,7 @@ class NodeAgent:
                 tasks.create_task(self.discoverer.run(), name="discovery")
                 tasks.create_task(self._serve(), name="plugin")
                 tasks.create_task(self._follow(), name="pod resources")
+                tasks.create_task(self.access.run(), name="container access")
                 tasks.create_task(self.holds.run(), name="holds")
                 tasks.create_task(self.usage.run(), name="usage")
         finally:
@@ -388,9 +389,14 @@ class NodeAgent:
 
     def _update_access(self) -> None:
         """Update how containers get devices."""
-        options = self.access.update(self.found, self._view)
+        self.access.update(self.found, self._view)
         if self._allocator is not None:
-            self._allocator.host = options
+            self._allocator.host = self.access.options
+
+    def _access_changed(self) -> None:
+        if self._allocator is not None:
+            self._allocator.host = self.access.options
+        self._publish()
 
     async def _follow(self) -> None:
         """Compare the kubelet's allocations with the records: after each allocation, and at each interval."""
