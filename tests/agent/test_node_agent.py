@@ -15,7 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+import grpc
 import pytest
+from grpc import aio
 
 from linkwise.agent.node_agent import NodeAgent
 from linkwise.broker.watch_events import NodeObject, PodDeleted
@@ -429,6 +431,26 @@ async def test_unknown_ids_and_a_call_for_nothing_are_refused(bench: Bench) -> N
     await bench.kubelet.capacity(GPU, 4)
     with pytest.raises(AdmissionError, match="which this node does not have"):
         await bench.kubelet.admit("a", GPU, ids=["GPU-77"], main=1)
+
+
+def test_calls_that_cant_be_read_are_refused_and_logged_once_per_kind(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(folder: Path) -> None:
+        async with running(folder) as bench:
+            await bench.kubelet.capacity(GPU, 4)
+            async with aio.insecure_channel(f"unix:{folder}/kubelet/device-plugins/linkwise.sock") as channel:
+                for method in ("Allocate", "Allocate", "GetPreferredAllocation"):
+                    with pytest.raises(aio.AioRpcError) as refused:
+                        await channel.unary_unary(f"/v1beta1.DevicePlugin/{method}")(b"\xff\xff")
+                    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+                with pytest.raises(aio.AioRpcError):
+                    await channel.unary_stream("/v1beta1.DevicePlugin/ListAndWatch")(b"\xff\xff").read()
+            assert len(bench.kubelet.healthy(GPU)) == 4
+
+    with TemporaryDirectory(prefix="lw") as short:
+        asyncio.run(story(Path(short)))
+    lines = [one.getMessage() for one in caplog.records if "be read as" in one.getMessage() or one.exc_info]
+    sentence = "resource=nvidia.com/gpu a call can't be read as {}; more of them are not logged"
+    assert lines == [sentence.format(kind) for kind in ("AllocateRequest", "PreferredAllocationRequest", "Empty")]
 
 
 def test_a_second_agent_leaves_the_devices_to_the_first() -> None:
