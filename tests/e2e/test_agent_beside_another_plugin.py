@@ -61,7 +61,9 @@ def test_records_follow_the_kubelet_until_the_agent_takes_over(
     real_node.wait_allocatable(GPU, 8)
     agent.start(dgx1_v100())
     agent.wait_enforced(enforced=False)
-    assert agent.condition("PluginRegistered")["reason"] == "ServedByAnotherPlugin"
+    wait_for(
+        lambda: agent.condition("PluginRegistered")["reason"] == "ServedByAnotherPlugin", 20, "the other one serves"
+    )
     agent.wait_seen(placing, enforced=False)
     pod = scheduled_pod(namespace, "train", {GPU: 2})
     real_node.run(pod)
@@ -172,10 +174,32 @@ def test_records_of_gpushare_stand_and_no_card_is_oversold_after_the_agent_takes
     real_node.restart_kubelet()
     agent.wait_enforced()
     wait_counted(agent, *everything)
-    (real_node.device_plugins / "kubelet_internal_checkpoint").unlink()
-    agent.restart()
-    agent.wait_enforced()
-    wait_counted(agent, *everything)
-    assert agent.condition("KubeletIdsMatch")["reason"] == "RecordsBelieved"
     assert records(agent, [*old, *new]) == [*everything[1]]
     assert agent.metric("linkwise_agent_records_corrected_total") == 0
+
+
+def test_records_stand_after_the_kubelet_has_lost_its_checkpoint(
+    agent: Agent, gpushare: DevicePlugin, placing: Placing, real_node: RealNode, namespace: str
+) -> None:
+    """The kubelet lists nothing for containers that run on, and counts all units as free."""
+    agent.cluster.kubectl("label", "node", real_node.name, "gpushare=true")
+    agent.start(dgx1_v100())
+    agent.wait_seen(placing, enforced=False)
+    old = [scheduled_pod(namespace, f"old-{number}", {MEMORY: 12}) for number in range(2)]
+    for pod in old:
+        real_node.run(pod)
+    cards = records(agent, old)
+    gpushare.stop()
+    agent.wait_enforced()
+    wait_counted(agent, old, cards)
+    real_node.stop_kubelet()
+    (real_node.device_plugins / "kubelet_internal_checkpoint").unlink()
+    real_node.start_kubelet()
+    agent.wait_enforced()
+    real_node.wait_allocatable(MEMORY, GIB * len(UUIDS))
+    wait_counted(agent, [], [])
+    new = scheduled_pod(namespace, "new", {MEMORY: 12})
+    real_node.run(new)
+    assert records(agent, old) == cards
+    assert not set(records(agent, [new])) & set(cards)
+    assert [str(UUIDS.index(real_node.environment(new)[VISIBLE]))] == records(agent, [new])

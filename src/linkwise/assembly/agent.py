@@ -21,6 +21,7 @@ from linkwise.agent.metrics import AgentMetrics
 from linkwise.agent.node_agent import NodeAgent
 from linkwise.agent.publisher import Publisher
 from linkwise.assembly.logs import start_logging
+from linkwise.config.protection import AGENT_COMPONENT
 from linkwise.drivers.detect import open_driver
 from linkwise.errors import ClusterError, InputError
 from linkwise.kube.client.api import connect
@@ -49,7 +50,6 @@ __all__ = ["AgentProcess", "run_agent"]
 
 log: Final = logging.getLogger("linkwise.agent")
 
-COMPONENT: Final = "linkwise-agent"
 LOCK: Final = "linkwise-agent.lock"
 RETRY: Final = 30.0  # seconds before watches that are forbidden are tried again
 LOCK_POLL: Final = 0.5  # seconds
@@ -240,7 +240,7 @@ class _Cluster:
     def of(cls, connection: Connection, node: str, timing: Timing) -> _Cluster:
         settings = PerformSettings()
         writer = NodeWriter(connection, node, settings)
-        reporter = Reporter(Attempts(connection, settings, timing), component=COMPONENT)
+        reporter = Reporter(Attempts(connection, settings, timing), component=AGENT_COMPONENT)
         return cls(writer, reporter, Publisher(writer, timing=timing))
 
     async def pods(self) -> ListedPods:

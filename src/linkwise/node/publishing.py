@@ -15,7 +15,7 @@ from linkwise.dialects.ascend.device_info import ChipStates, no_annotations, nod
 from linkwise.dialects.ascend.dialect import Ascend
 from linkwise.dialects.ascend.rank_table import ChipDetails
 from linkwise.dialects.koordinator.device_writer import device_object
-from linkwise.dialects.linkwise.dialect import COUNT_LABEL, MEMORY_LABEL, MODEL_LABEL, VENDOR_LABEL
+from linkwise.dialects.linkwise.dialect import COUNT_LABEL, MEMORY_LABEL, MODEL_LABEL, NODE_LABELS, VENDOR_LABEL
 from linkwise.dialects.linkwise.inventory import SOURCE, inventory_object
 from linkwise.dialects.nvidia.dialect import TOPOLOGY, Nvidia, matrix_annotation
 from linkwise.model.inventory import NodeFacts
@@ -58,7 +58,7 @@ __all__ = [
     "with_condition",
 ]
 
-LABELS: Final = (VENDOR_LABEL, MODEL_LABEL, COUNT_LABEL, MEMORY_LABEL)
+LABELS: Final = NODE_LABELS
 """all labels that the agent writes on its node; one that does not apply is removed"""
 ANNOTATIONS: Final = (TOPOLOGY,)
 """likewise"""
