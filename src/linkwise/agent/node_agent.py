@@ -119,6 +119,8 @@ class NodeAgent:
     usage: UsageMonitor = field(init=False)
     _pod_resources: PodResources = field(init=False)
     _folder: Path = field(init=False)
+    standby: str = ""
+    """why it does not serve the kubelet yet, although it could; empty otherwise"""
     settled: int = 0
     """how often the kubelet's allocations were compared with the records"""
     answered: Callable[[str, float], None] = lambda *_: None
@@ -208,6 +210,8 @@ class NodeAgent:
         """What the agent waits for, by part."""
         if not self.discoverer.rounds:
             return {"driver": self.discoverer.problem or "discovering devices"}
+        if self.standby:
+            return {}  # a rolling update ends the agent before it only once this one is ready
         if not self._mode_known:
             return {"mode": "reading the sharing mode of the node"}
         if self._plugin is not None and self.registrar.status.state in {"waiting", "refused"}:
@@ -217,6 +221,7 @@ class NodeAgent:
     def problems(self) -> tuple[str, ...]:
         """Problems for an operator to look at, as sentences."""
         own = (
+            self.standby,
             self.discoverer.problem,
             self.access.problem,
             self._mode_problem,
