@@ -234,6 +234,14 @@ def test_an_agent_corrects_pods_on_its_own_node_and_no_others(
         assert f"and not pods/{name}" in refusal(agent_of_n1, "PATCH", pod_path(namespace, name), record, MERGE)
 
 
+def test_an_agents_token_reads_all_pods_and_no_secrets(cluster: Cluster, agent_of_n1: Api, namespace: str) -> None:
+    """The API server can't restrict reads to a node: security.md says so."""
+    cluster.api.create(pod(namespace, "there", scheduler="nobody", nodeName="n2"))
+    assert [one["metadata"]["name"] for one in agent_of_n1.list(f"/api/v1/namespaces/{namespace}/pods")] == ["there"]
+    for path in ("/api/v1/secrets", f"/api/v1/namespaces/{namespace}/configmaps"):
+        assert not agent_of_n1.answers(path)
+
+
 def test_an_agent_with_all_rights_still_changes_its_own_node_only(
     cluster: Cluster, agent_of_n1: Api, namespace: str
 ) -> None:
