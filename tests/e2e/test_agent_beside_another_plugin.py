@@ -150,7 +150,7 @@ def test_records_of_gpushare_stand_and_no_card_is_oversold_after_the_agent_takes
     agent.start(dgx1_v100())
     agent.wait_enforced(enforced=False)
     agent.wait_seen(placing, enforced=False)
-    old = [scheduled_pod(namespace, f"old-{number}", {MEMORY: 3}) for number in range(4)]
+    old = [scheduled_pod(namespace, f"old-{number}", {MEMORY: 3}) for number in range(3)]
     for pod in old:
         real_node.run(pod)
     cards = records(agent, old)
@@ -159,7 +159,7 @@ def test_records_of_gpushare_stand_and_no_card_is_oversold_after_the_agent_takes
     agent.wait_seen(placing)
     real_node.wait_allocatable(MEMORY, GIB * len(UUIDS))
     wait_counted(agent, old, cards)
-    new = [scheduled_pod(namespace, f"new-{number}", {MEMORY: GIB}) for number in range(7)]
+    new = [scheduled_pod(namespace, f"new-{number}", {MEMORY: GIB}) for number in range(3)]
     for pod in new:
         real_node.run(pod)
     assert records(agent, old) == cards
