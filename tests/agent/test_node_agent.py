@@ -440,10 +440,12 @@ def test_calls_that_cant_be_read_are_refused_and_logged_once_per_kind(caplog: py
             async with aio.insecure_channel(f"unix:{folder}/kubelet/device-plugins/linkwise.sock") as channel:
                 for method in ("Allocate", "Allocate", "GetPreferredAllocation"):
                     with pytest.raises(aio.AioRpcError) as refused:
-                        await channel.unary_unary(f"/v1beta1.DevicePlugin/{method}")(b"\xff\xff")
+                        call = channel.unary_unary(f"/v1beta1.DevicePlugin/{method}", request_serializer=bytes)
+                        await call(b"\xff\xff")
                     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+                follow = channel.unary_stream("/v1beta1.DevicePlugin/ListAndWatch", request_serializer=bytes)
                 with pytest.raises(aio.AioRpcError):
-                    await channel.unary_stream("/v1beta1.DevicePlugin/ListAndWatch")(b"\xff\xff").read()
+                    await follow(b"\xff\xff").read()
             assert len(bench.kubelet.healthy(GPU)) == 4
 
     with TemporaryDirectory(prefix="lw") as short:
@@ -680,6 +682,17 @@ async def test_after_a_take_over_a_pod_gets_the_card_on_record_though_its_ids_ar
     assert given.environment["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
     await bench.until(lambda: bench.allocations().get("uid-next") == ["GPU-0"])
     assert records(bench)["uid-next"] == "0"
+
+
+@pytest.mark.rule("004.allocate")
+@beside_a_kubelet(share=True)
+async def test_what_containers_have_is_known_before_the_kubelet_can_call(bench: Bench) -> None:
+    bench.api.live = False  # the watch has shown no pod yet
+    await four_of_gpushare(bench)
+    bench.api.put(share_pod("next", 0, main=15))
+    await bench.kubelet.capacity(MEMORY, 60)
+    given = (await bench.kubelet.admit("next", MEMORY, main=15))["main"]
+    assert given.environment["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
 
 
 @beside_a_kubelet(share=True)

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.config.settings import AgentSettings
     from linkwise.net.timing import Timing
+    from linkwise.node.allocation import Listed
 
 __all__ = ["NodeAgent", "Publishing"]
 
@@ -147,7 +148,9 @@ class NodeAgent:
         self._folder = kubelet / "device-plugins"
         self._pod_resources = PodResources(kubelet / "pod-resources/kubelet.sock")
         self.access = ContainerAccess(self.settings, self.timing, self._access_changed)
-        self.registrar = Registrar(self._folder, self._pod_resources, self.timing, self._registration_changed)
+        self.registrar = Registrar(
+            self._folder, self._pod_resources, self.timing, self._registration_changed, self._prepare
+        )
         driver, recovery = SerialDriver(self.driver), Recovery(self.settings.health.recovery)
         self.discoverer = Discoverer(driver, self.settings.interval, self.timing, recovery, self._discovered)
         self.usage = UsageMonitor(
@@ -424,16 +427,33 @@ class NodeAgent:
             self._kubelet_problem = f"pod resources: {error}"
             return
         self._kubelet_problem = ""
-        given: Mapping[tuple[str, str], tuple[str, ...]] = {}
-        if not allocations.is_proven(listed):
-            answers = await asyncio.to_thread(container_answers, self._folder, allocations.resource)
-            given = {key: devices_given(one, allocations.devices, self.found.vendor) for key, one in answers.items()}
-        corrections = allocations.settle(listed, began, given)
+        corrections = allocations.settle(listed, began, await self._given(allocations, listed))
         await self.records.correct(allocations, corrections)
         self.settled += 1
         if self._mode_problem:
             self._look_again.set()  # the devices that kept the mode may be free now
         self._publish()
+
+    async def _given(
+        self, allocations: Allocations, listed: Sequence[Listed]
+    ) -> Mapping[tuple[str, str], tuple[str, ...]]:
+        """Devices that listed containers were given, by pod UID and container; nothing if all of them are known."""
+        if allocations.is_proven(listed):
+            return {}
+        answers = await asyncio.to_thread(container_answers, self._folder, allocations.resource)
+        return {key: devices_given(one, allocations.devices, self.found.vendor) for key, one in answers.items()}
+
+    async def _prepare(self) -> None:
+        """Learn what containers have before the kubelet can call: another plugin may have given them other devices than their ids."""
+        allocations, began = self.allocations, self.clock()
+        if allocations is None:
+            return
+        with contextlib.suppress(ClusterError):  # a kubelet that is starting
+            listed = await self._pod_resources.allocated(allocations.resource)
+            if self.cluster is not None and not allocations.knows(listed):
+                for pod in (await self.cluster.pods()).pods:
+                    allocations.observe(pod)
+            allocations.settle(listed, began, await self._given(allocations, listed))
 
     async def _survey(self) -> Survey:
         """The devices that no pod has or is about to get, by the kubelet and by the API server as they are now."""

@@ -295,6 +295,10 @@ class Allocations:
         reason = unmet_by(requirement, node, [device for device in node.devices if device.id in devices])
         return f"pod {claim.pod.namespace}/{claim.pod.name}: {refusal(reason)}" if reason else ""
 
+    def knows(self, listed: Iterable[Listed]) -> bool:
+        """Whether the pods of all listed containers were observed."""
+        return self._by_container(listed).keys() <= {self._key(claim) for claim in self._claims.values()}
+
     def is_proven(self, listed: Iterable[Listed]) -> bool:
         """Whether it is known what each of the listed containers has, without reading the answers that they were given."""
         answers = self._answers()

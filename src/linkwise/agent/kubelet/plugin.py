@@ -149,7 +149,9 @@ class DevicePlugin:
 
             return grpc.unary_unary_rpc_method_handler(handle, response_serializer=_encode)
 
-        watch = grpc.unary_stream_rpc_method_handler(self._list_and_watch, response_serializer=_encode)
+        watch: grpc.RpcMethodHandler[bytes, Message] = grpc.unary_stream_rpc_method_handler(
+            self._list_and_watch, response_serializer=_encode
+        )
         return grpc.method_handlers_generic_handler(
             DEVICE_PLUGIN,
             {
