@@ -433,17 +433,20 @@ async def test_unknown_ids_and_a_call_for_nothing_are_refused(bench: Bench) -> N
         await bench.kubelet.admit("a", GPU, ids=["GPU-77"], main=1)
 
 
+SERVICE = "/v1beta1.DevicePlugin"
+
+
 def test_calls_that_cant_be_read_are_refused_and_logged_once_per_kind(caplog: pytest.LogCaptureFixture) -> None:
     async def story(folder: Path) -> None:
         async with running(folder) as bench:
             await bench.kubelet.capacity(GPU, 4)
             async with aio.insecure_channel(f"unix:{folder}/kubelet/device-plugins/linkwise.sock") as channel:
                 for method in ("Allocate", "Allocate", "GetPreferredAllocation"):
+                    call: aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"{SERVICE}/{method}")
                     with pytest.raises(aio.AioRpcError) as refused:
-                        call = channel.unary_unary(f"/v1beta1.DevicePlugin/{method}", request_serializer=bytes)
                         await call(b"\xff\xff")
                     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-                follow = channel.unary_stream("/v1beta1.DevicePlugin/ListAndWatch", request_serializer=bytes)
+                follow: aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(f"{SERVICE}/ListAndWatch")
                 with pytest.raises(aio.AioRpcError):
                     await follow(b"\xff\xff").read()
             assert len(bench.kubelet.healthy(GPU)) == 4
