@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.agent.container_access import ContainerAccess
+from linkwise.agent.container_access import LONGEST_RETRY, LOOK, ContainerAccess
 from linkwise.agent.host import Host, runtime_has_cdi, write_cdi_spec
 from linkwise.config.settings import AgentSettings
+from linkwise.model.device import Device
 from linkwise.model.discovery import Discovery
 from linkwise.vendors.registry import VENDORS
+from support.virtual_clock import loop_time, loop_timing, run_idle
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from linkwise.vendors.vendor import DriverFiles
@@ -98,3 +103,48 @@ def test_a_specification_is_written_whole_and_only_if_it_changed(tmp_path: Path)
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "cdi").touch()
     assert "cdi/a.json can't be written" in write_cdi_spec(tmp_path / "cdi", "a.json", {})
+
+
+@asynccontextmanager
+async def kept_written(folder: Path) -> AsyncIterator[tuple[ContainerAccess, list[float]]]:
+    """A CDI specification that is kept written, and the times of changes."""
+    changes: list[float] = []
+    settings = AgentSettings(host_root=str(folder), cdi="always", cdi_folder=str(folder / "cdi"))
+    access = ContainerAccess(settings, loop_timing(), lambda: changes.append(loop_time()))
+    access.update(Discovery("nvidia", (Device("GPU-0", 0, minor=0),)), None)
+    task = asyncio.create_task(access.run())
+    try:
+        yield access, changes
+    finally:
+        task.cancel()
+
+
+def test_a_cdi_specification_that_is_removed_is_written_again(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with kept_written(tmp_path) as (access, changes):
+            file = tmp_path / "cdi/linkwise.dev-nvidia.json"
+            before = file.read_bytes()
+            file.unlink()
+            await asyncio.sleep(1.5 * LOOK)
+            assert file.read_bytes() == before
+            assert (access.options.cdi, access.problem, changes) == (True, "", [])
+
+    run_idle(story())
+
+
+def test_a_cdi_specification_is_written_once_there_is_room_again(tmp_path: Path) -> None:
+    """A file in place of the folder refuses writes as a full disk does, to root as well."""
+
+    async def story() -> None:
+        (tmp_path / "cdi").touch()
+        async with kept_written(tmp_path) as (access, changes):
+            assert "can't be written" in access.problem
+            assert not access.options.cdi
+            await asyncio.sleep(4 * LONGEST_RETRY)
+            assert changes == []
+            (tmp_path / "cdi").unlink()
+            await asyncio.sleep(LONGEST_RETRY + 1)
+            assert (access.options.cdi, access.problem, len(changes)) == (True, "", 1)
+            assert (tmp_path / "cdi/linkwise.dev-nvidia.json").exists()
+
+    run_idle(story())

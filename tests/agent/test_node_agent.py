@@ -15,7 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+import grpc
 import pytest
+from grpc import aio
 
 from linkwise.agent.node_agent import NodeAgent
 from linkwise.broker.watch_events import NodeObject, PodDeleted
@@ -431,6 +433,31 @@ async def test_unknown_ids_and_a_call_for_nothing_are_refused(bench: Bench) -> N
         await bench.kubelet.admit("a", GPU, ids=["GPU-77"], main=1)
 
 
+SERVICE = "/v1beta1.DevicePlugin"
+
+
+def test_calls_that_cant_be_read_are_refused_and_logged_once_per_kind(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(folder: Path) -> None:
+        async with running(folder) as bench:
+            await bench.kubelet.capacity(GPU, 4)
+            async with aio.insecure_channel(f"unix:{folder}/kubelet/device-plugins/linkwise.sock") as channel:
+                for method in ("Allocate", "Allocate", "GetPreferredAllocation"):
+                    call: aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"{SERVICE}/{method}")
+                    with pytest.raises(aio.AioRpcError) as refused:
+                        await call(b"\xff\xff")
+                    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+                follow: aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(f"{SERVICE}/ListAndWatch")
+                with pytest.raises(aio.AioRpcError):
+                    await follow(b"\xff\xff").read()
+            assert len(bench.kubelet.healthy(GPU)) == 4
+
+    with TemporaryDirectory(prefix="lw") as short:
+        asyncio.run(story(Path(short)))
+    lines = [one.getMessage() for one in caplog.records if "be read as" in one.getMessage() or one.exc_info]
+    sentence = "resource=nvidia.com/gpu a call can't be read as {}; more of them are not logged"
+    assert lines == [sentence.format(kind) for kind in ("AllocateRequest", "PreferredAllocationRequest", "Empty")]
+
+
 def test_a_second_agent_leaves_the_devices_to_the_first() -> None:
     async def story(folder: Path) -> None:
         async with running(folder) as first:
@@ -588,6 +615,171 @@ async def test_chips_that_no_scheduler_chose_are_in_one_ring(bench: Bench) -> No
         "uid-b": ["Ascend910-4", "Ascend910-5", "Ascend910-6", "Ascend910-7"],
         "uid-c": ["Ascend910-1", "Ascend910-2"],
     }
+
+
+def units(device: int, *numbers: int) -> list[str]:
+    return [f"GPU-{device}-_-{number}" for number in numbers]
+
+
+def gpushare_served(bench: Bench, name: str, device: int, ids: list[str]) -> None:
+    """gpushare's plugin gives the device of the record, whatever ids the kubelet allocates."""
+    bench.kubelet.served_by_another(name, MEMORY, ids, {"NVIDIA_VISIBLE_DEVICES": str(device), INDEX: str(device)})
+
+
+def records(bench: Bench) -> dict[str, str]:
+    return {uid: pod.annotations[INDEX] for uid, pod in bench.api.stored.items()}
+
+
+async def settled_since(bench: Bench) -> None:
+    """Wait until the kubelet's list was compared with the records twice more."""
+    count = bench.agent.settled + 2
+    await bench.until(lambda: bench.agent.settled >= count)
+
+
+async def four_of_gpushare(bench: Bench) -> None:
+    """Four pods have card 3, whose ids the kubelet has all allocated of card 0."""
+    for number, name in enumerate("abcd"):
+        gpushare_served(bench, name, 3, units(0, *range(number * 3, number * 3 + 3)))
+        bench.api.put(share_pod(name, 3, main=3))
+
+
+@pytest.mark.rule("004.allocate")
+@beside_a_kubelet(share=True)
+async def test_records_of_another_share_plugin_stand_when_the_agent_takes_over(bench: Bench) -> None:
+    await four_of_gpushare(bench)
+    await bench.kubelet.capacity(MEMORY, 60)
+    await bench.until(lambda: bench.allocations() == {f"uid-{name}": ["GPU-3"] for name in "abcd"})
+    await settled_since(bench)
+    assert records(bench) == dict.fromkeys((f"uid-{name}" for name in "abcd"), "3")
+    assert bench.api.events == []
+    assert bench.condition("KubeletIdsMatch") == ("False", "SeenInContainers")
+
+
+@beside_a_kubelet(share=True)
+async def test_records_stand_where_it_cant_be_read_what_containers_were_given(bench: Bench) -> None:
+    await four_of_gpushare(bench)
+    bench.kubelet.remove_checkpoint()
+    await bench.kubelet.capacity(MEMORY, 60)
+    await bench.until(lambda: bench.allocations() == {f"uid-{name}": ["GPU-3"] for name in "abcd"})
+    await settled_since(bench)
+    assert records(bench) == dict.fromkeys((f"uid-{name}" for name in "abcd"), "3")
+    assert bench.condition("KubeletIdsMatch") == ("False", "RecordsBelieved")
+
+
+@beside_a_kubelet(share=True)
+async def test_a_record_is_corrected_to_the_card_that_another_plugin_gave(bench: Bench) -> None:
+    gpushare_served(bench, "a", 2, units(0, 0, 1))
+    bench.api.put(share_pod("a", 3, main=2))
+    await bench.until(lambda: records(bench) == {"uid-a": "2"})
+    assert bench.allocations() == {"uid-a": ["GPU-2"]}
+
+
+@pytest.mark.rule("000.agree", "004.allocate")
+@beside_a_kubelet(share=True)
+async def test_after_a_take_over_a_pod_gets_the_card_on_record_though_its_ids_are_taken(bench: Bench) -> None:
+    await four_of_gpushare(bench)
+    await bench.kubelet.capacity(MEMORY, 60)
+    await bench.until(lambda: len(bench.allocations()) == 4)
+    bench.api.put(share_pod("next", 0, main=15))
+    given = (await bench.kubelet.admit("next", MEMORY, main=15))["main"]
+    assert given.environment["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+    await bench.until(lambda: bench.allocations().get("uid-next") == ["GPU-0"])
+    assert records(bench)["uid-next"] == "0"
+
+
+@pytest.mark.rule("004.allocate")
+@beside_a_kubelet(share=True)
+async def test_what_containers_have_is_known_before_the_kubelet_can_call(bench: Bench) -> None:
+    bench.api.live = False  # the watch has shown no pod yet
+    await four_of_gpushare(bench)
+    bench.api.put(share_pod("next", 0, main=15))
+    await bench.kubelet.capacity(MEMORY, 60)
+    given = (await bench.kubelet.admit("next", MEMORY, main=15))["main"]
+    assert given.environment["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+
+
+@beside_a_kubelet(share=True)
+async def test_after_a_take_over_no_card_is_given_more_memory_than_it_has(bench: Bench) -> None:
+    """All units but three are in use; a pod of four would get some of them by the kubelet's count."""
+    for device in range(4):
+        gpushare_served(bench, f"full-{device}", device, units((device + 1) % 4, *range(12)))
+        bench.api.put(share_pod(f"full-{device}", device, main=12))
+    await bench.kubelet.capacity(MEMORY, 60)
+    await bench.until(lambda: len(bench.allocations()) == 4)
+    bench.api.put(share_pod("next", 0, main=4))
+    with pytest.raises(AdmissionError, match=r"no device has 4 aliyun.com/gpu-mem free"):
+        await bench.kubelet.admit("next", MEMORY, main=4)
+
+
+@pytest.mark.rule("000.agree")
+@beside_a_kubelet(machine=Machine(npus()))
+async def test_chips_that_huaweis_plugin_mounted_stand_when_the_agent_takes_over(bench: Bench) -> None:
+    ids = ["Ascend910-0", "Ascend910-1"]
+    bench.kubelet.served_by_another("a", CHIP, ids, {}, ["/dev/davinci_manager", "/dev/davinci4", "/dev/davinci5"])
+    bench.api.put(npu_pod("a", 4, 5))
+    await bench.kubelet.capacity(CHIP, 8)
+    await bench.until(lambda: bench.allocations() == {"uid-a": ["Ascend910-4", "Ascend910-5"]})
+    await settled_since(bench)
+    assert bench.api.stored["uid-a"].annotations[CHIP] == "Ascend910-4,Ascend910-5"
+    bench.api.put(npu_pod("b", 0, 1))
+    given = (await bench.kubelet.admit("b", CHIP, main=2))["main"]
+    assert given.environment["ASCEND_VISIBLE_DEVICES"] == "0,1"
+    await bench.until(lambda: bench.allocations().get("uid-b") == ["Ascend910-0", "Ascend910-1"])
+
+
+@beside_a_kubelet(machine=Machine(npus()))
+async def test_a_pod_without_a_record_gets_chips_that_no_container_has(bench: Bench) -> None:
+    """By the kubelet's count only the chips of the other pod are free."""
+    busy = [f"/dev/davinci{number}" for number in range(4)]
+    bench.kubelet.served_by_another("a", CHIP, [f"Ascend910-{number}" for number in range(4, 8)], {}, busy)
+    bench.api.put(npu_pod("a", 0, 1, 2, 3))
+    await bench.kubelet.capacity(CHIP, 8)
+    await bench.until(lambda: len(bench.allocations()) == 1)
+    bench.api.put(npu_pod("stranger", count=4))
+    given = (await bench.kubelet.admit("stranger", CHIP, main=4))["main"]
+    assert given.environment["ASCEND_VISIBLE_DEVICES"] == "4,5,6,7"
+
+
+def test_an_agent_that_starts_again_finds_what_other_plugins_and_it_itself_gave() -> None:
+    async def story(folder: Path) -> None:
+        kubelet = FakeKubelet(folder / "kubelet")
+        await kubelet.start()
+        pods: dict[str, PodView] = {}
+        async with running(folder, share=True, kubelet=kubelet) as bench:
+            await four_of_gpushare(bench)
+            await kubelet.capacity(MEMORY, 60)
+            await bench.until(lambda: len(bench.allocations()) == 4)
+            bench.api.put(share_pod("next", 0, main=15))
+            await kubelet.admit("next", MEMORY, main=15)
+            await bench.until(lambda: len(bench.allocations()) == 5)
+            before, pods = bench.allocations(), dict(bench.api.stored)
+        await kubelet.start()  # a kubelet that starts again as well
+        async with running(folder, share=True, kubelet=kubelet) as again:
+            for pod in pods.values():
+                again.api.put(pod)
+            await kubelet.capacity(MEMORY, 60)
+            await again.until(lambda: again.allocations() == before)
+            await settled_since(again)
+            assert again.api.stored == pods
+            assert again.api.events == []
+
+    with TemporaryDirectory(prefix="lw") as short:
+        asyncio.run(story(Path(short)))
+
+
+@beside_a_kubelet()
+async def test_a_kubelet_that_lost_its_checkpoint_gives_new_pods_no_device_of_running_ones(bench: Bench) -> None:
+    await bench.kubelet.capacity(GPU, 4)
+    bench.api.put(gpu_pod("a", 2))
+    await bench.kubelet.admit("a", GPU, main=1)
+    await bench.until(lambda: bench.allocations() == {"uid-a": ["GPU-2"]})
+    bench.api.put(replace(bench.api.stored["uid-a"], phase="Running"))
+    bench.kubelet.lose_checkpoint()
+    await bench.until(lambda: bench.allocations() == {})
+    bench.api.put(gpu_pod("b", 1))
+    assert (await bench.kubelet.admit("b", GPU, main=1))["main"].ids == ("GPU-1",)
+    bench.api.put(gpu_pod("stranger", count=1))
+    assert (await bench.kubelet.admit("stranger", GPU, main=1))["main"].ids in {("GPU-0",), ("GPU-3",)}
 
 
 AMD = "amd.com/gpu"

@@ -43,7 +43,8 @@ def corrections_of(moments: Sequence[float]) -> int:
         now = moment
         api.put(wrong_pod())
         listed = [Listed("default", "a", "main", ("GPU-0",))]
-        asyncio.run(keeper.correct(allocations, allocations.settle(listed, now)))
+        given = {("uid", "main"): ("GPU-0",)}
+        asyncio.run(keeper.correct(allocations, allocations.settle(listed, now, given)))
     return keeper.corrected.total()
 
 

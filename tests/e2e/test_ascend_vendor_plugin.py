@@ -134,3 +134,28 @@ def test_our_agent_beside_the_vendors_plugin_leaves_its_records_alone(
     assert after == before
     assert vendor.mounted(pod) == chips(after[ASCEND]) == chips(after[REAL])
     assert ASCEND not in real_node.object()["metadata"].get("annotations", {})
+
+
+@pytest.mark.rule("003.record")
+def test_our_agent_takes_over_from_the_vendors_plugin_while_pods_run(
+    beside: AscendAgent, vendor: Vendor, placing: Placing, real_node: RealNode, namespace: str
+) -> None:
+    old = [scheduled_pod(namespace, f"old-{number}", {ASCEND: 2}) for number in range(2)]
+    for pod in old:
+        real_node.run(pod)
+    before = [real_node.cluster.pod(namespace, pod["metadata"]["name"])["metadata"]["annotations"] for pod in old]
+    vendor.plugin.stop()
+    beside.wait_enforced()
+    beside.wait_seen(placing)
+    real_node.wait_allocatable(ASCEND, 8)
+    new = scheduled_pod(namespace, "new", {ASCEND: 4})
+    real_node.run(new)
+    served = beside.served(new)["metadata"]["annotations"]
+    assert beside.in_container(new) == chips(served[ASCEND]) == [4, 5, 6, 7]
+    after = [real_node.cluster.pod(namespace, pod["metadata"]["name"])["metadata"]["annotations"] for pod in old]
+    assert (
+        [one[ASCEND] for one in after]
+        == [one[ASCEND] for one in before]
+        == ["Ascend910-0,Ascend910-1", "Ascend910-2,Ascend910-3"]
+    )
+    assert [vendor.mounted(pod) for pod in old] == [[0, 1], [2, 3]]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from linkwise.config.protection import POLICIES as PROTECTION
 from linkwise.dialects.registry import record_keys
 from support.e2e.api_client import MERGE, Api, ApiError, path_of
 from support.e2e.config_files import NODE, USERS
@@ -427,7 +428,7 @@ def _plain_node() -> Raw:
 
 
 def test_the_api_server_finds_nothing_wrong_with_the_policies(cluster: Cluster) -> None:
-    names = [f"linkwise-{word}" for word in ("records", "templates", "gates", "agents")]
+    names = [f"linkwise-{word}" for word in PROTECTION]
     for name in names:
         status: dict[str, Any] = cluster.api.get(f"{POLICIES}/{name}")["status"]
         assert status["typeChecking"] == {}, name

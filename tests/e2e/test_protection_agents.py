@@ -102,6 +102,90 @@ def test_an_agent_labels_its_own_node_and_no_other(agent_of_n1: Api) -> None:
         assert "and not nodes/n2" in refusal(agent_of_n1, "PATCH", f"/api/v1/nodes/n2{way}", change, MERGE)
 
 
+NOT_ITS_OWN: list[Raw] = [
+    {"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}},
+    {"metadata": {"labels": {"gpushare": None}}},
+    {"metadata": {"labels": {"linkwise.dev/network-block": "a"}}},
+    {"metadata": {"annotations": {"linkwise.dev/cordoned": "all"}}},
+    {"metadata": {"finalizers": ["example.com/never"]}},
+    {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u"}]}},
+    {"spec": {"taints": [{"key": "example.com/a", "effect": "NoExecute"}]}},
+    {"spec": {"taints": [{"key": "linkwise.dev/idle-accelerators", "effect": "NoExecute"}]}},
+    {"spec": {"unschedulable": True}},
+    {"spec": {"providerID": "x"}},
+]
+OF_THE_KUBELET: list[Raw] = [
+    {"status": {"capacity": {"nvidia.com/gpu": "100"}}},
+    {"status": {"allocatable": {"cpu": "1000"}}},
+    {"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "r", "message": "m"}]}},
+    {"status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]}},
+]
+
+
+def test_an_agent_changes_nothing_of_its_own_node_but_what_it_publishes(cluster: Cluster, agent_of_n1: Api) -> None:
+    path = "/api/v1/nodes/n1"
+    cluster.api.patch(path, {"metadata": {"labels": {"gpushare": "true"}}})
+    for change in NOT_ITS_OWN:
+        assert "as" in refusal(agent_of_n1, "PATCH", path, change, MERGE)
+    for change in (*OF_THE_KUBELET, *NOT_ITS_OWN[:4]):
+        refusal(agent_of_n1, "PATCH", f"{path}/status", change, MERGE)
+    taints = cluster.api.get(path)["spec"].get("taints", [])
+    own = {"key": "linkwise.dev/idle-accelerators", "effect": "PreferNoSchedule"}
+    agent_of_n1.patch(path, {"spec": {"taints": [*taints, own]}})
+    agent_of_n1.patch(
+        path, {"metadata": {"annotations": {"huawei.com/Ascend910-Unhealthy": "", "baseDeviceInfos": "{}"}}}
+    )
+    count = {"aliyun.com/gpu-count": "2"}
+    agent_of_n1.patch(f"{path}/status", {"status": {"capacity": count, "allocatable": count}})
+    assert cluster.api.get(path)["status"]["allocatable"]["aliyun.com/gpu-count"] == "2"
+
+
+def test_an_agent_changes_records_of_a_pod_on_its_node_and_nothing_else(
+    cluster: Cluster, agent_of_n1: Api, namespace: str
+) -> None:
+    cluster.api.create(pod(namespace, "here", scheduler="nobody", nodeName="n1", labels={"app": "a"}))
+    path = pod_path(namespace, "here")
+    changes: list[Raw] = [
+        {"metadata": {"labels": {"app": "b"}}},
+        {"metadata": {"annotations": {"example.com/a": "b"}}},
+        {"metadata": {"finalizers": ["example.com/never"]}},
+        {"spec": {"activeDeadlineSeconds": 1}},
+        {"spec": {"containers": [{"name": "main", "image": "example.com/other"}]}},
+    ]
+    for change in changes:
+        text = refusal(agent_of_n1, "PATCH", path, change, MERGE)
+        assert "the agent may change records in the annotations of pods" in text
+    agent_of_n1.patch(path, {"metadata": {"annotations": {GRANT: "{}", INDEX: "1", "hami.io/vgpu-node": "n1"}}})
+
+
+def event(space: str, name: str, kind: str = "Pod", component: str = "linkwise-agent") -> Raw:
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": space},
+        "involvedObject": {"kind": kind, "name": "a", "namespace": space, "apiVersion": "v1"},
+        "reason": "RecordCorrected",
+        "message": "m",
+        "type": "Normal",
+        "source": {"component": component},
+        "reportingComponent": component,
+        "reportingInstance": component,
+    }
+
+
+def test_an_agent_writes_events_about_pods_in_its_own_name_alone(
+    cluster: Cluster, agent_of_n1: Api, namespace: str
+) -> None:
+    events = f"/api/v1/namespaces/{namespace}/events"
+    agent_of_n1.call("POST", events, event(namespace, "own"))
+    agent_of_n1.patch(f"{events}/own", {"count": 2})
+    cluster.api.call("POST", events, event(namespace, "foreign", component="kubelet"))
+    for wrong in (event(namespace, "a", component="kubelet"), event(namespace, "b", kind="Secret")):
+        assert "name linkwise-agent as their source" in refusal(agent_of_n1, "POST", events, wrong)
+    refusal(agent_of_n1, "PATCH", f"{events}/foreign", {"message": "x"}, MERGE)
+    refusal(agent_of_n1, "PATCH", f"{events}/own", {"reportingComponent": "kubelet"}, MERGE)
+
+
 def test_an_agent_writes_the_device_object_of_its_own_node_and_no_other(cluster: Cluster, agent_of_n1: Api) -> None:
     agent_of_n1.call("POST", DEVICES, device("n1"))
     agent_of_n1.patch(f"{DEVICES}/n1", {"metadata": {"labels": {"a": "b"}}})
@@ -150,6 +234,14 @@ def test_an_agent_corrects_pods_on_its_own_node_and_no_others(
         assert f"and not pods/{name}" in refusal(agent_of_n1, "PATCH", pod_path(namespace, name), record, MERGE)
 
 
+def test_an_agents_token_reads_all_pods_and_no_secrets(cluster: Cluster, agent_of_n1: Api, namespace: str) -> None:
+    """The API server can't restrict reads to a node: security.md says so."""
+    cluster.api.create(pod(namespace, "there", scheduler="nobody", nodeName="n2"))
+    assert [one["metadata"]["name"] for one in agent_of_n1.list(f"/api/v1/namespaces/{namespace}/pods")] == ["there"]
+    for path in ("/api/v1/secrets", f"/api/v1/namespaces/{namespace}/configmaps"):
+        assert not agent_of_n1.answers(path)
+
+
 def test_an_agent_with_all_rights_still_changes_its_own_node_only(
     cluster: Cluster, agent_of_n1: Api, namespace: str
 ) -> None:
@@ -171,7 +263,8 @@ def test_an_agent_with_all_rights_still_changes_its_own_node_only(
     refusal(agent_of_n1, "PATCH", f"{pods}/p/status", {"metadata": {"annotations": {GRANT: "{}"}}}, MERGE)
     refusal(agent_of_n1, "DELETE", f"{pods}/p")
     refusal(agent_of_n1, "DELETE", f"{INVENTORIES}/n2")
-    refusal(agent_of_n1, "DELETE", "/api/v1/nodes/n2")
+    for name in ("n1", "n2"):
+        refusal(agent_of_n1, "DELETE", f"/api/v1/nodes/{name}")
     assert cluster.api.answers("/api/v1/nodes/n2")
 
 

@@ -7,8 +7,8 @@ import pytest
 from linkwise.model.device import Device
 from linkwise.node.allocation import Allocated
 from linkwise.node.cdi_spec import cdi_spec
-from linkwise.node.container import HostOptions, needs_of
-from linkwise.vendors.container_needs import Mount
+from linkwise.node.container import HostOptions, devices_given, needs_of
+from linkwise.vendors.container_needs import ContainerNeeds, Mount
 
 DEVICES = {f"GPU-{index}": Device(f"GPU-{index}", index, minor=index + 4, memory=15) for index in range(4)}
 PLAIN = HostOptions("nvidia", lambda path: path != "/dev/nvidia-modeset", mounts=(Mount("/usr/bin/nvidia-smi", "/x"),))
@@ -70,3 +70,48 @@ def test_the_cdi_specification_has_every_device_and_the_shared_nodes_once() -> N
 
 def test_a_device_without_a_known_node_is_left_out_of_the_specification() -> None:
     assert cdi_spec("nvidia", [Device("GPU-x", 0)])["devices"] == []
+
+
+GPUS = {f"GPU-{index}": Device(f"GPU-{index}", index, minor=index + 4) for index in range(3)}
+CHIPS = {f"Ascend910-{number}": Device(f"Ascend910-{number}", number, number) for number in range(8)}
+RADEONS = {f"u{index}": Device(f"u{index}", index, 128 + index, nodes=(f"/dev/dri/card{index}",)) for index in range(3)}
+
+
+@pytest.mark.parametrize(
+    ("needs", "found"),
+    [
+        (ContainerNeeds(environment=(("NVIDIA_VISIBLE_DEVICES", "2"),)), ("GPU-2",)),
+        (ContainerNeeds(environment=(("NVIDIA_VISIBLE_DEVICES", "GPU-0,GPU-2"),)), ("GPU-0", "GPU-2")),
+        (ContainerNeeds(device_nodes=("/dev/nvidiactl", "/dev/nvidia5")), ("GPU-1",)),
+        (ContainerNeeds(cdi=("k8s.device-plugin.nvidia.com/gpu=GPU-1",)), ("GPU-1",)),
+        (ContainerNeeds(mounts=(Mount("/dev/null", "/var/run/nvidia-container-devices/GPU-2"),)), ("GPU-2",)),
+        (
+            ContainerNeeds(
+                environment=(("NVIDIA_VISIBLE_DEVICES", "GPU-0,GPU-1"), ("CUDA_VISIBLE_DEVICES", "GPU-1")),
+                device_nodes=("/dev/nvidia4", "/dev/nvidia5"),
+            ),
+            ("GPU-1",),
+        ),
+        (ContainerNeeds(environment=(("NVIDIA_VISIBLE_DEVICES", "no-gpu-has-3GiB-to-run"),)), ()),
+        (ContainerNeeds(environment=(("NVIDIA_VISIBLE_DEVICES", "all"),)), ()),
+        (ContainerNeeds(environment=(("OTHER", "1"),)), ()),
+    ],
+)
+def test_the_devices_of_a_container_are_those_that_it_was_given(needs: ContainerNeeds, found: tuple[str, ...]) -> None:
+    assert devices_given(needs, GPUS, "nvidia") == found
+
+
+def test_the_chips_of_a_container_are_those_of_its_nodes_or_of_the_variable() -> None:
+    nodes = ContainerNeeds(device_nodes=("/dev/davinci_manager", "/dev/davinci4", "/dev/davinci5"))
+    variable = ContainerNeeds(environment=(("ASCEND_VISIBLE_DEVICES", "4,5"), ("ASCEND_RUNTIME_OPTIONS", "")))
+    for needs in (nodes, variable):
+        assert devices_given(needs, CHIPS, "ascend") == ("Ascend910-4", "Ascend910-5")
+
+
+def test_an_amd_gpu_is_known_by_its_nodes() -> None:
+    needs = ContainerNeeds(device_nodes=("/dev/kfd", "/dev/dri/renderD129", "/dev/dri/card1"))
+    assert devices_given(needs, RADEONS, "amd") == ("u1",)
+
+
+def test_a_vendor_without_a_rule_names_no_devices() -> None:
+    assert devices_given(ContainerNeeds(environment=(("A", "0"),)), GPUS, "unknown") == ()

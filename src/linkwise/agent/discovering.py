@@ -86,16 +86,20 @@ class Discoverer:
     async def run(self) -> None:
         """Discover until cancelled."""
         while True:
-            began = self._timing.clock()
-            found = await self._discover()
-            self.seconds = self._timing.clock() - began
-            self.rounds += found is not None
-            self._failures = 0 if found is not None else self._failures + 1
-            if found is None and self._failures >= FAILURES:
-                found = self._unreadable()
-            if found is not None:
-                self._pass_on(found)
+            await self.look()
             await self._wait(max(0.0, self._interval - self.seconds))
+
+    async def look(self) -> None:
+        """Discover once."""
+        began = self._timing.clock()
+        found = await self._discover()
+        self.seconds = self._timing.clock() - began
+        self.rounds += found is not None
+        self._failures = 0 if found is not None else self._failures + 1
+        if found is None and self._failures >= FAILURES:
+            found = self._unreadable()
+        if found is not None:
+            self._pass_on(found)
 
     def remember(self, faults: Mapping[str, str]) -> None:
         """Hold devices back that failed before the process started, by id, until they are found without a fault."""

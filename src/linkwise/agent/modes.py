@@ -6,11 +6,10 @@ Source: seed 004, whose nodes have the label `gpushare=true`.
 
 from __future__ import annotations
 
-import json
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from linkwise.agent.kubelet.checkpoint import registered_ids
 from linkwise.dialects.aliyun import MEMORY
 from linkwise.dialects.registry import BY_NAME, owners, whole_device_dialect
 from linkwise.node.device_ids import id_problem
@@ -29,7 +28,6 @@ __all__ = ["ResourceMode", "checkpoint_mode", "resource_mode", "resources_of_ven
 SharingMode = Literal["whole", "share"]
 
 SHARE_LABEL: Final = "gpushare"
-CHECKPOINT: Final = "kubelet_internal_checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +60,10 @@ def wanted_mode(settings: AgentSettings, view: NodeView | None) -> SharingMode:
 
 def checkpoint_mode(folder: Path) -> SharingMode | None:
     """The mode of the last run by the kubelet's checkpoint, for starts without an API server; None if it is not known."""
-    with suppress(OSError, ValueError, AttributeError):
-        registered = json.loads((folder / CHECKPOINT).read_bytes())["Data"]["RegisteredDevices"]
-        if registered.get(MEMORY):
-            return "share"
-        return "whole" if any(owners(name) for name, ids in registered.items() if ids) else None
-    return None
+    registered = registered_ids(folder)
+    if registered.get(MEMORY):
+        return "share"
+    return "whole" if any(owners(name) for name, ids in registered.items() if ids) else None
 
 
 def resource_mode(found: Discovery, mode: SharingMode, unit: str) -> ResourceMode | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from linkwise.agent.allocator import Allocator
 from linkwise.agent.container_access import ContainerAccess
 from linkwise.agent.discovering import Discoverer
+from linkwise.agent.kubelet.checkpoint import container_answers
 from linkwise.agent.kubelet.configuration import alignment_in
 from linkwise.agent.kubelet.plugin import DevicePlugin
 from linkwise.agent.kubelet.pod_resources import PodResources
@@ -34,6 +35,7 @@ from linkwise.model.discovery import Discovery
 from linkwise.model.numa import NumaAlignment
 from linkwise.model.views import NodeView, PodView
 from linkwise.node.allocation import Allocations
+from linkwise.node.container import devices_given
 from linkwise.node.corrections import Addresses
 from linkwise.node.health import Recovery, with_cordons
 from linkwise.node.publishing import (
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.config.settings import AgentSettings
     from linkwise.net.timing import Timing
+    from linkwise.node.allocation import Listed
 
 __all__ = ["NodeAgent", "Publishing"]
 
@@ -117,6 +120,10 @@ class NodeAgent:
     usage: UsageMonitor = field(init=False)
     _pod_resources: PodResources = field(init=False)
     _folder: Path = field(init=False)
+    standby: str = ""
+    """why it does not serve the kubelet yet, although it could; empty otherwise"""
+    settled: int = 0
+    """how often the kubelet's allocations were compared with the records"""
     answered: Callable[[str, float], None] = lambda *_: None
     """called with the method and the seconds of each answer to the kubelet"""
     _view: NodeView | None = None
@@ -140,8 +147,10 @@ class NodeAgent:
         kubelet = Path(self.settings.kubelet)
         self._folder = kubelet / "device-plugins"
         self._pod_resources = PodResources(kubelet / "pod-resources/kubelet.sock")
-        self.access = ContainerAccess(self.settings)
-        self.registrar = Registrar(self._folder, self._pod_resources, self.timing, self._registration_changed)
+        self.access = ContainerAccess(self.settings, self.timing, self._access_changed)
+        self.registrar = Registrar(
+            self._folder, self._pod_resources, self.timing, self._registration_changed, self._prepare
+        )
         driver, recovery = SerialDriver(self.driver), Recovery(self.settings.health.recovery)
         self.discoverer = Discoverer(driver, self.settings.interval, self.timing, recovery, self._discovered)
         self.usage = UsageMonitor(
@@ -164,6 +173,7 @@ class NodeAgent:
                 tasks.create_task(self.discoverer.run(), name="discovery")
                 tasks.create_task(self._serve(), name="plugin")
                 tasks.create_task(self._follow(), name="pod resources")
+                tasks.create_task(self.access.run(), name="container access")
                 tasks.create_task(self.holds.run(), name="holds")
                 tasks.create_task(self.usage.run(), name="usage")
         finally:
@@ -203,6 +213,8 @@ class NodeAgent:
         """What the agent waits for, by part."""
         if not self.discoverer.rounds:
             return {"driver": self.discoverer.problem or "discovering devices"}
+        if self.standby:
+            return {}  # a rolling update ends the agent before it only once this one is ready
         if not self._mode_known:
             return {"mode": "reading the sharing mode of the node"}
         if self._plugin is not None and self.registrar.status.state in {"waiting", "refused"}:
@@ -212,6 +224,7 @@ class NodeAgent:
     def problems(self) -> tuple[str, ...]:
         """Problems for an operator to look at, as sentences."""
         own = (
+            self.standby,
             self.discoverer.problem,
             self.access.problem,
             self._mode_problem,
@@ -384,9 +397,14 @@ class NodeAgent:
 
     def _update_access(self) -> None:
         """Update how containers get devices."""
-        options = self.access.update(self.found, self._view)
+        self.access.update(self.found, self._view)
         if self._allocator is not None:
-            self._allocator.host = options
+            self._allocator.host = self.access.options
+
+    def _access_changed(self) -> None:
+        if self._allocator is not None:
+            self._allocator.host = self.access.options
+        self._publish()
 
     async def _follow(self) -> None:
         """Compare the kubelet's allocations with the records: after each allocation, and at each interval."""
@@ -400,7 +418,8 @@ class NodeAgent:
 
     async def _settle(self) -> None:
         allocations, began = self.allocations, self.clock()
-        if allocations is None or not self._follows_kubelet():
+        # At start it is not known yet which plugin serves.
+        if allocations is None or (self._other_maps_ids and self.registrar.status.state in {"waiting", "foreign"}):
             return
         try:
             listed = await self._pod_resources.allocated(allocations.resource)
@@ -408,11 +427,33 @@ class NodeAgent:
             self._kubelet_problem = f"pod resources: {error}"
             return
         self._kubelet_problem = ""
-        corrections = allocations.settle(listed, began)
+        corrections = allocations.settle(listed, began, await self._given(allocations, listed))
         await self.records.correct(allocations, corrections)
+        self.settled += 1
         if self._mode_problem:
             self._look_again.set()  # the devices that kept the mode may be free now
         self._publish()
+
+    async def _given(
+        self, allocations: Allocations, listed: Sequence[Listed]
+    ) -> Mapping[tuple[str, str], tuple[str, ...]]:
+        """Devices that listed containers were given, by pod UID and container; nothing if all of them are known."""
+        if allocations.is_proven(listed):
+            return {}
+        answers = await asyncio.to_thread(container_answers, self._folder, allocations.resource)
+        return {key: devices_given(one, allocations.devices, self.found.vendor) for key, one in answers.items()}
+
+    async def _prepare(self) -> None:
+        """Learn what containers have before the kubelet can call: another plugin may have given them other devices than their ids."""
+        allocations, began = self.allocations, self.clock()
+        if allocations is None:
+            return
+        with contextlib.suppress(ClusterError):  # a kubelet that is starting
+            listed = await self._pod_resources.allocated(allocations.resource)
+            if self.cluster is not None and not allocations.knows(listed):
+                for pod in (await self.cluster.pods()).pods:
+                    allocations.observe(pod)
+            allocations.settle(listed, began, await self._given(allocations, listed))
 
     async def _survey(self) -> Survey:
         """The devices that no pod has or is about to get, by the kubelet and by the API server as they are now."""
@@ -436,14 +477,14 @@ class NodeAgent:
         healthy = tuple(device.id for device in self.usable.devices if device.healthy)
         return Survey(healthy, *allocations.users(listed))
 
-    def _follows_kubelet(self) -> bool:
-        """Whether the kubelet's ids are the devices in use; another plugin for shares ignores which ids it is given.
+    @property
+    def _other_maps_ids(self) -> bool:
+        """Whether another plugin of these devices ignores which ids it is given: Huawei's, and those for shares.
 
-        So does Huawei's, which mounts the chips of the pod's record.
+        It gives a container the devices of the pod's record, and writes what belongs to that itself.
         """
         dialect = whole_device_dialect(self.found.vendor)
-        mapped = bool(self.served and self.served.shared) or bool(dialect and dialect.plugin_maps_ids)
-        return self.registrar.status.state != "foreign" or not mapped
+        return bool(self.served and self.served.shared) or bool(dialect and dialect.plugin_maps_ids)
 
     def _serving(self) -> Serving:
         status = self.registrar.status
@@ -464,7 +505,8 @@ class NodeAgent:
         if not self.discoverer.rounds:
             return
         serving = self._serving()
-        in_use = self.allocations.in_use() if self.allocations and self._follows_kubelet() else {}
+        served = self.registrar.status.state != "foreign" or not self._other_maps_ids
+        in_use = self.allocations.in_use() if self.allocations and served else {}
         if self.allocations is not None and self.holds.devices:
             self.holds.review({*self.allocations.recorded(), *(one for devices in in_use.values() for one in devices)})
         known = AgentKnowledge(
@@ -480,6 +522,7 @@ class NodeAgent:
             holds=self.holds.holds,
             usage=self.usage.summary,
             registration=self.registrar.status,
+            differing=self.allocations.differing() if self.allocations and served else (),
             mode_problem=self._mode_problem,
             access_problem=self.access.problem,
         )

@@ -13,6 +13,7 @@ from linkwise.node.publishing import (
     Condition,
     NodeState,
     annotations_of,
+    believed_condition,
     capacity_of,
     chip_annotations,
     chips_of,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from linkwise.model.discovery import Discovery
     from linkwise.model.inventory import Hold
     from linkwise.model.views import NodeView, PodView
+    from linkwise.node.allocation import Claim
     from linkwise.node.publishing import Serving
 
 __all__ = ["AgentKnowledge", "node_state"]
@@ -67,6 +69,8 @@ class AgentKnowledge:
     usage: Mapping[str, object] | None
     """summary for the inventory; None if there is none"""
     registration: Status
+    differing: tuple[Claim, ...]
+    """containers that have other devices than those of the kubelet's ids"""
     mode_problem: str
     access_problem: str
 
@@ -120,7 +124,8 @@ def _conditions(known: AgentKnowledge, settings: AgentSettings) -> tuple[Conditi
         reason, sentence = "ModeNotServed", known.mode_problem
     registered = Condition("PluginRegistered", "True" if status.enforced else "False", reason, sentence)
     cdi = Condition("CDIWritten", "False", "NotWritable", known.access_problem) if known.access_problem else None
-    return tuple(filter(None, (*conditions_of(known.found), cordon_condition(known.cordons), registered, cdi)))
+    served = (registered, believed_condition(known.differing), cdi)
+    return tuple(filter(None, (*conditions_of(known.found), cordon_condition(known.cordons), *served)))
 
 
 def _used(known: AgentKnowledge) -> frozenset[str]:

@@ -21,6 +21,7 @@ from linkwise.agent.metrics import AgentMetrics
 from linkwise.agent.node_agent import NodeAgent
 from linkwise.agent.publisher import Publisher
 from linkwise.assembly.logs import start_logging
+from linkwise.config.protection import AGENT_COMPONENT
 from linkwise.drivers.detect import open_driver
 from linkwise.errors import ClusterError, InputError
 from linkwise.kube.client.api import connect
@@ -49,10 +50,9 @@ __all__ = ["AgentProcess", "run_agent"]
 
 log: Final = logging.getLogger("linkwise.agent")
 
-COMPONENT: Final = "linkwise-agent"
 LOCK: Final = "linkwise-agent.lock"
 RETRY: Final = 30.0  # seconds before watches that are forbidden are tried again
-LOCK_POLL: Final = 0.5  # seconds
+LOCK_POLL: Final = 0.05  # seconds, in which pods that reach the kubelet are rejected
 
 
 def run_agent(settings: ServeSettings, kubeconfig: Path | None, context: str | None) -> None:
@@ -146,16 +146,18 @@ class AgentProcess:
         log.info("stopped")
 
     async def _work(self) -> None:
-        lock = await self._locked()
-        try:
+        """Read devices and pods, and once no other agent serves this node, serve it: the kubelet waits for as little as possible."""
+        with contextlib.ExitStack() as held:
             async with asyncio.TaskGroup() as tasks:
+                if self._cluster:
+                    tasks.create_task(self._watch(), name="watch")
+                prepared = tasks.create_task(self.agent.discoverer.look(), name="first discovery")
+                held.enter_context(await self._locked())
+                await prepared
                 tasks.create_task(self.agent.run(), name="agent")
                 if self._cluster:
                     tasks.create_task(self._cluster.publisher.run(), name="publisher")
                     tasks.create_task(self._cluster.reporter.run(), name="events")
-                    tasks.create_task(self._watch(), name="watch")
-        finally:
-            lock.close()
 
     async def _locked(self) -> TextIO:
         """Wait until no other agent serves this node's kubelet; the kernel releases the lock of a killed one."""
@@ -167,27 +169,27 @@ class AgentProcess:
             raise InputError(
                 f"agent.kubelet: {folder} can't be written: {error.strerror}; run as root, or set another folder"
             ) from error
-        waiting = False
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                if not waiting:
-                    log.warning("another agent runs on this node: waiting for it to end")
-                waiting = True
+                self._stand_by("another agent runs on this node: waiting for it to end")
                 await self._timing.sleep(LOCK_POLL)
             else:
                 await self._measured()
+                self._stand_by("")
                 return lock
 
     async def _measured(self) -> None:
         """Wait for a measurement that an earlier agent allowed: it ends when it loses its connection to that agent."""
-        waiting = False
         while is_measuring(state_folder(self._settings.agent.kubelet)):
-            if not waiting:
-                log.warning("a measurement of bandwidth uses the devices of this node: waiting for it to end")
-            waiting = True
+            self._stand_by("a measurement of bandwidth uses the devices of this node: waiting for it to end")
             await self._timing.sleep(LOCK_POLL)
+
+    def _stand_by(self, why: str) -> None:
+        if why and why != self.agent.standby:
+            log.warning("%s", why)
+        self.agent.standby = why
 
     async def _watch(self) -> None:
         """Watch the node and its pods; nothing that the API server answers stops the agent."""
@@ -240,7 +242,7 @@ class _Cluster:
     def of(cls, connection: Connection, node: str, timing: Timing) -> _Cluster:
         settings = PerformSettings()
         writer = NodeWriter(connection, node, settings)
-        reporter = Reporter(Attempts(connection, settings, timing), component=COMPONENT)
+        reporter = Reporter(Attempts(connection, settings, timing), component=AGENT_COMPONENT)
         return cls(writer, reporter, Publisher(writer, timing=timing))
 
     async def pods(self) -> ListedPods:

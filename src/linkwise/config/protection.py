@@ -13,10 +13,13 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.config.yaml_comments import yaml_with_comments
-from linkwise.dialects.ascend.device_info import NAMESPACE, PREFIX
+from linkwise.dialects.aliyun import COUNT
+from linkwise.dialects.ascend.device_info import NAMESPACE, PREFIX, no_annotations
+from linkwise.dialects.ascend.dialect import Ascend
 from linkwise.dialects.linkwise.creator import CREATOR, GROUPS, SEPARATOR, USER
-from linkwise.dialects.linkwise.dialect import Linkwise
+from linkwise.dialects.linkwise.dialect import IDLE_TAINT, NODE_LABELS, Linkwise
 from linkwise.dialects.linkwise.gang_gate import GATE
+from linkwise.dialects.nvidia.dialect import TOPOLOGY
 from linkwise.dialects.registry import record_keys, record_patterns
 from linkwise.errors import InputError
 from linkwise.model.requester import OPERATORS
@@ -24,10 +27,12 @@ from linkwise.model.requester import OPERATORS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["POLICIES", "protection_yaml"]
+__all__ = ["AGENT_COMPONENT", "POLICIES", "protection_yaml"]
 
-POLICIES: Final = ("records", "templates", "gates", "agents")
+POLICIES: Final = ("records", "templates", "gates", "agents", "agent-fields")
 """how the names of the policies end"""
+AGENT_COMPONENT: Final = "linkwise-agent"
+"""source of the agent's events"""
 
 _GROUP: Final = "admissionregistration.k8s.io"
 _NODE_NAME: Final = "authentication.kubernetes.io/node-name"
@@ -112,7 +117,7 @@ def protection_yaml(  # noqa: PLR0913 - a builder: every parameter has a default
     )
     actions = ["Warn", "Audit"] if audit else ["Deny"]
     texts: list[str] = []
-    for policy in (_records(writers), _templates(writers), _gates(writers), _agents(writers)):
+    for policy in (_records(writers), _templates(writers), _gates(writers), _agents(writers), _agent_fields(writers)):
         texts += [policy.text(), policy.binding(actions)]
     return "---\n".join(texts)
 
@@ -374,6 +379,119 @@ def _agents(writers: _Writers) -> _Policy:
             ),
         ),
     )
+
+
+_OWNERSHIP: Final = ("finalizers", "ownerReferences")
+_NODE_SPEC: Final = ("unschedulable", "podCIDR", "podCIDRs", "providerID")
+_NODE_STATUS: Final = (
+    "conditions",
+    "addresses",
+    "daemonEndpoints",
+    "nodeInfo",
+    "images",
+    "volumesAttached",
+    "volumesInUse",
+)
+"""what the kubelet and controllers report of a node, beside its resources"""
+
+
+def _agent_fields(writers: _Writers) -> _Policy:
+    """What an agent may change within objects: RBAC lets it write them as a whole."""
+    annotations = sorted({TOPOLOGY, *(key for resource in Ascend.resources for key in no_annotations(resource))})
+    records = f"k in {_list(record_keys())}" + (f" || {matches}" if (matches := _matches("k")) else "")
+    own = _text(AGENT_COMPONENT)
+    return _Policy(
+        "linkwise-agent-fields",
+        "What a node agent may change within its Node and the pods on it: its own labels, annotations and taint, the number of"
+        " shared devices, and records. Its events are about pods and name the agent.",
+        (
+            _rule(_CORE, ("*",), ("nodes", "nodes/status")),
+            _rule(_CORE, ("UPDATE",), ("pods",)),
+            _rule(_CORE, ("*",), ("events",)),
+        ),
+        {"is-agent": f"request.userInfo.username == {_text(writers.agent)}"},
+        {
+            "node": 'request.resource.resource == "nodes" && request.operation == "UPDATE"',
+            "pod": 'request.resource.resource == "pods"',
+            "ownership": _all_same("metadata", _OWNERSHIP),
+            "labels": _changed("metadata.labels"),
+            "annotations": _changed("metadata.annotations"),
+            "resources": f"{_changed('status.capacity')}\n+ {_changed('status.allocatable')}",
+            "taints": f"{_other_taints('object')} == {_other_taints('oldObject')}",
+        },
+        (
+            (
+                'request.resource.resource != "nodes" || request.operation == "UPDATE"',
+                _message(
+                    "the agent may not ",
+                    "request.operation.lowerAscii()",
+                    " nodes; leave that to the kubelet and to administrators",
+                ),
+            ),
+            (
+                (
+                    f"!variables.node || (variables.ownership && variables.labels.all(k, k in {_list(NODE_LABELS)})\n"
+                    f"  && variables.annotations.all(k, k in {_list(annotations)}))"
+                ),
+                _message(
+                    "the agent may change the labels linkwise.dev/accelerator-... of its node and the annotations that it"
+                    " writes, and not ",
+                    "(variables.labels + variables.annotations).join(', ')",
+                    "; leave these as they are",
+                ),
+            ),
+            (
+                f"!variables.node || (variables.taints && {_all_same('spec', _NODE_SPEC)})",
+                _message(
+                    f"the agent may change the taint {IDLE_TAINT} of its node; leave the rest of its spec as it is"
+                ),
+            ),
+            (
+                (
+                    f"!variables.node || (variables.resources.all(k, k == {_text(COUNT)})\n"
+                    f"  && {_all_same('status', _NODE_STATUS)})"
+                ),
+                _message(f"the agent may change {COUNT} in the status of its node; leave the rest as it is"),
+            ),
+            (
+                (
+                    f"!variables.pod || (variables.ownership && {_all_same('metadata', ['labels'])}\n"
+                    f"  && object.spec == oldObject.spec && variables.annotations.all(k, {records}))"
+                ),
+                _message("the agent may change records in the annotations of pods; leave the rest as it is"),
+            ),
+            (
+                (
+                    'request.resource.resource != "events" || (request.operation in ["CREATE", "UPDATE"]\n'
+                    '  && object.involvedObject.kind == "Pod" && [object, oldObject].all(o, o == null\n'
+                    f"    || (has(o.reportingComponent) && o.reportingComponent == {own}\n"
+                    f"      && has(o.source) && has(o.source.component) && o.source.component == {own})))"
+                ),
+                _message(
+                    f"the agent may write events about pods that name {AGENT_COMPONENT} as their source; leave others to their writers"
+                ),
+            ),
+        ),
+    )
+
+
+def _changed(field: str) -> str:
+    """The keys of a map whose values differ from before."""
+    now, before = (f"(has({of}.{field}) ? {of}.{field} : {{}})" for of in ("object", "oldObject"))
+    changed = f"{now}.filter(k, !(k in {before}) || {before}[k] != {now}[k])"
+    return f"{changed}\n+ {before}.filter(k, !(k in {now}))"
+
+
+def _all_same(parent: str, names: Sequence[str]) -> str:
+    """Whether optional fields are as before."""
+    pairs = ((f"object.{parent}.{name}", f"oldObject.{parent}.{name}") for name in names)
+    return "\n  && ".join(f"has({now}) == has({old}) && (!has({now}) || {now} == {old})" for now, old in pairs)
+
+
+def _other_taints(of: str) -> str:
+    """The taints of a Node but for the agent's own, which keeps its effect."""
+    own = f'(t.key == {_text(IDLE_TAINT)} && t.effect == "PreferNoSchedule")'
+    return f"(has({of}.spec.taints) ? {of}.spec.taints.filter(t, !{own}) : [])"
 
 
 def _more() -> str:

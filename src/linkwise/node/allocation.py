@@ -1,8 +1,11 @@
 """Allocation of a node's devices: which pod a call of the kubelet is for, and which devices it gets.
 
 The kubelet's calls carry no pod. It admits pods in the order in which it sees them, and so does the agent, so a call is
-matched to the first container that waits for that number of ids. What the kubelet allocates in the end is what counts:
+matched to the first container that waits for that number of ids. What a container was given in the end is what counts:
 `settle` compares it with the records and returns those to correct.
+
+Ids of the kubelet are the devices where this agent answered the call. Other plugins may give a container other devices than
+those of its ids: such a container is believed to have what the answer to the kubelet named, else what its record names.
 
 A container's life, as (state, event) -> state::
 
@@ -87,12 +90,16 @@ class Claim:
     """an ordinary init container: its devices pass on to the others, and the kubelet does not list them"""
     state: State = "WAITING"
     ids: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    """that the container has; those of its ids, unless another plugin gave it others"""
+    proven: bool = False
+    """whether the answer to the kubelet says so; else it is believed by the record"""
     answered_at: float = 0.0
 
     @property
-    def devices(self) -> tuple[str, ...]:
-        """The devices of its ids."""
-        return tuple(dict.fromkeys(map(device_of, self.ids)))
+    def differs(self) -> bool:
+        """Whether the container has other devices than those of its ids."""
+        return bool(self.ids) and set(self.devices) != set(map(device_of, self.ids))
 
     def move(self, event: Transition) -> None:
         """Change the state by the table."""
@@ -100,7 +107,7 @@ class Claim:
             raise LedgerError(f"container {self.container} is {self.state}: {event!r} is not allowed")
         self.state = TABLE[self.state, event]
         if self.state == "WAITING":
-            self.ids = ()
+            self.ids, self.devices, self.proven = (), (), False
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +216,10 @@ class Allocations:
         """Devices of one pod, as far as the kubelet was given them."""
         return tuple(self.devices[name] for name in self.in_use().get(uid, ()) if name in self.devices)
 
+    def differing(self) -> tuple[Claim, ...]:
+        """Containers that have other devices than those of their ids."""
+        return tuple(claim for claim in self._claims.values() if claim.differs)
+
     def recorded(self) -> set[str]:
         """Devices on record for containers that wait for them."""
         return {pick for claim in self._claims.values() if claim.state == "WAITING" for pick in claim.picks}
@@ -247,11 +258,12 @@ class Allocations:
     def allocate(self, ids: Sequence[str], now: float) -> Allocated | Refused:
         """Answer one call of Allocate by the table of docs/reference/agent.md; a refusal allocates nothing."""
         ids = self._ordered(ids)
-        devices = tuple(dict.fromkeys(map(device_of, ids)))
-        if refused := self._broken_rule(ids, devices):
+        devices = _devices_of(ids)
+        claim = self._claim_for(devices, len(ids))
+        given = self._given_for(claim, devices, len(ids))
+        if refused := self._broken_rule(ids, given):
             self.results["refused"] += 1
             return Refused(refused)
-        claim = self._claim_for(devices, len(ids))
         if self.shared and (claim is None or not claim.picks):
             self.results["refused"] += 1
             if claim is not None and claim.state == "WAITING":
@@ -260,15 +272,15 @@ class Allocations:
                 f"no pod on this node has {len(ids)} {self.resource} on record: pods that share a device must be "
                 "scheduled by Linkwise; check the schedulerName of the pod"
             )
-        if claim is not None and (unmet := self._unmet(claim, devices)):
+        if claim is not None and (unmet := self._unmet(claim, given)):
             self.results["refused"] += 1
             if claim.state == "WAITING":
                 claim.move("refused")
             return Refused(unmet)
         if claim is not None:
             claim.move("answered")
-            claim.ids, claim.answered_at = ids, now
-        answer = Allocated(ids, devices, claim, _how(claim, devices))
+            claim.ids, claim.devices, claim.proven, claim.answered_at = ids, given, True, now
+        answer = Allocated(ids, given, claim, _how(claim, given))
         self.results[answer.how] += 1
         return answer
 
@@ -283,20 +295,53 @@ class Allocations:
         reason = unmet_by(requirement, node, [device for device in node.devices if device.id in devices])
         return f"pod {claim.pod.namespace}/{claim.pod.name}: {refusal(reason)}" if reason else ""
 
-    def settle(self, listed: Iterable[Listed], began: float) -> tuple[Correction, ...]:
-        """Record what the kubelet has allocated, listed at `began`, and return the records that differ from it."""
-        found = {(one.namespace, one.pod, one.container): one.ids for one in listed}
+    def knows(self, listed: Iterable[Listed]) -> bool:
+        """Whether the pods of all listed containers were observed."""
+        return self._by_container(listed).keys() <= {self._key(claim) for claim in self._claims.values()}
+
+    def is_proven(self, listed: Iterable[Listed]) -> bool:
+        """Whether it is known what each of the listed containers has, without reading the answers that they were given."""
+        answers = self._answers()
+        found = self._by_container(listed)
+        return all(
+            self._key(claim) not in found or found[self._key(claim)] in answers for claim in self._claims.values()
+        )
+
+    def settle(
+        self, listed: Iterable[Listed], began: float, given: Mapping[tuple[str, str], tuple[str, ...]] | None = None
+    ) -> tuple[Correction, ...]:
+        """Record what the kubelet has allocated, and return the records that differ from it.
+
+        Args:
+            listed: the ids of all containers, by the kubelet.
+            began: when the list was requested.
+            given: devices by pod UID and container, as answers to the kubelet name them, whichever plugin gave them.
+        """
+        found, answers = self._by_container(listed), self._answers()
         taken = {identifier for ids in found.values() for identifier in ids}
         for claim in self._claims.values():
-            ids = found.get((claim.pod.namespace, claim.pod.name, claim.container))
-            if ids:
+            if ids := found.get(self._key(claim), ()):
+                named = (given or {}).get((claim.pod.uid, claim.container), ())
                 claim.move("listed")
-                claim.ids = self._ordered(map(self._known, ids))
+                claim.ids = ids
+                claim.devices, claim.proven = self._believed(claim, answers.get(ids, ()), named)
             elif not claim.init and claim.answered_at < began:
                 overdue = claim.answered_at + SETTLE_SECONDS < began
                 if overdue or not taken.isdisjoint(claim.ids):  # another container has what it was answered
                     claim.move("missing")
         return tuple(self._corrections())
+
+    def _believed(
+        self, claim: Claim, answered: tuple[str, ...], named: tuple[str, ...]
+    ) -> tuple[tuple[str, ...], bool]:
+        """The devices of a container that the kubelet lists, and whether that is proven."""
+        own = _devices_of(claim.ids)
+        if answered:
+            return answered, True
+        if named and (set(named) == set(own) or len(named) == (1 if self.shared else claim.amount)):
+            return self._ordered(named), True
+        # rule 004.allocate: without proof the record stands, because another plugin may have ignored the ids.
+        return (claim.picks or own), False
 
     def complete(self) -> tuple[PodView, ...]:
         """Pods all of whose containers have devices."""
@@ -313,7 +358,51 @@ class Allocations:
             return 0  # the API server refuses such a pod
 
     def _waiting(self, size: int) -> Iterator[Claim]:
-        return (claim for claim in self._claims.values() if claim.state == "WAITING" and claim.amount == size)
+        """Containers that wait for that number of ids; those of pods that run already are last.
+
+        A kubelet that lost its checkpoint lists nothing for them, but calls again only for containers that it starts again.
+        """
+        waiting = [claim for claim in self._claims.values() if claim.state == "WAITING" and claim.amount == size]
+        return iter(sorted(waiting, key=lambda claim: claim.pod.phase == "Running"))
+
+    def _key(self, claim: Claim) -> tuple[str, str, str]:
+        return claim.pod.namespace, claim.pod.name, claim.container
+
+    def _by_container(self, listed: Iterable[Listed]) -> dict[tuple[str, str, str], tuple[str, ...]]:
+        return {(one.namespace, one.pod, one.container): self._ordered(map(self._known, one.ids)) for one in listed}
+
+    def _answers(self) -> dict[tuple[str, ...], tuple[str, ...]]:
+        """Devices that were given for ids, as far as that is proven: the kubelet may list the ids for another container."""
+        return {claim.ids: claim.devices for claim in self._claims.values() if claim.ids and claim.proven}
+
+    def _given_for(self, claim: Claim | None, devices: tuple[str, ...], size: int) -> tuple[str, ...]:
+        """The devices to give for ids of these devices; empty if none is free.
+
+        They are the same, unless a container has other devices than those of its ids: until it ends, the kubelet counts
+        devices as free that are in use, and the other way round.
+        """
+        if not self.differing():
+            return devices
+        free = self._free_units(claim)
+        choices = [claim.picks if claim else (), devices]
+        if self.shared:
+            choices += [(name,) for name in sorted(free, key=lambda name: (free[name], self._index(name)))]
+        elif len(whole := [name for name, units in free.items() if units > 0]) >= size:
+            choices.append(self.pick(whole, (), size))
+        units, count = (size, 1) if self.shared else (1, size)
+        fitting = (one for one in choices if len(one) == count and all(free.get(name, 0) >= units for name in one))
+        return self._ordered(next(fitting, ()))
+
+    def _free_units(self, asking: Claim | None) -> dict[str, int]:
+        """Units of each healthy device that no other container has; init containers pass theirs on."""
+        free = {name: each.memory if self.shared else 1 for name, each in self.devices.items() if each.healthy}
+        for claim in self._claims.values():
+            same = asking is not None and claim.pod.uid == asking.pod.uid
+            if claim is asking or (claim.init and (same or claim.pod.phase == "Running")):
+                continue
+            for name in free.keys() & set(claim.devices):
+                free[name] -= claim.amount if self.shared else 1
+        return free
 
     def _ids_on(
         self, picks: Sequence[str], available: Sequence[str], required: Sequence[str], size: int
@@ -359,9 +448,14 @@ class Allocations:
         return self.devices[device].index if device in self.devices else 0
 
     def _broken_rule(self, ids: Sequence[str], devices: Sequence[str]) -> str:
-        unknown = [device for device in devices if device not in self.devices]
+        unknown = [device for device in _devices_of(ids) if device not in self.devices]
         if unknown or not ids:
             return f"the kubelet asked for {', '.join(unknown) or 'no devices'}, which this node does not have"
+        if not devices:
+            return (
+                f"no device has {len(ids)} {self.resource} free: containers that another device plugin served have other "
+                "devices than the kubelet counts"
+            )
         unhealthy = [device for device in devices if not self.devices[device].healthy]
         if unhealthy:
             return f"device {', '.join(unhealthy)} is unhealthy or cordoned"
@@ -382,7 +476,7 @@ class Allocations:
     def _claim_for(self, devices: tuple[str, ...], size: int) -> Claim | None:
         waiting = list(self._waiting(size))
         same = [claim for claim in waiting if set(claim.picks) == set(devices)]
-        holding = [claim for claim in self._claims.values() if claim.ids and set(claim.devices) == set(devices)]
+        holding = [claim for claim in self._claims.values() if set(_devices_of(claim.ids)) == set(devices)]
         repeated = [claim for claim in holding if claim.amount == size]
         return next(iter((*same, *waiting, *repeated)), None)
 
@@ -407,6 +501,10 @@ class Allocations:
             any(other.picks and set(other.picks) == set(claim.devices) for other in self._claims.values())
             for claim in wrong
         )
+
+
+def _devices_of(ids: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(device_of, ids)))
 
 
 def _how(claim: Claim | None, devices: tuple[str, ...]) -> How:

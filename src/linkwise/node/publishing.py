@@ -15,13 +15,14 @@ from linkwise.dialects.ascend.device_info import ChipStates, no_annotations, nod
 from linkwise.dialects.ascend.dialect import Ascend
 from linkwise.dialects.ascend.rank_table import ChipDetails
 from linkwise.dialects.koordinator.device_writer import device_object
-from linkwise.dialects.linkwise.dialect import COUNT_LABEL, MEMORY_LABEL, MODEL_LABEL, VENDOR_LABEL
+from linkwise.dialects.linkwise.dialect import COUNT_LABEL, MEMORY_LABEL, MODEL_LABEL, NODE_LABELS, VENDOR_LABEL
 from linkwise.dialects.linkwise.inventory import SOURCE, inventory_object
 from linkwise.dialects.nvidia.dialect import TOPOLOGY, Nvidia, matrix_annotation
 from linkwise.model.inventory import NodeFacts
 from linkwise.model.node import Node
 from linkwise.model.requirement import FACTS
 from linkwise.model.topology import MAX_DEVICES
+from linkwise.node.device_ids import device_of as device_of_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from linkwise.model.node import Mode
     from linkwise.model.numa import NumaAlignment
     from linkwise.model.topology import Topology
+    from linkwise.node.allocation import Claim
 
 __all__ = [
     "ANNOTATIONS",
@@ -41,6 +43,7 @@ __all__ = [
     "NodeState",
     "Serving",
     "annotations_of",
+    "believed_condition",
     "capacity_of",
     "chip_annotations",
     "chips_of",
@@ -55,7 +58,7 @@ __all__ = [
     "with_condition",
 ]
 
-LABELS: Final = (VENDOR_LABEL, MODEL_LABEL, COUNT_LABEL, MEMORY_LABEL)
+LABELS: Final = NODE_LABELS
 """all labels that the agent writes on its node; one that does not apply is removed"""
 ANNOTATIONS: Final = (TOPOLOGY,)
 """likewise"""
@@ -244,6 +247,14 @@ def cordon_condition(cordons: Mapping[str, str]) -> Condition | None:
     return Condition("DevicesCordoned", "True", "Cordoned", _joined(devices))
 
 
+def believed_condition(claims: Sequence[Claim]) -> Condition | None:
+    """The condition about containers that have other devices than those of the kubelet's ids; None if there is none."""
+    if not claims:
+        return None
+    reason = "SeenInContainers" if all(claim.proven for claim in claims) else "RecordsBelieved"
+    return Condition("KubeletIdsMatch", "False", reason, _joined(map(_believed, claims)))
+
+
 def with_condition(document: Mapping[str, object], condition: Condition) -> dict[str, object]:
     """The DeviceInventory with one more condition."""
     status = document.get("status")
@@ -256,6 +267,15 @@ def label_value(text: str) -> str:
     """The text as the value of a label: other characters become hyphens; empty if none is left."""
     words = re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-_.")
     return words[:_LONGEST_LABEL].rstrip("-_.")
+
+
+def _believed(claim: Claim) -> str:
+    why = "as its container was given" if claim.proven else "by its record: what its container was given can't be read"
+    counted = ", ".join(dict.fromkeys(map(device_of_id, claim.ids)))
+    return (
+        f"pod {claim.pod.namespace}/{claim.pod.name} has {', '.join(claim.devices)} {why}; the kubelet counts {counted},"
+        " which another device plugin was asked for"
+    )
 
 
 def _listed(device: Device, unit: str) -> Device:

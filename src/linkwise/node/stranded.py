@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.demand import capacity_of, demand_of
+from linkwise.dialects.linkwise.dialect import IDLE_TAINT
 from linkwise.model.demand import Load
 from linkwise.model.views import FINISHED, Taint
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT", "IDLE_ACCELERATORS", "Reserve", "is_tainted", "should_taint"]
 
-IDLE_ACCELERATORS: Final = Taint("linkwise.dev/idle-accelerators", "", "PreferNoSchedule")
+IDLE_ACCELERATORS: Final = Taint(IDLE_TAINT, "", "PreferNoSchedule")
 
 
 @dataclass(frozen=True, slots=True)

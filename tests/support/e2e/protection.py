@@ -52,9 +52,9 @@ def protected(cluster: Cluster, *options: str) -> Iterator[str]:
     cluster.apply(policies)
     try:
         forged = pod("default", "forged", annotations={GRANT: "{}", USER: "somebody"})
-        gated = f"{_PATH}/linkwise-gates"
+        last = f"{_PATH}/linkwise-agent-fields"
         wait_for(lambda: _refused(cluster.api, forged), SECONDS, "the policies are in force")
-        wait_for(lambda: "typeChecking" in cluster.api.get(gated).get("status", {}), SECONDS, "all of them are checked")
+        wait_for(lambda: "typeChecking" in cluster.api.get(last).get("status", {}), SECONDS, "all of them are checked")
         yield policies
     finally:
         cluster.kubectl("delete", "--ignore-not-found", "--filename", "-", stdin=policies)

@@ -1,12 +1,15 @@
 """Fake kubelet: registers device plugins, follows their lists and admits pods, over real gRPC on unix sockets.
 
 It does what the device manager of kubelet 1.36 does: it removes sockets at its start, dials back after a registration, asks
-for a preferred allocation and then allocates one container per call, and lists what it has allocated.
+for a preferred allocation and then allocates one container per call, lists what it has allocated, and keeps the answers in
+its checkpoint. The UID of pod `a` is `uid-a`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import random
 import time
 from contextlib import suppress
@@ -66,6 +69,8 @@ class FakeKubelet:
         self._plugins: dict[str, _Plugin] = {}
         self._allocated: dict[tuple[str, str, str], tuple[str, tuple[str, ...]]] = {}
         """resource and ids by namespace, pod and container; survives a restart, as the checkpoint does"""
+        self._answers: dict[tuple[str, str, str], bytes] = {}
+        """of the plugin, likewise"""
         self._servers: list[aio.Server] = []
         self._changed = asyncio.Condition()
 
@@ -99,6 +104,21 @@ class FakeKubelet:
     def lose_checkpoint(self) -> None:
         """Forget all allocations, as after a reboot."""
         self._allocated.clear()
+        self._answers.clear()
+        self._checkpoint.unlink(missing_ok=True)
+
+    def served_by_another(
+        self, pod: str, resource: str, ids: Sequence[str], environment: Mapping[str, str], nodes: Sequence[str] = ()
+    ) -> None:
+        """Another plugin has served the container `main` of a pod with this answer, and has gone."""
+        key, devices = ("default", pod, "main"), [{"container_path": node, "host_path": node} for node in nodes]
+        answer = PLUGIN["ContainerAllocateResponse"](envs=dict(environment), devices=devices)
+        self._allocated[key], self._answers[key] = (resource, tuple(ids)), answer.SerializeToString()
+        self._write_checkpoint()
+
+    def remove_checkpoint(self) -> None:
+        """Remove the file; the kubelet writes it again with its next allocation."""
+        self._checkpoint.unlink()
 
     async def capacity(self, resource: str, count: int) -> None:
         """Wait until that many ids of the resource are healthy."""
@@ -131,6 +151,26 @@ class FakeKubelet:
         for key in [key for key in self._allocated if key[:2] == (namespace, pod)]:
             del self._allocated[key]
 
+    @property
+    def _checkpoint(self) -> Path:
+        return self.root / "device-plugins/kubelet_internal_checkpoint"
+
+    def _write_checkpoint(self) -> None:
+        entries = [
+            {
+                "PodUID": f"uid-{key[1]}",
+                "ContainerName": key[2],
+                "ResourceName": resource,
+                "DeviceIDs": {"-1": list(ids)},
+                "AllocResp": base64.b64encode(self._answers[key]).decode(),
+            }
+            for key, (resource, ids) in self._allocated.items()
+        ]
+        registered = {name: self.healthy(name) for name in self._plugins}
+        data = {"PodDeviceEntries": entries or None, "RegisteredDevices": registered}
+        self._checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        self._checkpoint.write_text(json.dumps({"Data": data, "Checksum": 1}))
+
     async def _admit(self, key: tuple[str, str, str], resource: str, size: int, overruled: Sequence[str]) -> Container:
         used = {identifier for other, ids in self._allocated.values() if other == resource for identifier in ids}
         free = [identifier for identifier in self.healthy(resource) if identifier not in used]
@@ -140,7 +180,8 @@ class FakeKubelet:
         ids = list(overruled) or await self._preferred(resource, free, size)
         request = PLUGIN["AllocateRequest"](container_requests=[{"devices_ids": ids}])
         answer = (await self._call(resource, "Allocate", request, "AllocateResponse")).container_responses[0]
-        self._allocated[key] = (resource, tuple(ids))
+        self._allocated[key], self._answers[key] = (resource, tuple(ids)), answer.SerializeToString()
+        self._write_checkpoint()
         return Container(
             tuple(ids),
             dict(answer.envs),

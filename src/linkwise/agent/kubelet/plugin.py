@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 import grpc
+from google.protobuf.message import DecodeError
 from grpc import aio
 
 from linkwise.agent.kubelet.messages import DEVICE_PLUGIN, Message, messages_of
@@ -73,6 +74,8 @@ class DevicePlugin:
         self._server: aio.Server | None = None
         self._devices: tuple[PluginDevice, ...] = ()
         self._changed = asyncio.Event()
+        self._unreadable: set[str] = set()
+        """kinds of messages of which one could not be read"""
         self._streams = 0
         self._connection_changed = asyncio.Event()
 
@@ -134,24 +137,20 @@ class DevicePlugin:
     def _handlers(self) -> grpc.GenericRpcHandler:
         def unary(
             answer: Callable[[Message], Awaitable[Message]], request: str
-        ) -> grpc.RpcMethodHandler[Message, Message]:
-            async def handle(message: Message, context: aio.ServicerContext[Message, Message]) -> Message:
+        ) -> grpc.RpcMethodHandler[bytes, Message]:
+            async def handle(body: bytes, context: aio.ServicerContext[bytes, Message]) -> Message:
                 began = time.perf_counter()
                 try:
-                    return await answer(message)
+                    return await answer(await self._parsed(request, body, context))
                 except AllocationError as error:
                     await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
                 finally:
                     self._answered(request.removesuffix("Request"), time.perf_counter() - began)
 
-            return grpc.unary_unary_rpc_method_handler(
-                handle,
-                request_deserializer=_MESSAGES[request].FromString,
-                response_serializer=_encode,
-            )
+            return grpc.unary_unary_rpc_method_handler(handle, response_serializer=_encode)
 
-        watch = grpc.unary_stream_rpc_method_handler(
-            self._list_and_watch, request_deserializer=_MESSAGES["Empty"].FromString, response_serializer=_encode
+        watch: grpc.RpcMethodHandler[bytes, Message] = grpc.unary_stream_rpc_method_handler(
+            self._list_and_watch, response_serializer=_encode
         )
         return grpc.method_handlers_generic_handler(
             DEVICE_PLUGIN,
@@ -164,14 +163,24 @@ class DevicePlugin:
             },
         )
 
+    async def _parsed(self, kind: str, body: bytes, context: aio.ServicerContext[bytes, Message]) -> Message:
+        """The message of a call; a call without one is refused. gRPC would log a traceback for each, if it parsed them."""
+        try:
+            return _MESSAGES[kind].FromString(body)
+        except DecodeError as error:
+            if kind not in self._unreadable:
+                self._unreadable.add(kind)
+                log.warning("resource=%s a call can't be read as %s; more of them are not logged", self.resource, kind)
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+
     async def _options(self, request: Message) -> Message:
         del request
         return plugin_options()
 
     async def _list_and_watch(
-        self, request: Message, context: aio.ServicerContext[Message, Message]
+        self, body: bytes, context: aio.ServicerContext[bytes, Message]
     ) -> AsyncIterator[Message]:
-        del request, context
+        await self._parsed("Empty", body, context)
         self._streams += 1
         self._connection_changed.set()
         try:

@@ -17,7 +17,7 @@ from linkwise.errors import ClusterError
 from linkwise.net.timing import Backoff
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Awaitable, Callable, Collection
     from pathlib import Path
 
     from linkwise.agent.kubelet.plugin import DevicePlugin
@@ -61,16 +61,23 @@ class Registrar:
         pod_resources: reports which devices the kubelet can allocate, through whichever plugin.
         timing: clock and sleep.
         changed: called with every new status.
+        prepare: called before each registration; the kubelet may allocate devices at once after it.
     """
 
     def __init__(
-        self, folder: Path, pod_resources: PodResources, timing: Timing, changed: Callable[[Status], None]
+        self,
+        folder: Path,
+        pod_resources: PodResources,
+        timing: Timing,
+        changed: Callable[[Status], None],
+        prepare: Callable[[], Awaitable[None]],
     ) -> None:
         self.status = Status()
         self._socket = folder / KUBELET_SOCKET
         self._pod_resources = pod_resources
         self._timing = timing
         self._changed = changed
+        self._prepare = prepare
 
     async def run(self, plugin: DevicePlugin, names: Collection[str]) -> None:
         """Register the plugin as often as needed; `names` are all resources of the same devices."""
@@ -82,6 +89,7 @@ class Registrar:
                     self._set(Status("foreign", f"another device plugin serves {owner}"))
                     await self._timing.sleep(FOREIGN_POLL)
                     continue
+                await self._prepare()
                 if not await self._register(plugin):
                     await backoff.wait()
                     continue

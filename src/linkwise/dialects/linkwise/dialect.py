@@ -36,10 +36,12 @@ __all__ = [
     "ACCELERATOR",
     "COUNT_LABEL",
     "GRANT",
+    "IDLE_TAINT",
     "LABELS",
     "MEMORY_LABEL",
     "MODELS",
     "MODEL_LABEL",
+    "NODE_LABELS",
     "POLICY",
     "VENDOR_LABEL",
     "VERSION",
@@ -59,6 +61,9 @@ VENDOR_LABEL: Final = "linkwise.dev/accelerator-vendor"
 MODEL_LABEL: Final = "linkwise.dev/accelerator-model"
 COUNT_LABEL: Final = "linkwise.dev/accelerator-count"
 MEMORY_LABEL: Final = "linkwise.dev/accelerator-memory"  # MiB of one device
+NODE_LABELS: Final = (VENDOR_LABEL, MODEL_LABEL, COUNT_LABEL, MEMORY_LABEL)
+IDLE_TAINT: Final = "linkwise.dev/idle-accelerators"
+"""key of the taint of nodes whose devices ordinary pods would make useless"""
 LABELS: Final = {VENDOR_LABEL: "vendor", MODEL_LABEL: "model", MEMORY_LABEL: "memory"}
 """labels that the agent writes on its node, by the names of facts"""
 _DOMAIN: Final = "linkwise.dev"
