@@ -127,6 +127,17 @@ def test_a_body_that_is_too_long_is_refused_before_it_is_read() -> None:
         assert b" 413 " in wire.recv(1000)
 
 
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [("POST /filtre", 404), ("PUT /filter", 405), ("POST /metrics", 405), ("GET /metrics", 413)],
+)
+@pytest.mark.parametrize("framing", ["Content-Length: 50000000", "Transfer-Encoding: chunked"])
+def test_a_body_that_no_route_reads_is_refused_before_it_arrives(line: str, status: int, framing: str) -> None:
+    with Served(broker_of(FakeNode("a"))) as served, socket.create_connection(("127.0.0.1", served.port)) as wire:
+        wire.sendall(f"{line} HTTP/1.1\r\nHost: x\r\n{framing}\r\n\r\n".encode())
+        assert wire.recv(1000).startswith(f"HTTP/1.1 {status} ".encode())
+
+
 def test_a_slow_client_delays_no_other_client() -> None:
     with Served(broker_of(FakeNode("a"))) as served, socket.create_connection(("127.0.0.1", served.port)) as wire:
         wire.sendall(

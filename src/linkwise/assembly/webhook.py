@@ -11,6 +11,7 @@ from linkwise.errors import ClusterError
 from linkwise.kube.certificates.ca_bundle import write_ca_bundle
 from linkwise.kube.certificates.secrets import CertificateSecrets
 from linkwise.net.certificates import Certificate
+from linkwise.net.http.budget import Budget
 from linkwise.net.http.health import health_routes
 from linkwise.net.http.routes import Routes
 from linkwise.net.http.server import Limits, Server, listen
@@ -37,8 +38,14 @@ LIMITS: Final = Limits(max_body=16 << 20)
 class WebhookServing:
     """The webhook of one service; `run` it until `stop`."""
 
-    def __init__(
-        self, settings: WebhookSettings, connection: Connection, broker: Broker, counting: Counting, timing: Timing
+    def __init__(  # noqa: PLR0913 - its parts
+        self,
+        settings: WebhookSettings,
+        connection: Connection,
+        broker: Broker,
+        counting: Counting,
+        timing: Timing,
+        budget: Budget | None = None,
     ) -> None:
         self._settings = settings
         self._connection = connection
@@ -48,7 +55,7 @@ class WebhookServing:
         webhook = Webhook(broker, counting, settings)
         routes = Routes([*webhook.routes(), *health_routes(dict, tuple)])
         tls = ServerTls()
-        self._server = Server(routes, LIMITS, tls.context)
+        self._server = Server(routes, LIMITS, tls.context, budget or Budget())
         lifetime = settings.certificate_lifetime
         self._keeper = CertificateKeeper("webhook", tls, self._find, lifetime, timing, counting.certificate)
         self.port = 0
