@@ -133,7 +133,7 @@ class Serving:
         self._server = Server(routes, tls=self._tls.context if self._tls else None, budget=budget)
         self._volcano = VolcanoPort(settings, self._service, self._not_ready, self._notes, budget)
         self.webhook: Final = (
-            WebhookServing(settings.webhook, connection, broker, self._service.counting, timing, budget)
+            WebhookServing(settings.webhook, connection, broker, self._service.counting, timing, budget=budget)
             if settings.webhook.enabled
             else None
         )

@@ -45,6 +45,7 @@ class WebhookServing:
         broker: Broker,
         counting: Counting,
         timing: Timing,
+        *,
         budget: Budget | None = None,
     ) -> None:
         self._settings = settings
