@@ -10,6 +10,7 @@ import pytest
 
 from linkwise.net.http.server_connection import FAILED, Limits
 from linkwise.testing.cluster import MEMORY, FakeNode, broker_of, device_pod
+from linkwise.wire.extender import MOST_NODES
 from linkwise.wire.kubernetes.to_objects import pod_object
 from support.fakes.http_service import Reply, Served
 
@@ -98,6 +99,16 @@ def test_ten_megabytes_of_victims_on_unknown_nodes_help_no_pod() -> None:
     with Served(broker_of(FakeNode("a"))) as served:
         reply = served.post("/preempt", {"Pod": POD, "NodeNameToMetaVictims": victims})
     assert (reply.status, reply.json) == (200, {"NodeNameToMetaVictims": {}})
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
+def test_a_call_about_more_nodes_than_any_cluster_has_is_refused(verb: str) -> None:
+    names = [f"node-{number:020d}" for number in range(MOST_NODES + 1)]
+    nodes = {"NodeNameToMetaVictims": {name: {} for name in names}} if verb == "preempt" else {"NodeNames": names}
+    with Served(broker_of(FakeNode("a"))) as served:
+        reply = served.post(f"/{verb}", {"Pod": POD, **nodes})
+    assert clear(verb, reply)
+    assert b"200001 nodes; the limit is 200000" in reply.body
 
 
 @pytest.mark.parametrize("amount", ["-1", "1e400", "0.5", str(2**70), "abc", ""])

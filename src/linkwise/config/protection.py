@@ -227,7 +227,10 @@ def _records(writers: _Writers) -> _Policy:
                     " creates",
                 ),
             ),
-            (f"!{_too_many()}", _message(f"a pod with devices and more than {_MOST} annotations can't be checked; remove some")),
+            (
+                f"!{_too_many()}",
+                _message(f"a pod with devices and more than {_MOST} annotations can't be checked; remove some"),
+            ),
         ),
     )
 
