@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from typing import Any
 
 import pytest
 
+from linkwise.net.http.messages import Request
 from linkwise.net.http.server_connection import FAILED, Limits
+from linkwise.net.timing import Timing
+from linkwise.serve.extender import Extender
+from linkwise.serve.metrics import Counting
+from linkwise.serve.service import Service
 from linkwise.testing.cluster import MEMORY, FakeNode, broker_of, device_pod
+from linkwise.testing.recorder import Recorder
 from linkwise.wire.extender import MOST_NODES
 from linkwise.wire.kubernetes.to_objects import pod_object
 from support.fakes.http_service import Reply, Served
@@ -128,6 +135,19 @@ def test_a_body_that_is_no_json_by_its_own_word_is_not_read(verb: str) -> None:
     with Served(broker_of(FakeNode("a"))) as served:
         reply = served.call("POST", f"/{verb}", json.dumps(GOOD[verb]), {"Content-Type": "text/xml"})
     assert (reply.status, reply.text) == (415, "unsupported content type 'text/xml'; send application/json\n")
+
+
+def test_refused_calls_are_one_log_line_a_minute_with_their_number(caplog: pytest.LogCaptureFixture) -> None:
+    now = [0.0]
+    service = Service(broker_of(), Recorder(), Counting(), timing=Timing(clock=lambda: now[0]))
+    verbs = {verb.name: verb for verb in Extender(service).verbs}
+    for seconds in (0.0, *[1.0] * 100, 62.0):
+        now[0] = seconds
+        for name in ("filter", "prioritize"):
+            verbs[name].handle(Request(b"", {}, "10.0.0.7", asyncio.Event(), "POST", body=b"{"), {})
+    lines = [record.getMessage() for record in caplog.records if "filter refused" in record.getMessage()]
+    assert len(lines) == 2
+    assert lines[1].endswith(" and 100 more in the last 62 s")
 
 
 def test_a_body_that_is_too_long_is_refused_before_it_is_read() -> None:

@@ -40,7 +40,7 @@ class VolcanoPort:
     async def run(self) -> None:
         """Answer Volcano."""
         with contextlib.closing(listen(self._host, self._port, "choose another with volcano.port")) as listener:
-            log.info("port for Volcano listens on=http://%s:%s", self._host, self._port)
+            log.info("port for Volcano listens on=http://%s:%s without TLS or identity", self._host, self._port)
             await self._server.serve(listener)
 
     def stop(self) -> None:

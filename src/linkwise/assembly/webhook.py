@@ -53,7 +53,7 @@ class WebhookServing:
         self._timing = timing
         self._namespace = settings.namespace or connection.namespace
         self._secrets = CertificateSecrets(connection, self._namespace)
-        webhook = Webhook(broker, counting, settings)
+        webhook = Webhook(broker, counting, settings, timing)
         routes = Routes([*webhook.routes(), *health_routes(dict, tuple)])
         tls = ServerTls()
         self._server = Server(routes, LIMITS, tls.context, budget or Budget())

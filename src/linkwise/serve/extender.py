@@ -46,12 +46,12 @@ class Extender:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        counting = service.counting
+        counting, refusals = service.counting, service.refusals
         self.verbs: Final = (
-            Endpoint("filter", self._filter, _filter_failed, counting),
-            Endpoint("prioritize", self._prioritize, _no_field, counting),
-            Endpoint("bind", self._bind, _bind_failed, counting),
-            Endpoint("preempt", self._preempt, _no_field, counting),
+            Endpoint("filter", self._filter, _filter_failed, counting, refusals),
+            Endpoint("prioritize", self._prioritize, _no_field, counting, refusals),
+            Endpoint("bind", self._bind, _bind_failed, counting, refusals),
+            Endpoint("preempt", self._preempt, _no_field, counting, refusals),
         )
 
     def routes(self, prefix: str = "") -> list[Route]:

@@ -18,6 +18,7 @@ from linkwise.broker.effects import Bind, Event
 from linkwise.broker.scheduling.filter import ranked
 from linkwise.errors import NotNowError
 from linkwise.explain.inspect import inspect_nodes
+from linkwise.net.timing import LogLimit
 from linkwise.serve.explanations.explainer import Explainer
 from linkwise.serve.explanations.publisher import Publisher
 from linkwise.serve.foreign_grants import ForeignGrants
@@ -85,6 +86,8 @@ class Service:
         self.broker: Final = broker
         self.counting: Final = counting
         self.clock: Final = clock
+        self.refusals: Final = LogLimit(log, timing)
+        """logs the calls that are refused"""
         self.synced = False
         """whether the initial lists are complete and, of several replicas, this one leads; calls are refused before"""
         self.standby = False

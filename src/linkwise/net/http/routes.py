@@ -6,12 +6,13 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from linkwise.errors import LinkwiseError, NotNowError
 from linkwise.net.http.messages import JSON, Request, Response, text
 from linkwise.net.http.server_connection import FAILED
+from linkwise.net.timing import LogLimit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,6 +127,8 @@ class Endpoint:
     failure: Callable[[str], bytes | None]
     """the body that reports an error under status 200, for callers that read no other; None: the status reports it"""
     counting: RequestCounter
+    refusals: LogLimit = field(default_factory=lambda: LogLimit(log))
+    """logs the calls that are refused"""
 
     def handle(self, request: Request, variables: Mapping[str, str]) -> Response | Awaitable[Response]:
         """Answer a request; counted and timed."""
@@ -154,8 +157,8 @@ class Endpoint:
     def _failed(self, error: Exception) -> Response:
         """Log an error and make its response: 503 for not now, 400 for bad input, 500 for a bug."""
         if isinstance(error, LinkwiseError):
-            log.warning("%s refused reason=%r", self.name, str(error))
             sentence, status = str(error), 503 if isinstance(error, NotNowError) else 400
+            self.refusals.warning(f"{self.name} {status}", "%s refused reason=%r", self.name, sentence)
         else:
             log.error("%s failed", self.name, exc_info=error)
             sentence, status = FAILED, 500
