@@ -18,7 +18,7 @@ __all__ = ["Budget", "Holder"]
 LARGE: Final = 8 << 20
 """bytes; the C library keeps what is freed of such requests, unless it is asked to return it"""
 TRIM_SECONDS: Final = 1.0
-"""from the end of large requests until their memory is returned, so that a series of them is one occasion"""
+"""from the first of large requests that ended until their memory is returned, so that a series of them is one occasion"""
 
 
 class Holder(Protocol):
@@ -47,6 +47,7 @@ class Budget:
     _uncertified: int = 0
     _holders: dict[Holder, int] = field(default_factory=dict)
     _was_large: bool = False
+    _trimming: asyncio.TimerHandle | None = None
 
     def hold(self, holder: Holder, size: int) -> None:
         """Count the bytes that a connection holds now, and take from the largest holders what exceeds the budget."""
@@ -61,7 +62,7 @@ class Budget:
             self._largest().shed()
         if not self.held and self._was_large:
             self._was_large = False
-            asyncio.get_running_loop().call_later(TRIM_SECONDS, _trim)
+            self._trimming = self._trimming or asyncio.get_running_loop().call_later(TRIM_SECONDS, self._trim)
 
     def _largest(self) -> Holder:
         """The largest holder of the address that holds the most, among those without a certificate if there are any."""
@@ -71,8 +72,7 @@ class Budget:
             by_client[holder.client] += self._holders[holder]
         return max(holders, key=lambda holder: (by_client[holder.client], self._holders[holder]))
 
-
-def _trim() -> None:
-    """Return freed memory to the system, where the C library can."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
+    def _trim(self) -> None:
+        self._trimming = None
+        with suppress(OSError, AttributeError):  # other C libraries return memory by themselves, or never
+            ctypes.CDLL(None).malloc_trim(0)

@@ -201,6 +201,7 @@ class ServerConnection(asyncio.Protocol):
         if self._streaming and self._task is not None:
             self._cancel(self._task)
         self._can_write.set()
+        del self._parser  # it refers to this connection, whose TLS buffers would stay until garbage is collected
         self.gone.set()
 
     # httptools
