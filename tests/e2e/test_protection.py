@@ -434,15 +434,36 @@ def test_the_api_server_finds_nothing_wrong_with_the_policies(cluster: Cluster) 
         assert status["typeChecking"] == {}, name
 
 
+def annotations(count: int) -> dict[str, str]:
+    return {f"example.com/annotation-{number:05}": "x" * 8 for number in range(count)}
+
+
 def test_a_pod_with_a_thousand_annotations_is_checked_and_one_with_more_refused(tenant: Api, namespace: str) -> None:
     """The API server evaluates patterns in a time that grows with the square of their number."""
     many = {f"example.com/annotation-{number:05}": "x" * 40 for number in range(999)}
-    tenant.create(pod(namespace, "p", scheduler="nobody", annotations=many))
+    tenant.create(pod(namespace, "p", {GPU: 1}, scheduler="nobody", annotations=many))
     path = pod_path(namespace, "p")
     tenant.patch(path, {"metadata": {"labels": {"a": "b"}}})
     for key in (GRANT, *PATTERNED):
         assert key in refusal(tenant, "PATCH", path, annotated({key: "{}"}), MERGE)
     more = annotated({"one": "", "two": ""})
     assert "more than 1000 annotations" in refusal(tenant, "PATCH", path, more, MERGE)
-    large = pod(namespace, "q", annotations={f"a{number:05}": "" for number in range(20_000)})
+    large = pod(namespace, "q", {GPU: 1}, annotations={f"a{number:05}": "" for number in range(20_000)})
     assert "remove some" in refusal(tenant, "POST", f"/api/v1/namespaces/{namespace}/pods", large)
+
+
+def test_devices_of_an_init_container_count_as_well(tenant: Api, namespace: str) -> None:
+    large = pod(namespace, "p", annotations=annotations(1001))
+    first = {**large["spec"]["containers"][0], "name": "first", "resources": {"limits": {GPU: "1"}}}
+    large["spec"]["initContainers"] = [first]
+    assert "remove some" in refusal(tenant, "POST", f"/api/v1/namespaces/{namespace}/pods", large)
+
+
+@pytest.mark.parametrize("count", [1001, 5000])
+def test_a_pod_without_devices_may_have_any_number_of_annotations(tenant: Api, namespace: str, count: int) -> None:
+    path = pod_path(namespace, "p")
+    tenant.create(pod(namespace, "p", scheduler="nobody", annotations=annotations(count)))
+    tenant.patch(path, annotated({"one": "more"}))
+    tenant.patch(path, annotated(dict.fromkeys(annotations(count))))
+    tenant.patch(path, annotated(dict(annotations(count))))
+    assert GRANT in refusal(tenant, "PATCH", path, annotated({GRANT: "{}"}), MERGE)

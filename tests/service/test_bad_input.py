@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from typing import Any
 
 import pytest
 
+from linkwise.net.http.messages import Request
 from linkwise.net.http.server_connection import FAILED, Limits
+from linkwise.net.timing import Timing
+from linkwise.serve.extender import Extender
+from linkwise.serve.metrics import Counting
+from linkwise.serve.service import Service
 from linkwise.testing.cluster import MEMORY, FakeNode, broker_of, device_pod
+from linkwise.testing.recorder import Recorder
+from linkwise.wire.extender import MOST_NODES
 from linkwise.wire.kubernetes.to_objects import pod_object
 from support.fakes.http_service import Reply, Served
 
@@ -100,6 +108,16 @@ def test_ten_megabytes_of_victims_on_unknown_nodes_help_no_pod() -> None:
     assert (reply.status, reply.json) == (200, {"NodeNameToMetaVictims": {}})
 
 
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
+def test_a_call_about_more_nodes_than_any_cluster_has_is_refused(verb: str) -> None:
+    names = [f"node-{number:020d}" for number in range(MOST_NODES + 1)]
+    nodes = {"NodeNameToMetaVictims": {name: {} for name in names}} if verb == "preempt" else {"NodeNames": names}
+    with Served(broker_of(FakeNode("a"))) as served:
+        reply = served.post(f"/{verb}", {"Pod": POD, **nodes})
+    assert clear(verb, reply)
+    assert b"200001 nodes; the limit is 200000" in reply.body
+
+
 @pytest.mark.parametrize("amount", ["-1", "1e400", "0.5", str(2**70), "abc", ""])
 @pytest.mark.parametrize("resource", ["nvidia.com/gpu", MEMORY])
 def test_amounts_that_make_no_sense_are_refused_with_a_reason(amount: str, resource: str) -> None:
@@ -119,12 +137,36 @@ def test_a_body_that_is_no_json_by_its_own_word_is_not_read(verb: str) -> None:
     assert (reply.status, reply.text) == (415, "unsupported content type 'text/xml'; send application/json\n")
 
 
+def test_refused_calls_are_one_log_line_a_minute_with_their_number(caplog: pytest.LogCaptureFixture) -> None:
+    now = [0.0]
+    service = Service(broker_of(), Recorder(), Counting(), timing=Timing(clock=lambda: now[0]))
+    verbs = {verb.name: verb for verb in Extender(service).verbs}
+    for seconds in (0.0, *[1.0] * 100, 62.0):
+        now[0] = seconds
+        for name in ("filter", "prioritize"):
+            verbs[name].handle(Request(b"", {}, "10.0.0.7", asyncio.Event(), "POST", body=b"{"), {})
+    lines = [record.getMessage() for record in caplog.records if "filter refused" in record.getMessage()]
+    assert len(lines) == 2
+    assert lines[1].endswith(" and 100 more in the last 62 s")
+
+
 def test_a_body_that_is_too_long_is_refused_before_it_is_read() -> None:
     with Served(broker_of(FakeNode("a"))) as served, socket.create_connection(("127.0.0.1", served.port)) as wire:
         wire.sendall(
             b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 999999999\r\n\r\n"
         )
         assert b" 413 " in wire.recv(1000)
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [("POST /filtre", 404), ("PUT /filter", 405), ("POST /metrics", 405), ("GET /metrics", 413)],
+)
+@pytest.mark.parametrize("framing", ["Content-Length: 50000000", "Transfer-Encoding: chunked"])
+def test_a_body_that_no_route_reads_is_refused_before_it_arrives(line: str, status: int, framing: str) -> None:
+    with Served(broker_of(FakeNode("a"))) as served, socket.create_connection(("127.0.0.1", served.port)) as wire:
+        wire.sendall(f"{line} HTTP/1.1\r\nHost: x\r\n{framing}\r\n\r\n".encode())
+        assert wire.recv(1000).startswith(f"HTTP/1.1 {status} ".encode())
 
 
 def test_a_slow_client_delays_no_other_client() -> None:

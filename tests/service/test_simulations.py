@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from linkwise.net.http.messages import Request, Response
+from linkwise.serve.extender import Extender
+from linkwise.serve.metrics import Counting
+from linkwise.serve.service import Service
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place
+from linkwise.testing.recorder import Recorder
 from support.fakes.http_service import Served
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
 
 CALLS = Path(__file__).parent / "calls"
 WHOLE: dict[str, Any] = json.loads((CALLS / "filter-whole.json").read_text("utf-8"))
@@ -74,6 +83,43 @@ def test_a_node_that_exists_is_answered_from_the_watch_and_not_from_the_call() -
     with Served(broker) as served:
         reply = served.post("/filter", simulation(WHOLE, gpus("a", 8), gpus("template", 8))).json
     assert reply["NodeNames"] == ["template"]
+
+
+def test_many_template_nodes_are_answered_as_few_are() -> None:
+    broker = broker_of(FakeNode("full", count=8), FakeNode("free", count=8))
+    place(broker, device_pod("other", 8), "full")
+    nodes = [gpus("full", 8), gpus("free", 8), *(gpus(f"t{number}", 8 if number % 3 else 4) for number in range(300))]
+    with Served(broker) as served:
+        reply = served.post("/filter", simulation(WHOLE, *nodes)).json
+        ranks = served.post("/prioritize", simulation(WHOLE, *nodes)).json
+        small = served.post("/filter", simulation(WHOLE, *(gpus(f"t{number}", 4) for number in range(300)))).json
+        few = served.post("/prioritize", simulation(WHOLE, nodes[1], *nodes[2:4])).json
+    fitting = {"free", *(f"t{number}" for number in range(300) if number % 3)}
+    assert set(reply["NodeNames"]) == {each["metadata"]["name"] for each in reply["Nodes"]["items"]} == fitting
+    assert [each["Host"] for each in ranks] == [each["metadata"]["name"] for each in nodes]
+    by_name = {each["Host"]: each["Score"] for each in ranks}
+    assert [each["Score"] for each in few] == [by_name[each["Host"]] for each in few]
+    assert (small["NodeNames"], len(small["FailedAndUnresolvableNodes"])) == ([], 300)
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize"])
+def test_other_calls_are_answered_while_many_template_nodes_are_evaluated(verb: str) -> None:
+    body = json.dumps(simulation(WHOLE, *(gpus(f"t{number}", 8) for number in range(600)))).encode()
+    service = Service(broker_of(), Recorder(), Counting(), clock=lambda: 100.0)
+    service.synced = True
+    route = next(route for route in Extender(service).routes() if route.path == f"/{verb}")
+
+    async def scenario() -> int:
+        request = Request(b"", {}, "127.0.0.1", asyncio.Event(), "POST", body=body)
+        answer = asyncio.ensure_future(cast("Awaitable[Response]", route.handler(request, {})))
+        turns = 0
+        while not answer.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert answer.result().status == 200
+        return turns
+
+    assert asyncio.run(scenario()) > 30
 
 
 def test_a_simulation_leads_to_no_bind() -> None:

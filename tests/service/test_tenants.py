@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,8 +14,11 @@ from linkwise.dialects.linkwise.inventory import KIND
 from linkwise.dialects.linkwise.usage import usage_fields, with_usage
 from linkwise.model.usage import DeviceUsage, NodeUsage, PodUsage
 from linkwise.model.views import Owner
+from linkwise.net.http.messages import Request, Response
 from linkwise.net.timing import Timing
+from linkwise.serve.app import application
 from linkwise.serve.explanations.access import REMEMBERED_SECONDS, Access
+from linkwise.serve.strangers import Strangers
 from linkwise.testing.cluster import MEMORY, FakeNode, broker_of, device_pod, in_gang, place
 from support.fakes.http_service import Served
 from support.fakes.review_api import ReviewApi
@@ -183,6 +187,42 @@ def test_inspect_through_a_proxy_names_pods_only_to_those_who_may_list_them() ->
         direct = service.get(path).text
     assert ["sharer" in text for text in (*names, direct)] == [False, False, True, True]
     assert '"usedGPU":4' in names[0]
+
+
+@pytest.mark.rule("004.routes")
+@pytest.mark.parametrize(
+    ("tls", "certified", "headers", "named"),
+    [
+        (True, False, {}, False),
+        (True, False, {b"x-linkwise-token": b"s3cret"}, False),
+        (True, False, {b"x-linkwise-token": b"root"}, True),
+        (True, True, {}, True),
+        (True, True, {b"x-forwarded-for": b"10.0.0.8"}, False),
+        (False, False, {}, True),
+    ],
+)
+@pytest.mark.parametrize("node", ["", "/s"])
+def test_inspect_names_pods_under_tls_only_to_callers_that_are_known(
+    *, tls: bool, certified: bool, headers: dict[bytes, bytes], named: bool, node: str
+) -> None:
+    async def body(service: Served, api: ReviewApi) -> bytes:
+        strangers = Strangers(service.service.counting, Timing()) if tls else None
+        routes = application(service.service, dict, access=Access(api.reviewer()), strangers=strangers)
+        path = f"/gpushare-scheduler/inspect{node}".encode()
+        request = Request(path, headers, "10.0.0.7", asyncio.Event(), "GET", certified=certified)
+        response = routes.handle(request)
+        return (response if isinstance(response, Response) else await response).body
+
+    with served() as (service, api):
+        answer = asyncio.run(body(service, api))
+    assert (b"sharer" in answer) == (b"team-b" in answer) == named
+    assert b'"usedGPU":4' in answer
+
+
+def test_inspect_names_no_pods_through_a_proxy_if_tenants_are_not_answered() -> None:
+    with Served(cluster()) as service:
+        answer = service.get("/gpushare-scheduler/inspect", {"X-Forwarded-For": "10.0.0.7"})
+    assert "sharer" not in answer.text
 
 
 def test_debug_explanations_carry_the_code() -> None:

@@ -17,7 +17,7 @@ from linkwise.testing.cluster import broker_of, device_pod
 from linkwise.wire.kubernetes.to_objects import pod_object
 from support.fakes.http_service import Served
 from support.fakes.tls_service import TlsExtender, tls_extender
-from support.tls_client import chain, client
+from support.tls_client import chain, client, trusting
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -77,6 +77,29 @@ def test_probes_and_metrics_need_no_certificate(path: str) -> None:
     async def story(extender: TlsExtender) -> None:
         assert (await extender.call(path)).status == 200
         assert extender.refused("no_certificate") == 0
+
+    played(story)
+
+
+def test_nothing_of_large_bodies_is_kept_for_callers_without_a_certificate() -> None:
+    head = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 67000000\r\n\r\n"
+
+    async def attack(extender: TlsExtender) -> bytes:
+        """A caller that sends half a megabyte of its body, and waits for the answer."""
+        trust = trusting(extender.secret()["ca.crt"], None)
+        reader, writer = await asyncio.open_connection("127.0.0.1", extender.port, ssl=trust)
+        try:
+            writer.write(head + bytes(1 << 19))
+            return await reader.readuntil(b"\r\n\r\n")
+        finally:
+            writer.transport.abort()
+
+    async def story(extender: TlsExtender) -> None:
+        attacks = [asyncio.create_task(attack(extender)) for _ in range(20)]
+        assert {(await each).split(b" ")[1] for each in attacks} == {b"403"}
+        assert (extender.server.budget.held, extender.refused("no_certificate")) == (0, 20)
+        answer = await extender.call("/filter", extender.client, FILTER)
+        assert json.loads(answer.body)["NodeNames"] == ["a"]
 
     played(story)
 

@@ -136,6 +136,10 @@ class WebhookServer:
         head = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
         return Response(json.dumps({**head, "response": {"uid": asked["uid"], **verdict}}).encode())
 
+    def admit(self, request: Request) -> None:
+        """Every body is received."""
+        del request
+
     def refuse(self, request: Request, status: int, sentence: str) -> Response:
         """Requests that are not HTTP, or fail."""
         del request

@@ -25,6 +25,7 @@ from linkwise.kube.perform.performer import Performer
 from linkwise.kube.settings import PerformSettings, WatchSettings
 from linkwise.kube.watch.kinds import sources_without
 from linkwise.kube.watch.watcher import Watching
+from linkwise.net.http.budget import Budget
 from linkwise.net.http.server import Server, listen
 from linkwise.net.timing import SteadyClock, Timing
 from linkwise.serve.app import application
@@ -128,10 +129,11 @@ class Serving:
             predicate_reply=settings.volcano.predicate_reply,
             strangers=self._tls.strangers if self._tls else None,
         )
-        self._server = Server(routes, tls=self._tls.context if self._tls else None)
-        self._volcano = VolcanoPort(settings, self._service, self._not_ready, self._notes)
+        budget = Budget()
+        self._server = Server(routes, tls=self._tls.context if self._tls else None, budget=budget)
+        self._volcano = VolcanoPort(settings, self._service, self._not_ready, self._notes, budget)
         self.webhook: Final = (
-            WebhookServing(settings.webhook, connection, broker, self._service.counting, timing)
+            WebhookServing(settings.webhook, connection, broker, self._service.counting, timing, budget=budget)
             if settings.webhook.enabled
             else None
         )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from linkwise.config.settings import ServeSettings
+    from linkwise.net.http.budget import Budget
     from linkwise.serve.service import Service
 
 __all__ = ["VolcanoPort"]
@@ -29,15 +30,17 @@ class VolcanoPort:
         service: Service,
         ready: Callable[[], Mapping[str, str]],
         notes: Callable[[], Sequence[str]],
+        budget: Budget,
     ) -> None:
         self._host, self._port = settings.http.host, settings.volcano.port
-        self._server = Server(volcano_application(service, ready, notes, settings.volcano.predicate_reply))
+        routes = volcano_application(service, ready, notes, settings.volcano.predicate_reply)
+        self._server = Server(routes, budget=budget)
         self.on: Final = bool(self._port)
 
     async def run(self) -> None:
         """Answer Volcano."""
         with contextlib.closing(listen(self._host, self._port, "choose another with volcano.port")) as listener:
-            log.info("port for Volcano listens on=http://%s:%s", self._host, self._port)
+            log.info("port for Volcano listens on=http://%s:%s without TLS or identity", self._host, self._port)
             await self._server.serve(listener)
 
     def stop(self) -> None:

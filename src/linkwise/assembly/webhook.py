@@ -12,6 +12,7 @@ from linkwise.kube.certificates.ca_bundle import write_ca_bundle
 from linkwise.kube.certificates.secrets import CertificateSecrets
 from linkwise.kube.client.kubeconfig import own_namespace
 from linkwise.net.certificates import Certificate
+from linkwise.net.http.budget import Budget
 from linkwise.net.http.health import health_routes
 from linkwise.net.http.routes import Routes
 from linkwise.net.http.server import Limits, Server, listen
@@ -38,18 +39,25 @@ LIMITS: Final = Limits(max_body=16 << 20)
 class WebhookServing:
     """The webhook of one service; `run` it until `stop`."""
 
-    def __init__(
-        self, settings: WebhookSettings, connection: Connection, broker: Broker, counting: Counting, timing: Timing
+    def __init__(  # noqa: PLR0913 - its parts
+        self,
+        settings: WebhookSettings,
+        connection: Connection,
+        broker: Broker,
+        counting: Counting,
+        timing: Timing,
+        *,
+        budget: Budget | None = None,
     ) -> None:
         self._settings = settings
         self._connection = connection
         self._timing = timing
         self._namespace = settings.namespace or own_namespace()
         self._secrets = CertificateSecrets(connection, self._namespace)
-        webhook = Webhook(broker, counting, settings)
+        webhook = Webhook(broker, counting, settings, timing)
         routes = Routes([*webhook.routes(), *health_routes(dict, tuple)])
         tls = ServerTls()
-        self._server = Server(routes, LIMITS, tls.context)
+        self._server = Server(routes, LIMITS, tls.context, budget or Budget())
         lifetime = settings.certificate_lifetime
         self._keeper = CertificateKeeper("webhook", tls, self._find, lifetime, timing, counting.certificate)
         self.port = 0

@@ -56,6 +56,14 @@ class FilterAnswer:
     policy: str = ""
     """the policy used; empty if the pod requests no devices"""
 
+    def joined(self, other: FilterAnswer) -> FilterAnswer:
+        """One answer from two about different nodes."""
+        nodes = [*self.nodes, *other.nodes]
+        failed = {} if nodes else {**self.failed, **other.failed}
+        unresolvable = {} if nodes else {**self.unresolvable, **other.unresolvable}
+        partial, effects = self.partial or other.partial, (*self.effects, *other.effects)
+        return FilterAnswer(nodes, failed, unresolvable, partial, effects, self.policy or other.policy)
+
 
 @dataclass(frozen=True, slots=True)
 class BindAnswer:

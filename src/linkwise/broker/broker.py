@@ -29,7 +29,7 @@ from linkwise.broker.scheduling.bind import bind, outcome
 from linkwise.broker.scheduling.filter import filter_nodes, prioritize
 from linkwise.broker.scheduling.preempt import budget_violations, preempt
 from linkwise.broker.scheduling.queries import additions, admit, admit_job, creator, dry_plan, dry_run, preferred
-from linkwise.broker.scheduling.simulate import simulate_filter, simulate_prioritize
+from linkwise.broker.scheduling.simulate import simulate_filter, simulate_scores
 from linkwise.broker.snapshot import capture, inherit, observed_by, restore, take
 from linkwise.broker.state import State, pod_name
 from linkwise.broker.unobserved import unanswered
@@ -359,12 +359,12 @@ class Broker(BrokerView):
         """Return what filter would for nodes of which some, the templates, do not exist; nothing is remembered."""
         return simulate_filter(self._state, pod, names, templates, now)
 
-    def simulate_prioritize(
+    def simulate_scores(
         self, pod: PodView, names: Sequence[str], templates: Sequence[NodeView], now: float
-    ) -> list[tuple[str, int]]:
-        """Return a rank for every node and template; larger is better."""
+    ) -> dict[str, tuple[int, ...]]:
+        """Return scores of suitable nodes and templates, which are comparable with those of other calls for the same pod."""
         reconcile_later(self._state, now)
-        return simulate_prioritize(self._state, pod, names, templates, now)
+        return simulate_scores(self._state, pod, names, templates)
 
     def bind(self, uid: str, node: str, now: float) -> BindAnswer:
         """Assume devices of a node for a pod; the effects contain what to write."""

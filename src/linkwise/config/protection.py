@@ -235,7 +235,10 @@ def _records(writers: _Writers) -> _Policy:
                     " creates",
                 ),
             ),
-            (f"!{_too_many()}", _message(f"a pod with more than {_MOST} annotations can't be checked; remove some")),
+            (
+                f"!{_too_many()}",
+                _message(f"a pod with devices and more than {_MOST} annotations can't be checked; remove some"),
+            ),
         ),
     )
 
@@ -526,9 +529,20 @@ def _has_records(metadata: str) -> str:
 
 
 def _too_many() -> str:
-    """Whether a request makes an object have more annotations than are compared with patterns."""
+    """Whether a request makes a pod with devices have more annotations than are compared with patterns.
+
+    Other pods may have any number: a device plugin is asked only for pods that request an extended resource, and no pod
+    requests one later. A Binding does not show what its pod requests.
+    """
     many = "has({0}.metadata.annotations) && {0}.metadata.annotations.size() > " + str(_MOST)
-    return f"({many.format('object')} && !(oldObject != null && {many.format('oldObject')}))"
+    return f"({many.format('object')} && !(oldObject != null && {many.format('oldObject')})\n&& {_has_devices()})"
+
+
+def _has_devices() -> str:
+    """Whether a container of a pod has an extended resource, which is in a domain; true for a Binding."""
+    lists = [f"(has(object.spec.{name}) ? object.spec.{name} : [])" for name in ("containers", "initContainers")]
+    extended = "has(c.resources) && has(c.resources.limits) && c.resources.limits.exists(k, k.contains('/'))"
+    return f"(!has(object.spec) || ({' + '.join(lists)}).exists(c, {extended}))"
 
 
 def _matches(key: str) -> str:

@@ -10,12 +10,16 @@ import asyncio
 import random
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    import logging
     from collections.abc import Awaitable, Callable
 
-__all__ = ["Backoff", "RateLimit", "SteadyClock", "Timing", "boot_time"]
+__all__ = ["Backoff", "LogLimit", "RateLimit", "SteadyClock", "Timing", "boot_time"]
+
+LOG_SECONDS: Final = 60.0
+"""between two log lines about one subject"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,33 @@ class RateLimit:
     def spend(self) -> None:
         """Take the token that is ready."""
         self._tokens -= 1.0
+
+
+@dataclass(slots=True)
+class _Logged:
+    at: float
+    """monotonic seconds"""
+    since: int = 0
+    """lines that were left out since then"""
+
+
+class LogLimit:
+    """Warnings that strangers can cause: one line per subject and minute, with the number of those left out."""
+
+    def __init__(self, log: logging.Logger, timing: Timing | None = None) -> None:
+        self._log, self._timing = log, timing or Timing()
+        self._logged: dict[str, _Logged] = {}
+
+    def warning(self, subject: str, message: str, *values: object) -> None:
+        """Log a warning, unless one about the same subject was logged less than a minute ago."""
+        now, last = self._timing.clock(), self._logged.get(subject)
+        if last is not None and now - last.at < LOG_SECONDS:
+            last.since += 1
+            self._log.debug(message, *values)
+            return
+        self._logged[subject] = _Logged(now)
+        more = f" and {last.since} more in the last {now - last.at:.0f} s" if last and last.since else ""
+        self._log.warning(f"{message}%s", *values, more)
 
 
 class SteadyClock:

@@ -58,7 +58,7 @@ def application(  # noqa: PLR0913 - what the routes need
     return Routes(
         [
             *(map(strangers.guard, scheduling) if strangers else scheduling),
-            *gpushare_routes(service, access),
+            *gpushare_routes(service, access, tls=strangers is not None),
             *health_routes(ready, notes, lambda: service.leadership().line()),
             Route("GET", "/metrics", metrics),
             *debug_routes(service, token),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,7 +14,7 @@ import msgspec
 from linkwise.errors import NotNowError
 from linkwise.net.http.messages import Response, text
 from linkwise.net.http.routes import Route
-from linkwise.serve.explanations.access import is_proxied
+from linkwise.serve.explanations.access import is_local
 from linkwise.serve.explanations.response import render_explanation
 from linkwise.wire.snapshot import encode_snapshot
 
@@ -92,13 +91,7 @@ def _is_allowed(request: Request, token: str) -> bool:
     bearer = request.header(b"authorization").removeprefix("Bearer ")
     if token and hmac.compare_digest(bearer.encode(), token.encode()):
         return True
-    return not is_proxied(request) and bool(request.client) and _is_loopback(request.client)
-
-
-def _is_loopback(host: str) -> bool:
-    address = ip_address(host.partition("%")[0])
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None  # IPv4 peers of a dual-stack socket
-    return (mapped or address).is_loopback
+    return is_local(request)
 
 
 def _unknown(subject: str, *, synced: bool) -> Response:

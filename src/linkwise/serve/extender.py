@@ -1,15 +1,17 @@
 """Extender API of kube-scheduler: bytes in, one verb of the broker, bytes out.
 
 kube-scheduler reads the body of a reply only if the status is 200, so errors go into the result's error field where the
-call has one. A call with full Node objects instead of names is a simulation: nothing is remembered, and nodes that do not
-exist are evaluated by their objects.
+call has one. A call with full Node objects instead of names is a simulation: nothing is remembered, nodes that do not
+exist are evaluated by their objects, and other calls are answered meanwhile.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from linkwise.net.http.routes import Endpoint, Route
+from linkwise.serve.service import NODES_PER_TURN
 from linkwise.wire.extender import (
     ExtenderBindingResult,
     FilterArgs,
@@ -24,13 +26,15 @@ from linkwise.wire.extender import (
     filter_result,
     meta_victims,
 )
-from linkwise.wire.kubernetes.objects import view_of
+from linkwise.wire.kubernetes.objects import decode_node, view_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Mapping, Sequence
+
+    from msgspec import Raw
 
     from linkwise.broker.answers import FilterAnswer
-    from linkwise.model.views import PodView
+    from linkwise.model.views import NodeView, PodView
     from linkwise.serve.service import Service
     from linkwise.wire.kubernetes.pod import PodObject
 
@@ -42,12 +46,12 @@ class Extender:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        counting = service.counting
+        counting, refusals = service.counting, service.refusals
         self.verbs: Final = (
-            Endpoint("filter", self._filter, _filter_failed, counting),
-            Endpoint("prioritize", self._prioritize, _no_field, counting),
-            Endpoint("bind", self._bind, _bind_failed, counting),
-            Endpoint("preempt", self._preempt, _no_field, counting),
+            Endpoint("filter", self._filter, _filter_failed, counting, refusals),
+            Endpoint("prioritize", self._prioritize, _no_field, counting, refusals),
+            Endpoint("bind", self._bind, _bind_failed, counting, refusals),
+            Endpoint("preempt", self._preempt, _no_field, counting, refusals),
         )
 
     def routes(self, prefix: str = "") -> list[Route]:
@@ -60,7 +64,7 @@ class Extender:
         same = known is not None and pod.metadata.resource_version == str(known.version)
         return known if known and known.version and same else view_of(pod)
 
-    def _filter(self, body: bytes) -> bytes:
+    def _filter(self, body: bytes) -> bytes | Awaitable[bytes]:
         """The best feasible nodes, or why no node fits."""
         args = decode_filter(body)
         pod = self._view(args.pod)
@@ -70,23 +74,39 @@ class Extender:
         self._service.counting.decision(answer)
         return encode(filter_result(answer.nodes, *_for_preemption(pod, answer)))
 
-    def _simulate_filter(self, pod: PodView, args: FilterArgs) -> bytes:
+    async def _simulate_filter(self, pod: PodView, args: FilterArgs) -> bytes:
         """The answer to a call with complete nodes, which returns those as they were sent."""
-        answer = self._service.simulate_filter(pod, *args.known_and_templates(self._service.broker.nodes))
+        nodes, names, templates = await self._full_nodes(args)
+        answer = await self._service.simulate_filter(pod, names, templates)
         result = filter_result(answer.nodes, *_for_preemption(pod, answer))
-        nodes = args.full_nodes()
         result.nodes = NodeList([nodes[name] for name in answer.nodes])
         return encode(result)
 
-    def _prioritize(self, body: bytes) -> bytes:
+    def _prioritize(self, body: bytes) -> bytes | Awaitable[bytes]:
         """A score per node; integers, since Go decodes nothing else."""
         args = decode_filter(body)
         pod = self._view(args.pod)
-        if args.dry:
-            ranks = self._service.simulate_prioritize(pod, *args.known_and_templates(self._service.broker.nodes))
-        else:
-            ranks = self._service.prioritize(pod, args.names())
-        return encode([HostPriority(name, rank) for name, rank in ranks])
+        return self._simulate_prioritize(pod, args) if args.dry else _ranks(self._service.prioritize(pod, args.names()))
+
+    async def _simulate_prioritize(self, pod: PodView, args: FilterArgs) -> bytes:
+        _, names, templates = await self._full_nodes(args)
+        return _ranks(await self._service.simulate_prioritize(pod, names, templates))
+
+    async def _full_nodes(self, args: FilterArgs) -> tuple[dict[str, Raw], list[str], list[NodeView]]:
+        """Of a call with complete nodes: those as they were sent, the names that are known, and all others as templates."""
+        nodes: dict[str, Raw] = {}
+        for name, node in args.full_nodes():
+            nodes[name] = node
+            if not len(nodes) % NODES_PER_TURN:
+                await asyncio.sleep(0)
+        known = self._service.broker.nodes
+        names = [name for name in nodes if name in known]
+        templates: list[NodeView] = []
+        for name in [name for name in nodes if name not in known]:
+            templates.append(decode_node(bytes(nodes[name])))
+            if not len(templates) % NODES_PER_TURN:
+                await asyncio.sleep(0)
+        return nodes, names, templates
 
     async def _bind(self, body: bytes) -> bytes:
         """Bind a pod; node and devices are written in one request."""
@@ -104,6 +124,10 @@ class Extender:
             for node, uids in chosen.items()
         }
         return encode(PreemptResult({node: meta_victims(uids, violations[node]) for node, uids in chosen.items()}))
+
+
+def _ranks(ranks: Sequence[tuple[str, int]]) -> bytes:
+    return encode([HostPriority(name, rank) for name, rank in ranks])
 
 
 def _for_preemption(pod: PodView, answer: FilterAnswer) -> tuple[Mapping[str, str], Mapping[str, str]]:

@@ -13,10 +13,10 @@ from linkwise import __version__
 from linkwise.errors import NotNowError
 from linkwise.net.http.messages import Response, text
 from linkwise.net.http.routes import Route
-from linkwise.serve.explanations.access import Granted, is_proxied
+from linkwise.serve.explanations.access import Granted, is_local, is_proxied
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
+    from collections.abc import Mapping
 
     from linkwise.explain.inspect import InspectedDevice, NodeInspection
     from linkwise.net.http.messages import Request
@@ -28,26 +28,27 @@ __all__ = ["PREFIX", "gpushare_routes"]
 PREFIX: Final = "/gpushare-scheduler"
 
 
-def gpushare_routes(service: Service, access: Access | None = None) -> list[Route]:
-    """The routes of gpushare's extender beside its calls, which are those of every extender under PREFIX."""
+def gpushare_routes(service: Service, access: Access | None = None, *, tls: bool = False) -> list[Route]:
+    """The routes of gpushare's extender beside its calls, which are those of every extender under PREFIX.
 
-    def inspected(variables: Mapping[str, str], *, names: bool) -> Response:
+    Args:
+        service: answers them.
+        access: checks the tokens of callers; None: no token counts.
+        tls: whether callers are known by certificates; without, gpushare's own clients are answered as they always were.
+    """
+
+    async def inspect(request: Request, variables: Mapping[str, str]) -> Response:
+        """Usage per device of one node, or of all nodes that share devices by memory."""
+        names = is_known(request) or bool(access and isinstance(await access.check(request, "list", ""), Granted))
         try:
             document = _inspect(service, variables.get("node", ""), names=names)
         except NotNowError as error:
             document = {"nodes": [], "error": str(error)}
         return Response(msgspec.json.encode(document))
 
-    async def inspected_for(access: Access, request: Request, variables: Mapping[str, str]) -> Response:
-        granted = await access.check(request, "list", "")
-        return inspected(variables, names=isinstance(granted, Granted))
-
-    def inspect(request: Request, variables: Mapping[str, str]) -> Response | Awaitable[Response]:
-        """Usage per device of one node, or of all nodes that share devices by memory."""
-        # The API server's proxy may be open to every user: pods are named to those who may list them.
-        if access and is_proxied(request):
-            return inspected_for(access, request, variables)
-        return inspected(variables, names=True)
+    def is_known(request: Request) -> bool:
+        """Whether the caller needs no token to read names of pods; the API server's proxy may be open to every user."""
+        return not is_proxied(request) and (not tls or request.certified or is_local(request))
 
     def version(request: Request, variables: Mapping[str, str]) -> Response:
         """The version of the running service."""

@@ -13,19 +13,20 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.answers import BindAnswer
+from linkwise.broker.answers import BindAnswer, FilterAnswer
 from linkwise.broker.effects import Bind, Event
+from linkwise.broker.scheduling.filter import ranked
 from linkwise.errors import NotNowError
 from linkwise.explain.inspect import inspect_nodes
+from linkwise.net.timing import LogLimit
 from linkwise.serve.explanations.explainer import Explainer
 from linkwise.serve.explanations.publisher import Publisher
 from linkwise.serve.foreign_grants import ForeignGrants
 from linkwise.serve.leadership import ALONE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
-    from linkwise.broker.answers import FilterAnswer
     from linkwise.broker.broker import Broker
     from linkwise.broker.effects import BindResult, Effect, Performer
     from linkwise.broker.volcano.booking import Task
@@ -40,14 +41,14 @@ if TYPE_CHECKING:
     from linkwise.serve.leadership import LeaderStatus
     from linkwise.serve.metrics import Counting
 
-__all__ = ["Service", "collect_garbage"]
+__all__ = ["NODES_PER_TURN", "Service", "collect_garbage"]
 
 log: Final = logging.getLogger(__name__)
 
 STEPS_PER_TURN: Final = 4
 """background steps (planning, score tables) before other tasks get to run"""
 NODES_PER_TURN: Final = 50
-"""nodes prepared at startup before other tasks get to run"""
+"""nodes prepared at startup, or evaluated in a simulation, before other tasks get to run"""
 POLL_SECONDS: Final = 0.5
 """the background loop checks for expired deadlines this often, even without a notification"""
 STATUS_SECONDS: Final = 5.0
@@ -85,6 +86,8 @@ class Service:
         self.broker: Final = broker
         self.counting: Final = counting
         self.clock: Final = clock
+        self.refusals: Final = LogLimit(log, timing)
+        """logs the calls that are refused"""
         self.synced = False
         """whether the initial lists are complete and, of several replicas, this one leads; calls are refused before"""
         self.standby = False
@@ -188,20 +191,37 @@ class Service:
         self._check_open()
         return self.broker.prioritize(pod, names, self.clock())
 
-    def simulate_filter(self, pod: PodView, names: Sequence[str], templates: Sequence[NodeView]) -> FilterAnswer:
+    async def simulate_filter(self, pod: PodView, names: Sequence[str], templates: Sequence[NodeView]) -> FilterAnswer:
         """The nodes and templates on which the pod would fit, or why there is none."""
-        self._check_open()
-        answer = self.broker.simulate_filter(pod, names, templates, self.clock())
-        self._perform(answer.effects)
-        self._notify_loop()
+        answer = FilterAnswer([])
+        some = names
+        async for part in self._in_turns(templates):
+            more = self.broker.simulate_filter(pod, some, part, self.clock())
+            self._perform(more.effects)
+            self._notify_loop()
+            answer, some = answer.joined(more), ()
         return answer
 
-    def simulate_prioritize(
+    async def simulate_prioritize(
         self, pod: PodView, names: Sequence[str], templates: Sequence[NodeView]
     ) -> list[tuple[str, int]]:
         """A score per node and template."""
-        self._check_open()
-        return self.broker.simulate_prioritize(pod, names, templates, self.clock())
+        if not templates:
+            return self.prioritize(pod, names)
+        scores: dict[str, tuple[int, ...]] = {}
+        some = names
+        async for part in self._in_turns(templates):
+            scores |= self.broker.simulate_scores(pod, some, part, self.clock())
+            some = ()
+        return ranked([*names, *(view.name for view in templates)], scores)
+
+    async def _in_turns(self, templates: Sequence[NodeView]) -> AsyncIterator[Sequence[NodeView]]:
+        """The templates in parts, at least one, between which other calls are answered."""
+        for start in range(0, max(1, len(templates)), NODES_PER_TURN):
+            if start:
+                await asyncio.sleep(0)
+            self._check_open()
+            yield templates[start : start + NODES_PER_TURN]
 
     def preempt(self, pod: PodView, victims: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
         """The nodes where evictions would make the pod fit, with the pods to evict."""

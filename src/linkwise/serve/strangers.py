@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
+from linkwise.net.timing import LogLimit
 
+if TYPE_CHECKING:
     from linkwise.net.http.messages import Request, Response
     from linkwise.net.http.routes import Route
     from linkwise.net.timing import Timing
@@ -20,20 +20,10 @@ log: Final = logging.getLogger(__name__)
 
 NO_CERTIFICATE: Final = "no_certificate"
 """a scheduler's route was called on a connection without a client certificate"""
-LOG_SECONDS: Final = 60.0
-"""between two log lines for one reason"""
 REFUSAL: Final = (
     "access denied: this route is for schedulers; present a client certificate that Linkwise trusts, such as that of the"
     " Secret tls.client_secret"
 )
-
-
-@dataclass(slots=True)
-class _Logged:
-    at: float
-    """monotonic seconds"""
-    since: int = 0
-    """refusals that were not logged since then"""
 
 
 class Strangers:
@@ -41,30 +31,23 @@ class Strangers:
 
     def __init__(self, counting: Counting, timing: Timing) -> None:
         self._counting = counting
-        self._timing = timing
-        self._logged: dict[str, _Logged] = {}
+        self._log = LogLimit(log, timing)
 
     def guard(self, route: Route) -> Route:
-        """The route for callers with a certificate only; others get 403."""
+        """The route for callers with a certificate only; others get 403, before their body is received."""
 
-        def guarded(request: Request, variables: Mapping[str, str]) -> Response | Awaitable[Response]:
+        def check(request: Request) -> Response | None:
             if request.certified:
-                return route.handler(request, variables)
-            self._refused(NO_CERTIFICATE, f"path={request.path} client={request.client}")
+                return None
+            self._refused(NO_CERTIFICATE, "path=%s client=%s", request.path, request.client)
             return route.refuse(request, 403, REFUSAL)
 
-        return replace(route, handler=guarded)
+        return replace(route, guard=check)
 
     def handshake_failed(self, reason: str, detail: str) -> None:
         """Count a TLS handshake that failed."""
-        self._refused(reason, f"detail={detail!r}")
+        self._refused(reason, "detail=%r", detail)
 
-    def _refused(self, reason: str, about: str) -> None:
+    def _refused(self, reason: str, about: str, *values: str) -> None:
         self._counting.stranger(reason)
-        now, last = self._timing.clock(), self._logged.get(reason)
-        if last is not None and now - last.at < LOG_SECONDS:
-            last.since += 1
-            return
-        self._logged[reason] = _Logged(now)
-        more = f" and {last.since} more in the last {now - last.at:.0f} s" if last and last.since else ""
-        log.warning("caller refused reason=%s %s%s", reason, about, more)
+        self._log.warning(reason, f"caller refused reason=%s {about}", reason, *values)

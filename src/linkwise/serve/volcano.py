@@ -76,7 +76,7 @@ class Volcano:
         self.verbs: Final = {verb.name.removeprefix("volcano_"): verb for verb in verbs}
 
     def _verb(self, name: str, work: Callable[[bytes], bytes], failure: Callable[[str], bytes]) -> Endpoint:
-        return Endpoint(f"volcano_{name}", work, failure, self._service.counting)
+        return Endpoint(f"volcano_{name}", work, failure, self._service.counting, self._service.refusals)
 
     def routes(self) -> list[Route]:
         """One route per verb, and the bare prefix, which old versions call for verbs that are not configured."""

@@ -6,6 +6,7 @@ not refuse pods. What the cluster knows adds warnings, and filter checks request
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.broker.admission.pod_changes import change_pod
@@ -17,6 +18,7 @@ from linkwise.dialects.workloads import templates, workload_of
 from linkwise.errors import InputError
 from linkwise.model.requester import Requester
 from linkwise.net.http.routes import Endpoint, Route
+from linkwise.net.timing import LogLimit
 from linkwise.wire.admission import allow, decode_review, deny, document_of
 from linkwise.wire.kubernetes.objects import decode_pod, pod_view
 
@@ -29,10 +31,13 @@ if TYPE_CHECKING:
     from linkwise.dialects.workloads import Template, Workload
     from linkwise.model.settings import AdmissionSettings
     from linkwise.model.views import PodView
+    from linkwise.net.timing import Timing
     from linkwise.serve.metrics import Counting
     from linkwise.wire.admission import AdmissionRequest
 
 __all__ = ["Webhook"]
+
+log: Final = logging.getLogger(__name__)
 
 CREATE, UPDATE = "CREATE", "UPDATE"
 _PODS: Final = ("", "pods")
@@ -41,13 +46,16 @@ _PODS: Final = ("", "pods")
 class Webhook:
     """The two calls: /mutate changes new objects, /validate refuses or warns."""
 
-    def __init__(self, broker: Broker, counting: Counting, settings: AdmissionSettings) -> None:
+    def __init__(
+        self, broker: Broker, counting: Counting, settings: AdmissionSettings, timing: Timing | None = None
+    ) -> None:
         self._broker, self._counting = broker, counting
+        refusals = LogLimit(log, timing)
         self._settings = settings
         self._validator = Validator(broker, settings)
         self._calls: Final = (
-            Endpoint("mutate", self._answer("mutate", self._mutate), _no_review, counting),
-            Endpoint("validate", self._answer("validate", self._validate), _no_review, counting),
+            Endpoint("mutate", self._answer("mutate", self._mutate), _no_review, counting, refusals),
+            Endpoint("validate", self._answer("validate", self._validate), _no_review, counting, refusals),
         )
 
     def routes(self) -> list[Route]:

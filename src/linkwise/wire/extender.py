@@ -14,15 +14,13 @@ import msgspec
 from linkwise.errors import InputError
 from linkwise.speed.uniform_mapping import UniformMapping
 from linkwise.wire.decoding import at_place, decode_with
-from linkwise.wire.kubernetes.objects import decode_node
 from linkwise.wire.kubernetes.pod import PodObject  # noqa: TC001 - read when the structs are made
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
-
-    from linkwise.model.views import NodeView
+    from collections.abc import Iterable, Mapping
 
 __all__ = [
+    "MOST_NODES",
     "BindArgs",
     "ExtenderBindingResult",
     "FilterArgs",
@@ -47,6 +45,10 @@ T = TypeVar("T")
 
 SHORT: Final = 4096
 """bytes of JSON that are decoded at once"""
+MOST_NODES: Final = 200_000
+"""nodes that one call may name: forty times as many as Kubernetes supports, in a few tenths of a second"""
+LONG: Final = 4 << 20
+"""bytes of names that may be too many, so that shorter ones need not be counted"""
 _NAME: Final = re.compile(r"[a-z0-9.-]+")
 """the characters of names in Kubernetes"""
 
@@ -83,25 +85,21 @@ class FilterArgs(_Go):
         """The node names in the order of the call; InputError if it has no nodes in either form."""
         if not self.dry:
             text = bytes(self.node_names)
+            if len(text) > LONG and (count := text.count(b'"') // 2) > MOST_NODES:
+                raise InputError(f"the call names {count} nodes; the limit is {MOST_NODES}")
             if is_searchable(text):
                 return NodeNames(text)
             try:
                 return decode_with(_NAMES, text)
             except InputError as error:
                 raise at_place("NodeNames", str(error)) from error
-        return list(self.full_nodes())
+        return list(dict(self.full_nodes()))
 
-    def full_nodes(self) -> dict[str, msgspec.Raw]:
-        """The node objects as they were sent, by name; InputError if the call has none."""
+    def full_nodes(self) -> Iterator[tuple[str, msgspec.Raw]]:
+        """The node objects as they were sent, each with its name; InputError if the call has none."""
         if self.nodes is None:
             raise InputError("the call has neither NodeNames nor Nodes")
-        return {decode_with(_NODE, node).metadata.name: node for node in self.nodes.items or ()}
-
-    def known_and_templates(self, known: Container[str]) -> tuple[list[str], list[NodeView]]:
-        """Of a call with full objects: the names that are known, and the other nodes as their objects describe them."""
-        nodes = self.full_nodes()
-        names = [name for name in nodes if name in known]
-        return names, [decode_node(bytes(node)) for name, node in nodes.items() if name not in known]
+        return ((decode_with(_NODE, node).metadata.name, node) for node in self.nodes.items or ())
 
 
 class NodeList(_Go):
@@ -172,7 +170,9 @@ class PreemptArgs(_Go):
     node_name_to_victims: dict[str, _Victims] | None = None
 
     def victims(self) -> dict[str, MetaVictims]:
-        """The victims by node, in either form."""
+        """The victims by node, in either form; InputError if there are too many nodes."""
+        if (count := len(self.node_name_to_meta_victims or self.node_name_to_victims or ())) > MOST_NODES:
+            raise InputError(f"the call has victims on {count} nodes; the limit is {MOST_NODES}")
         if self.node_name_to_meta_victims is not None:
             return self.node_name_to_meta_victims
         return {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.broker import Broker
+from linkwise.broker.scheduling.filter import ranked
 from linkwise.dialects.nvidia.dialect import TOPOLOGY, matrix_annotation
 from linkwise.model.views import NodeView
 from linkwise.testing.cluster import (
@@ -43,7 +44,7 @@ def simulated(broker: Broker, pod: PodView, *templates: NodeView, names: tuple[s
     """The answer, after which the broker is as it was."""
     before = broker.snapshot(NOW)
     answer = broker.simulate_filter(pod, names, templates, NOW)
-    broker.simulate_prioritize(pod, names, templates, NOW)
+    broker.simulate_scores(pod, names, templates, NOW)
     assert broker.snapshot(NOW) == before
     assert answer.effects == ()
     return answer
@@ -119,14 +120,15 @@ def test_refusals_of_both_kinds_of_nodes_are_reported_together() -> None:
 def test_links_on_a_template_are_used_to_rank_it() -> None:
     linked = profile("dgx1-v100")
     kinds = replace(template("linked"), annotations={TOPOLOGY: matrix_annotation(linked.topology)})
-    ranks = dict(Broker().simulate_prioritize(device_pod("p", 4), [], [template("plain"), kinds], NOW))
-    assert ranks["linked"] > ranks["plain"]
+    scores = Broker().simulate_scores(device_pod("p", 4), [], [template("plain"), kinds], NOW)
+    assert scores["linked"] > scores["plain"]
 
 
 def test_ranks_of_nodes_and_templates_are_dense_and_cover_all() -> None:
     broker = broker_of(FakeNode("n", count=2), FakeNode("full", count=1))
     place(broker, device_pod("other"), "full", NOW)
-    ranks = broker.simulate_prioritize(device_pod("p"), ["n", "full"], [template("t"), template("t2", ASCEND)], NOW)
+    pod, templates = device_pod("p"), [template("t"), template("t2", ASCEND)]
+    ranks = ranked(["n", "full", "t", "t2"], broker.simulate_scores(pod, ["n", "full"], templates, NOW))
     assert [name for name, _ in ranks] == ["n", "full", "t", "t2"]
     assert set(dict(ranks).values()) <= set(range(len(ranks)))
 

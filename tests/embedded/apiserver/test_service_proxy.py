@@ -30,6 +30,9 @@ class Echo:
         self.requests.append(request)
         return Response(b"hello " + request.body, 418, "text/x-echo")
 
+    def admit(self, request: Request) -> None:
+        del request
+
     def refuse(self, request: Request, status: int, sentence: str) -> Response:
         del request
         return Response(sentence.encode(), status)

@@ -50,6 +50,9 @@ class Echo:
                 raise HangUpError
         return text(f"{request.method} {request.path} {request.body.decode('latin-1')}")
 
+    def admit(self, request: Request) -> None:
+        del request
+
     def refuse(self, request: Request, status: int, sentence: str) -> Response:
         del request
         self.refused.append(status)

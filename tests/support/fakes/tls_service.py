@@ -39,6 +39,7 @@ class TlsExtender:
     api: EmbeddedApi
     counting: Counting
     port: int
+    server: Server
 
     def secret(self, name: str = "linkwise-scheduler-tls") -> dict[str, str]:
         """The texts of a Secret."""
@@ -83,7 +84,7 @@ async def tls_extender(settings: TlsSettings | None = None) -> AsyncIterator[Tls
         try:
             while clock.looks == 0 and not keeping.done():  # noqa: ASYNC110 - it sleeps after its first look
                 await asyncio.sleep(0.001)
-            yield TlsExtender(tls, clock, api, counting, listener.getsockname()[1])
+            yield TlsExtender(tls, clock, api, counting, listener.getsockname()[1], server)
         finally:
             keeping.cancel()
             await asyncio.gather(keeping, return_exceptions=True)

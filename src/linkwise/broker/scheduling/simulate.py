@@ -13,7 +13,7 @@ from linkwise.broker.answers import FilterAnswer
 from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.inventory.merge import merge_or_report
 from linkwise.broker.groups.readiness import pending_reason
-from linkwise.broker.scheduling.filter import BEING_BOUND, filter_nodes, prioritize, ranked
+from linkwise.broker.scheduling.filter import BEING_BOUND, filter_nodes
 from linkwise.engine.index.node_index import judge
 from linkwise.engine.reasons.catalog import short_refusal
 from linkwise.engine.usage import node_of, usage_of
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from linkwise.engine.index.score_table import Verdict
     from linkwise.model.views import NodeView, PodView
 
-__all__ = ["simulate_filter", "simulate_prioritize"]
+__all__ = ["simulate_filter", "simulate_scores"]
 
 
 def simulate_filter(
@@ -45,17 +45,16 @@ def simulate_filter(
     return FilterAnswer([], known.failed, unresolvable, known.partial, known.effects, known.policy)
 
 
-def simulate_prioritize(
-    state: State, pod: PodView, names: Sequence[str], templates: Sequence[NodeView], now: float
-) -> list[tuple[str, int]]:
-    """Return dense ranks of nodes that exist and of templates together."""
+def simulate_scores(
+    state: State, pod: PodView, names: Sequence[str], templates: Sequence[NodeView]
+) -> dict[str, tuple[int, ...]]:
+    """Return comparable scores of nodes that exist and of templates; those without one are not suitable."""
     query = state.query(pod)
-    if query is None or not templates:
-        return prioritize(state, pod, [*names, *(view.name for view in templates)], now)
+    if query is None:
+        return {}
     scores = dict(Candidates(state, query, pod.uid, state.settings.budget).scores(names))
     verdicts = _verdicts(query, templates, state.access.rule_of(pod))
-    scores |= {name: found for name, found in verdicts.items() if not isinstance(found, Reject)}
-    return ranked([*names, *(view.name for view in templates)], scores)
+    return scores | {name: found for name, found in verdicts.items() if not isinstance(found, Reject)}
 
 
 def _judged(state: State, pod: PodView, templates: Sequence[NodeView], now: float) -> tuple[dict[str, str], list[str]]:

@@ -65,6 +65,10 @@ class Application:
         response = await self._respond(api_request)
         return (faults and await self._inject(api_request, faults, landed=True)) or response
 
+    def admit(self, request: Request) -> None:
+        """Every body is received."""
+        del request
+
     def refuse(self, request: Request, status: int, sentence: str) -> Response:
         """The Status of a request that the server could not read or answer."""
         del request

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EmbeddedApi"]
 
-_LIMITS: Final = Limits(max_body=MAX_BODY_BYTES)
+_LIMITS: Final = Limits(max_body=MAX_BODY_BYTES, max_connections=4096)
 
 
 class EmbeddedApi:

@@ -81,6 +81,10 @@ def text(sentence: str, status: int = 200, headers: tuple[tuple[str, str], ...] 
 class Application(Protocol):
     """Answers the requests of a server."""
 
+    def admit(self, request: Request) -> Response | None:
+        """The refusal of a request whose body is still to come, by its head; None to receive the body."""
+        ...
+
     def handle(self, request: Request) -> Response | Awaitable[Response]:
         """Answer a request, at once or later; a response at once takes no task."""
         ...

@@ -6,12 +6,13 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from linkwise.errors import LinkwiseError, NotNowError
 from linkwise.net.http.messages import JSON, Request, Response, text
 from linkwise.net.http.server_connection import FAILED
+from linkwise.net.timing import LogLimit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,8 @@ log: Final = logging.getLogger(__name__)
 Handler = Callable[[Request, Mapping[str, str]], Response | Awaitable[Response]]
 """answers a request, with the variables of its path"""
 Refusal = Callable[[Request, int, str], Response]
+Guard = Callable[[Request], Response | None]
+"""the refusal of a request by its head; None if it may pass"""
 
 
 def _refuse_plainly(request: Request, status: int, sentence: str) -> Response:
@@ -40,6 +43,8 @@ class Route:
     handler: Handler
     refuse: Refusal = _refuse_plainly
     """answers a request that could not be read"""
+    guard: Guard | None = None
+    """decides by the head who may call it"""
 
     def allows(self, method: str) -> bool:
         """Whether requests with this method are answered."""
@@ -54,18 +59,17 @@ class Routes:
         self._by_target = {route.path.encode(): route for route in routes if "{" not in route.path}
         self._patterns = [(_pattern(route.path), route) for route in routes if "{" in route.path]
 
+    def admit(self, request: Request) -> Response | None:
+        """The refusal of a request with a body, by its head: what `handle` refuses, and a body that would not be read."""
+        route, _ = self._route(request)
+        if isinstance(route, Response):
+            return route
+        return text(f"{request.method} {request.path} takes no request body", 413) if route.method == "GET" else None
+
     def handle(self, request: Request) -> Response | Awaitable[Response]:
         """Answer a request; 404 without a route, 405 for another method."""
-        # Requests of schedulers have no query and no escapes: their target is the path.
-        route, variables = self._by_target.get(request.target), _NO_VARIABLES
-        if route is None:
-            route, variables = self._find(request.path)
-        if route is None:
-            return text(f"{request.path} not found", 404)
-        if not route.allows(request.method):
-            allowed = "GET, HEAD" if route.method == "GET" else route.method
-            return text(f"{request.method} is not allowed; use {route.method}", 405, (("allow", allowed),))
-        return route.handler(request, variables)
+        route, variables = self._route(request)
+        return route if isinstance(route, Response) else route.handler(request, variables)
 
     def refuse(self, request: Request, status: int, sentence: str) -> Response:
         """Answer a request that could not be read or answered."""
@@ -73,6 +77,20 @@ class Routes:
         if route is None or not route.allows(request.method):
             return text(sentence, status)
         return route.refuse(request, status, sentence)
+
+    def _route(self, request: Request) -> tuple[Route | Response, Mapping[str, str]]:
+        """The route of a request with the variables of its path, or the refusal of the request."""
+        # Requests of schedulers have no query and no escapes: their target is the path.
+        route, variables = self._by_target.get(request.target), _NO_VARIABLES
+        if route is None:
+            route, variables = self._find(request.path)
+        if route is None:
+            return text(f"{request.path} not found", 404), variables
+        if not route.allows(request.method):
+            allowed = "GET, HEAD" if route.method == "GET" else route.method
+            refusal = text(f"{request.method} is not allowed; use {route.method}", 405, (("allow", allowed),))
+            return refusal, variables
+        return (route.guard(request) if route.guard else None) or route, variables
 
     def _find(self, path: str) -> tuple[Route | None, Mapping[str, str]]:
         if route := self._by_target.get(path.encode()):
@@ -109,6 +127,8 @@ class Endpoint:
     failure: Callable[[str], bytes | None]
     """the body that reports an error under status 200, for callers that read no other; None: the status reports it"""
     counting: RequestCounter
+    refusals: LogLimit = field(default_factory=lambda: LogLimit(log))
+    """logs the calls that are refused"""
 
     def handle(self, request: Request, variables: Mapping[str, str]) -> Response | Awaitable[Response]:
         """Answer a request; counted and timed."""
@@ -141,8 +161,8 @@ class Endpoint:
         decide by now. The next connection leads where the Service does.
         """
         if isinstance(error, LinkwiseError):
-            log.warning("%s refused reason=%r", self.name, str(error))
             sentence, status = str(error), 503 if isinstance(error, NotNowError) else 400
+            self.refusals.warning(f"{self.name} {status}", "%s refused reason=%r", self.name, sentence)
         else:
             log.error("%s failed", self.name, exc_info=error)
             sentence, status = FAILED, 500

@@ -27,6 +27,7 @@ from linkwise.net.http.messages import CLIENT_CLOSED, HangUpError, Request, Resp
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable
 
+    from linkwise.net.http.budget import Budget
     from linkwise.net.http.messages import Application
 
 __all__ = ["FAILED", "STOPPED", "Limits", "ServerConnection"]
@@ -39,6 +40,9 @@ STOPPED: Final = "Linkwise stopped before it could answer; try again"
 LINGER: Final = (
     2.0  # seconds; without it the client's unread bytes would reset the connection before it reads the answer
 )
+LINGER_BYTES: Final = 2 << 20
+"""of a refused request that are read and dropped meanwhile; a client without rights makes the server read no more"""
+OVERLOADED: Final = "the server holds too many bytes of other requests; try again in a moment"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _STATUS_LINES: Final = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: " for status in HTTPStatus
@@ -57,10 +61,12 @@ class Limits:
     """for a body to arrive, from the end of its head"""
     drain_seconds: float = 2.0
     """for requests in flight to complete after `stop`"""
-    max_head: int = 256 << 10
+    max_head: int = 64 << 10
     """bytes; kube-scheduler's request heads take a few hundred"""
     max_body: int = 64 << 20
     """bytes; five thousand full Node objects take half of it"""
+    max_connections: int = 512
+    """of the server, those in a TLS handshake included"""
 
 
 class _State(Enum):
@@ -78,14 +84,24 @@ _BUSY: Final = (_State.ANSWERING, _State.STALLED)
 class ServerConnection(asyncio.Protocol):
     """One connection; the callbacks have the names that asyncio and httptools expect."""
 
-    def __init__(self, application: Application, limits: Limits, connections: set[ServerConnection]) -> None:
+    def __init__(
+        self,
+        application: Application,
+        limits: Limits,
+        connections: set[ServerConnection],
+        budget: Budget,
+        client: str,
+    ) -> None:
         self.gone: Final = asyncio.Event()
         """set once the connection is closed"""
-        self._application, self._limits, self._connections = application, limits, connections
+        self.client: Final = client
+        """IP address of the peer"""
+        self.certified = False
+        """whether the client has presented a certificate that the server trusts"""
+        self._application, self._limits, self._connections, self._budget = application, limits, connections, budget
         self._loop = asyncio.get_running_loop()
+        self.opened: Final = self._loop.time()
         self._transport: asyncio.Transport
-        self._client = ""
-        self._certified = False
         self._parser = httptools.HttpRequestParser(self)
         self._state = _State.IDLE
         self._timer: asyncio.TimerHandle | None = None
@@ -102,11 +118,17 @@ class ServerConnection(asyncio.Protocol):
         """whether a message began, and whether one was completed, since the last bytes arrived"""
         self._bytes = self._body_bytes = 0
         """of the message that is being received; the first counts whatever is not body too"""
+        self._unsent = 0
+        """bytes of responses, while the client does not read"""
+        self._held = 0
+        """bytes that the budget counts: of an incomplete message, and unsent ones"""
         self._deaf = False
         """whether the rest of the input is ignored"""
+        self._ignored = 0
+        """bytes of it"""
         # what is being answered
-        self._waiting: deque[Request | tuple[Request, int, str]] = deque()
-        """complete requests, and those to refuse, in the order of their responses"""
+        self._waiting: deque[Request | tuple[Request, Response]] = deque()
+        """complete requests, and the one that was refused with its response, in the order of their responses"""
         self._answering: Request | None = None
         self._task: asyncio.Task[None] | None = None
         self._streaming = False
@@ -118,15 +140,16 @@ class ServerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the idle timer."""
         self._transport = cast("asyncio.Transport", transport)
-        peer = transport.get_extra_info("peername")
-        self._client = str(peer[0]) if isinstance(peer, tuple) else ""
-        self._certified = bool(transport.get_extra_info("peercert"))
+        self.certified = bool(transport.get_extra_info("peercert"))
         self._connections.add(self)
         self._enter(_State.IDLE, self._limits.keep_alive)
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes, answer what is complete, and enforce the limits of what is not."""
         if self._deaf:
+            self._ignored += len(data)
+            if self._ignored > LINGER_BYTES:
+                self._transport.pause_reading()
             return
         self._begun = self._completed = False
         try:
@@ -151,10 +174,14 @@ class ServerConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Answer no more until the client has read."""
         self._can_write.clear()
+        self._unsent = self._transport.get_write_buffer_size()
+        self._count_bytes()
 
     def resume_writing(self) -> None:
         """Continue to answer."""
         self._can_write.set()
+        self._unsent = 0
+        self._count_bytes()
         self._answer_next()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -169,9 +196,12 @@ class ServerConnection(asyncio.Protocol):
         if self._reading is not None:
             reading, self._reading = self._reading, None
             self._application.refuse(reading, CLIENT_CLOSED, "the client closed the connection")
+        self._in_head, self._unsent = False, 0
+        self._count_bytes()
         if self._streaming and self._task is not None:
             self._cancel(self._task)
         self._can_write.set()
+        del self._parser  # it refers to this connection, whose TLS buffers would stay until garbage is collected
         self.gone.set()
 
     # httptools
@@ -200,6 +230,8 @@ class ServerConnection(asyncio.Protocol):
         length = self._headers.get(b"content-length", b"")
         if request.version == "1.1" and b"host" not in self._headers:
             self._refuse(request, 400, "invalid HTTP request: it has no Host header")
+        elif self._has_body(length) and (refusal := self._application.admit(request)) is not None:
+            self._refuse_with(request, refusal)
         elif length.isdigit() and int(length) > self._limits.max_body:
             sentence = f"the request body has {int(length)} bytes; the limit is {self._limits.max_body}"
             self._refuse(request, 413, sentence)
@@ -255,8 +287,16 @@ class ServerConnection(asyncio.Protocol):
     # requests
 
     @property
+    def is_expendable(self) -> bool:
+        """Whether the connection may be closed to make room for another: no certificate, and no request in flight."""
+        return not self.certified and not self._is_busy
+
+    @property
     def _is_busy(self) -> bool:
         return self._answering is not None or bool(self._waiting)
+
+    def _has_body(self, length: bytes) -> bool:
+        return length not in {b"", b"0"} or b"transfer-encoding" in self._headers
 
     def _expects_continue(self, request: Request) -> bool:
         """Whether to send 100 Continue; not between the responses to earlier requests: the client waits but a moment."""
@@ -264,21 +304,43 @@ class ServerConnection(asyncio.Protocol):
         return expects and request.version == "1.1" and not self._is_busy
 
     def _request(self) -> Request:
-        request = Request(self._target, self._headers, self._client, self.gone)
-        request.certified = self._certified
+        request = Request(self._target, self._headers, self.client, self.gone)
+        request.certified = self.certified
         request.method = self._parser.get_method().decode("ascii", "replace")
         request.version = self._parser.get_http_version()
         return request
 
     def _refuse(self, request: Request, status: int, sentence: str) -> None:
         """Queue an error, the last response on the connection; the rest of the input is ignored."""
+        self._refuse_with(request, self._application.refuse(request, status, sentence))
+
+    def _refuse_with(self, request: Request, response: Response) -> None:
         self._reading, self._deaf = None, True
+        self._in_head = False
         self._parts.clear()
-        self._waiting.append((request, status, sentence))
+        self._waiting.append((request, response))
+
+    def shed(self) -> None:
+        """Give up the bytes that are held, because the budget is exceeded."""
+        if self._reading is not None and not self._unsent:
+            self._refuse(self._reading, 503, OVERLOADED)
+            self._loop.call_soon(self._answer_next)
+        else:
+            self._in_head, self._reading, self._unsent = False, None, 0
+            self._transport.abort()
+        self._count_bytes()
+
+    def _count_bytes(self) -> None:
+        """Report to the budget what is held."""
+        size = self._unsent + (self._bytes if self._in_head or self._reading else 0)
+        if size != self._held:
+            self._held = size
+            self._budget.hold(self, size)
 
     def _check_size(self, size: int) -> None:
-        """Abort if a head, or the framing of a chunked body, is too large."""
+        """Abort if a head, or the framing of a chunked body, is too large; count what is not complete."""
         if not (self._in_head or self._reading):
+            self._count_bytes()
             return
         if self._begun:
             self._bytes = 0 if self._completed else size
@@ -287,6 +349,7 @@ class ServerConnection(asyncio.Protocol):
         # A chunk of one byte takes six, so only what exceeds this is trailers, chunk extensions or a head.
         if self._bytes - self._body_bytes > self._limits.max_head + 8 * self._body_bytes:
             self._transport.abort()
+        self._count_bytes()
 
     def _answer_next(self) -> None:
         """Answer the next request if its turn has come."""
@@ -321,9 +384,9 @@ class ServerConnection(asyncio.Protocol):
         elif before in _BUSY:
             self._transport.resume_reading()
 
-    def _answer(self, item: Request | tuple[Request, int, str]) -> None:
+    def _answer(self, item: Request | tuple[Request, Response]) -> None:
         if not isinstance(item, Request):
-            self._send(item[0], self._application.refuse(*item), linger=True)
+            self._send(*item, linger=True)
             return
         try:
             result = self._application.handle(item)

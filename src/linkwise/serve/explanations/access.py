@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import logging
 from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from linkwise.errors import ClusterError
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["HEADER", "Access", "Granted", "Reviewer", "is_proxied"]
+__all__ = ["HEADER", "Access", "Granted", "Reviewer", "is_local", "is_proxied"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -147,6 +148,17 @@ class Access:
 def is_proxied(request: Request) -> bool:
     """Whether the request came through a proxy, such as the API server's service proxy."""
     return not _PROXY_HEADERS.isdisjoint(request.headers)
+
+
+def is_local(request: Request) -> bool:
+    """Whether the caller is on this machine, or in the same pod."""
+    return not is_proxied(request) and bool(request.client) and _is_loopback(request.client)
+
+
+def _is_loopback(host: str) -> bool:
+    address = ip_address(host.partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None  # IPv4 peers of a dual-stack socket
+    return (mapped or address).is_loopback
 
 
 def _token_of(request: Request) -> str:
