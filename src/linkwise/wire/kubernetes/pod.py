@@ -16,6 +16,7 @@ __all__ = [
     "PodAffinityTerm",
     "PodObject",
     "PodSpec",
+    "PodSpreadConstraint",
     "PodStatus",
     "PodToleration",
 ]
@@ -150,10 +151,17 @@ class PodAffinity(Struct):
     )
 
 
-class SpreadConstraint(Struct):
+class PodSpreadConstraint(Struct):
     """A topology spread constraint."""
 
+    max_skew: int = 1
+    topology_key: str = ""
     when_unsatisfiable: str = "DoNotSchedule"
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: list[str] | None = None
 
 
 class Affinity(Struct):
@@ -178,7 +186,7 @@ class PodSpec(Struct):
     node_selector: dict[str, str] | None = None
     tolerations: tuple[PodToleration, ...] | None = None
     affinity: Affinity | None = None
-    topology_spread_constraints: list[SpreadConstraint] | None = None
+    topology_spread_constraints: list[PodSpreadConstraint] | None = None
     host_network: bool | None = None
     resources: Resources | None = None
     resource_claims: list[Named] | None = None
