@@ -166,7 +166,13 @@ REMEMBERED = {
         *("_cluster", "_find_pod", "freed", "_in_use", "_pods", "_counted", "_barred"),
         *("refusals", "_refused", "_recorded"),  # counters for the status alone
     },
-    "state.queue": {"_pods", "_dropped", "shown", "untaken", *("_unobserved", "_lines", "_unschedulable", "_woken", "_passed")},
+    "state.queue": {
+        "_pods",
+        "_dropped",
+        "shown",
+        "untaken",
+        *("_unobserved", "_lines", "_unschedulable", "_woken", "_passed"),
+    },
     "state.groups": {
         *("records", "evicted", "demoted"),
         *("_changes", "complete", "_entry_of", "key_by_pod", "_titles", "_called", "_views", "_in_stage", "_dated"),

@@ -23,7 +23,7 @@ from linkwise.broker.reservations.reservations import (
     keep_reserved,
     next_deadline as reservation_deadline,
 )
-from linkwise.broker.unobserved import forget_unobserved, late_wake, take_observed, wake_observed
+from linkwise.broker.unobserved import forget_unobserved, take_observed, wake_late, wake_observed
 from linkwise.broker.volcano.booking import reconcile_bookings
 from linkwise.broker.volcano.bound import next_record, reconcile_bound
 from linkwise.broker.wake_ups import wake_pods
@@ -167,6 +167,7 @@ def _observe_pod(state: State, pod: PodView) -> None:
     if not cluster.see_pod(pod):
         return
     state.queue.show(pod.uid)
+    wake_late(state, pod)
     if before:  # a name is free only when its pod is gone
         _delete_pod(state, before.uid)
     group, problems = state.group_said(pod)
@@ -192,10 +193,7 @@ def _observe_pod(state: State, pod: PodView) -> None:
             state.outbox.add(
                 Event("Warning", "PolicyInvalid", sentence, pod.namespace, pod.name, pod.uid) for sentence in wrong
             )
-    over = bool(pod.node or pod.deleting or pod.phase in FINISHED)
-    if state.queue.take_dropped(pod.uid) and not over:
-        state.outbox.add([late_wake(pod)])
-    if over and (not new or pod.uid in state.queue):
+    if (pod.node or pod.deleting or pod.phase in FINISHED) and (not new or pod.uid in state.queue):
         state.forget(pod.uid)
 
 

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 __all__ = [
     "forget_unobserved",
     "is_unobserved_member",
-    "late_wake",
     "take_observed",
     "unanswered",
+    "wake_late",
     "wake_observed",
 ]
 
@@ -62,9 +62,10 @@ def forget_unobserved(state: State, now: float, most: int = MAX_UNOBSERVED) -> N
             state.queue.drop(uid)
 
 
-def late_wake(pod: PodView) -> Wake:
-    """Return the wake-up of a pod that is observed after it was dropped."""
-    return Wake(pod.namespace, pod.name, pod.uid, _ASKED_BEFORE, pod.priority)
+def wake_late(state: State, pod: PodView) -> None:
+    """Wake a pod that is observed after it was dropped."""
+    if state.queue.take_dropped(pod.uid) and not (pod.node or pod.deleting or pod.phase in FINISHED):
+        state.outbox.add([Wake(pod.namespace, pod.name, pod.uid, _ASKED_BEFORE, pod.priority)])
 
 
 def take_observed(state: State) -> list[Observed]:

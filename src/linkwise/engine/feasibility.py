@@ -29,7 +29,18 @@ if TYPE_CHECKING:
     from linkwise.model.demand import Capacity, Demand, Load
     from linkwise.model.views import NodeView, PodTerm, SpreadConstraint
 
-__all__ = ["HOST", "Neighbour", "all_select", "all_unfit", "is_domain", "lasting", "no_neighbours", "spread_limit", "unfit", "unless_first"]
+__all__ = [
+    "HOST",
+    "Neighbour",
+    "all_select",
+    "all_unfit",
+    "is_domain",
+    "lasting",
+    "no_neighbours",
+    "spread_limit",
+    "unfit",
+    "unless_first",
+]
 
 HOST: Final = "kubernetes.io/hostname"
 _RULE: Final = "001.filters"

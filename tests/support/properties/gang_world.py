@@ -158,7 +158,9 @@ class GangWorld(GroupWorld):
         return len(names) > 1 or bool(policies) or over
 
     def _members(self, key: str) -> list[str]:
-        return [uid for uid in self.api.pods if self.broker.group_of(uid) == key]
+        return [
+            uid for uid in self.broker.pods if self.broker.group_of(uid) == key
+        ]  # deleted ones that it still sees too
 
     def _placed(self, key: str) -> int:
         """Members that have a node, have devices, or need none."""

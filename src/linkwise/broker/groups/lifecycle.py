@@ -17,7 +17,7 @@ from linkwise.broker.groups.gates import awaits_plan, is_being_steered, steer_me
 from linkwise.broker.groups.native_domains import within_offered
 from linkwise.broker.groups.notices import group_warnings
 from linkwise.broker.groups.planning.runs import begin, capacity_gained, requested_of, without_demoted
-from linkwise.broker.groups.readiness import may_start_alone, pending_reason, waits_until
+from linkwise.broker.groups.readiness import longest_wait, may_start_alone, pending_reason, waits_until
 from linkwise.broker.groups.reservations import (
     accepts_pods,
     drop_plan,
@@ -129,7 +129,7 @@ def _to_review(state: State, nodes: set[str] | None, now: float) -> list[str]:
             case Reserved(expires=expires, hold=hold, homes=homes):
                 # A plan without devices of its own follows no node that the index knows of.
                 due = is_over(expires, now, hold) or nodes is None or not nodes.isdisjoint(homes)
-            case Waiting(until=float(until)) if is_over(until, now, state.settings.group.window):
+            case Waiting(reason=reason, until=float(until)) if is_over(until, now, longest_wait(state, reason)):
                 due = True
             case Waiting() | Planning() | Unschedulable():
                 due = bool(keys) and groups.names_others(key)

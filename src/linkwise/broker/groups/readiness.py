@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from linkwise.broker.state import State
     from linkwise.model.views import PodView
 
-__all__ = ["may_start_alone", "missing_pod_group", "pending_reason", "schedulers_of", "waits_until"]
+__all__ = ["longest_wait", "may_start_alone", "missing_pod_group", "pending_reason", "schedulers_of", "waits_until"]
 
 NATIVE: Final = "kubernetes"
 """source of groups that Kubernetes itself defines: without the object nothing is known of them"""
@@ -57,6 +57,12 @@ def waits_until(state: State, view: GroupView, reason: Reason, now: float) -> fl
     if reason.kind == "object" and _needs_pod_group(state, view):
         limited = False
     return since + state.settings.group.window if limited and since is not None else None
+
+
+def longest_wait(state: State, reason: Reason) -> float:
+    """Return how long a group waits at most, in spite of a clock that is set back."""
+    settings = state.settings.group
+    return settings.settle if reason.kind == SETTLING else settings.window
 
 
 def may_start_alone(state: State, pod: PodView) -> bool:

@@ -242,7 +242,11 @@ def _spread(constraints: Iterable[PodSpreadConstraint], meta: Meta) -> tuple[Spr
             SpreadConstraint(
                 each.topology_key,
                 each.max_skew,
-                _counted(each, meta.namespace, tuple((key, labels[key]) for key in each.match_label_keys or () if key in labels)),
+                _counted(
+                    each,
+                    meta.namespace,
+                    tuple((key, labels[key]) for key in each.match_label_keys or () if key in labels),
+                ),
                 each.min_domains or 1,
                 (each.node_affinity_policy or _HONOR) == _HONOR,
                 (each.node_taints_policy or _IGNORE) == _HONOR,

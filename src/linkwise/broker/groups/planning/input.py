@@ -194,9 +194,7 @@ class _Spread:
             crowd.append((constraint.term, self._known[key]))
         return tuple(crowd)
 
-    def _limit(
-        self, constraint: SpreadConstraint, demand: Demand, query: Query | None
-    ) -> Generator[None, None, int]:
+    def _limit(self, constraint: SpreadConstraint, demand: Demand, query: Query | None) -> Generator[None, None, int]:
         cluster, open_, full = self._state.cluster, [], []
         for number, view in enumerate(list(cluster.nodes.values())):
             if number % NODES_PER_STEP == 0:
