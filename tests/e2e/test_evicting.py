@@ -38,7 +38,7 @@ def answering(kubernetes: Cluster) -> Iterator[Serve]:
 @pytest.fixture
 def allowed(placing: Placing) -> Placing:
     """The same under the role that lets it."""
-    placing.cluster.grant_printed("linkwise", printed("manifests", "rbac", "--evict"))
+    placing.cluster.grant_printed("linkwise", printed("manifests", "rbac"))
     return placing
 
 
@@ -114,6 +114,6 @@ def test_a_member_that_has_begun_to_run_stays(allowed: Placing) -> None:
 def test_a_service_that_may_not_evict_says_what_it_lacks(placing: Placing) -> None:
     namespace = placing.namespace()
     first = halve(placing, namespace)["metadata"]
-    lack = "grant create on pods/eviction (`linkwise manifests rbac --evict` prints the role)"
+    lack = "grant create on pods/eviction (`linkwise manifests rbac` prints the role)"
     wait_for(lambda: lack in placing.text("/readyz"), LONG, "the service says what it lacks")
     assert [one["metadata"]["uid"] for one in members(placing, namespace)] == [first["uid"]]

@@ -57,7 +57,7 @@
   "placing" (dict
     "every_pod" .Values.scheduler.everyPod
     "rank_tables" $f.rankTables
-    "group" (dict "gates" $f.gates "evict_half_bound" $f.evict)
+    "group" (dict "gates" $f.gates "evict_half_bound" $f.evictHalfBound)
     "preemption" (dict "evict" $f.evict)
     "volcano" (dict "schedulers" .Values.volcano.schedulers))
   "agent" $agent
