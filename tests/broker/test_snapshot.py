@@ -149,7 +149,7 @@ REMEMBERED = {
     "state.cluster.shared": {
         "documents",
         *("problems", "ladders", "budgets", "_changes", "_pod_groups", "_hyper_nodes", "_tiers", "_words"),
-        *("_invalid_labels", "_label_keys", "access", "namespaces"),
+        *("_invalid_labels", "_label_keys", "access", "namespaces", "_readers"),
     },
     "state.cluster.claims": {
         *("_slices", "_classes", "_claims"),

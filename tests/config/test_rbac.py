@@ -42,10 +42,11 @@ def test_what_is_watched_may_be_listed_and_beside_pods_only_objects_of_the_elect
     assert read == {(*source, verb) for source in watched for verb in ("list", "watch")} | {("", "", "pods", "get")}
 
 
-def test_what_is_written_are_binds_events_annotations_conditions_and_the_status_of_policies() -> None:
+def test_what_is_written_are_binds_evictions_events_annotations_conditions_and_the_status_of_policies() -> None:
     written = {found for found in allowed(without=["leader"]) if found[3] not in {"get", "list", "watch"}}
     assert written == {
         ("", "", "pods/binding", "create"),
+        ("", "", "pods/eviction", "create"),
         ("", "", "events", "create"),
         ("", "", "events", "patch"),
         ("", "", "pods", "patch"),

@@ -64,7 +64,7 @@
   "webhook" $webhook
 -}}
 {{- $without := list -}}
-{{- range $feature := list "budgets" "policies" "inventories" "koordinator" "numa" "configmaps" "claims" "groups" "network" -}}
+{{- range $feature := list "budgets" "volumes" "policies" "inventories" "koordinator" "numa" "configmaps" "claims" "groups" "network" -}}
 {{- if not (get $f $feature) -}}{{- $without = append $without $feature -}}{{- end -}}
 {{- end -}}
 {{- if $without -}}{{- $_ := set $derived "kube" (dict "without" $without) -}}{{- end -}}

@@ -155,7 +155,7 @@ def _groups_are_busy(state: State) -> bool:
     """Return whether a group has a stage, a deadline or changes to be reviewed."""
     changes = state.cluster.changes
     changed = changes.groups or changes.answers or changes.vacated or changes.forgotten_groups or changes.invalid_groups
-    if changed or changes.pod_groups or changes.network or changes.reopened or changes.capacity:
+    if changed or changes.pod_groups or changes.network or changes.volumes or changes.reopened or changes.capacity:
         return True
     return bool(state.groups.records) and state.groups.is_busy()
 

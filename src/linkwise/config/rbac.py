@@ -133,6 +133,13 @@ FEATURES: Final[Mapping[str, Feature]] = {
         "Read PodDisruptionBudgets, so that preemption disrupts as few of them as possible.",
         (Rule(("policy",), ("poddisruptionbudgets",)),),
     ),
+    "volumes": Feature(
+        "Read PersistentVolumeClaims and StorageClasses, so that a gang starts only if its members get their volumes.",
+        (
+            Rule(_CORE, ("persistentvolumeclaims",)),
+            Rule(("storage.k8s.io",), ("storageclasses",)),
+        ),
+    ),
     "policies": Feature(
         "Enforce AcceleratorPolicies, which may select namespaces by their labels, and report in their status.",
         (

@@ -202,6 +202,8 @@ class PodView:
     """why its scheduler reported it as unschedulable, shortened; empty if it did not, or the pod is bound"""
     spread: tuple[SpreadConstraint, ...] = ()
     """topology spread constraints with DoNotSchedule"""
+    volume_claims: tuple[str, ...] = ()
+    """PersistentVolumeClaims of its volumes, those of ephemeral volumes included"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,6 +214,7 @@ def pod_views(draw: st.DrawFn) -> PodView:
         ports=_several(draw, PORTS) if lasting else (),
         apart=_several(draw, POD_TERMS),
         together=_several(draw, POD_TERMS),
+        volume_claims=_several(draw, NAMES),
         spread=_several(draw, spread_constraints(namespace)),
         version=draw(VERSIONS),
         stopped=stopped,

@@ -17,7 +17,13 @@ from linkwise.broker.groups.gates import awaits_plan, is_being_steered, steer_me
 from linkwise.broker.groups.native_domains import within_offered
 from linkwise.broker.groups.notices import group_warnings
 from linkwise.broker.groups.planning.runs import begin, capacity_gained, requested_of, without_demoted
-from linkwise.broker.groups.readiness import longest_wait, may_start_alone, pending_reason, waits_until
+from linkwise.broker.groups.readiness import (
+    longest_wait,
+    may_start_alone,
+    pending_reason,
+    waits_for_volumes,
+    waits_until,
+)
 from linkwise.broker.groups.reservations import (
     accepts_pods,
     drop_plan,
@@ -93,6 +99,8 @@ def reconcile_groups(state: State, gained: Iterable[str], now: float) -> None:
         groups.count_bound(key)
         changes.groups[key] = None
     changes.reopened = changes.take_network() or changes.reopened
+    if changes.take_volumes():
+        changes.groups |= {key: None for key, record in groups.in_stage(Waiting) if waits_for_volumes(record.stage)}
     note_stale_gangs(state, now)
     nodes = state.cluster.index.changed_since(groups.checked)
     groups.checked = state.cluster.index.changes

@@ -48,8 +48,8 @@ Examples:
   linkwise manifests rbac --tenants                # answer tenants
   linkwise manifests rbac --agent                  # for the node agent
 
-Optional features: leader, events, wake, conditions, gates, evict, budgets, policies, inventories, koordinator, numa,
-configmaps, claims, groups, network; of the agent: node, events. Leaving one out removes its rules only.
+Optional features: leader, events, wake, conditions, gates, evict, budgets, volumes, policies, inventories, koordinator,
+numa, configmaps, claims, groups, network; of the agent: node, events. Leaving one out removes its rules only.
 The namespace of the service account must exist. With --without evict, set placing.preemption.evict to
 false. Without --tls the service can't keep certificates in Secrets, which tls.enabled without files
 needs. Without --tenants it can't check

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from linkwise.engine.reasons.phrases import RefusalText, comma_list
+from linkwise.engine.reasons.phrases import RefusalText, as_tuple, comma_list
+
+if TYPE_CHECKING:
+    from linkwise.model.verdict import Reason
 
 __all__ = ["GROUP_REFUSALS"]
+
+
+def _claim(reason: Reason) -> str:
+    claim, pod = as_tuple(reason.asked)
+    return f"PersistentVolumeClaim {claim} of pod {pod}, a member of the pod's gang,"
+
 
 GROUP_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
     ("001.members", "missing"): RefusalText(
@@ -38,6 +47,26 @@ GROUP_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
             f"only {r.found} {'member' if r.found == 1 else 'members'} of the pod's gang "
             f"{'has' if r.found == 1 else 'have'} been created, but {r.asked} must start together"
         ),
+        code="GangIncomplete",
+    ),
+    ("001.gang", "claim missing"): RefusalText(
+        "node(s): a PersistentVolumeClaim of the gang doesn't exist",
+        lambda r: f"{_claim(r)} does not exist",
+        code="GangIncomplete",
+    ),
+    ("001.gang", "claim without class"): RefusalText(
+        "node(s): a PersistentVolumeClaim of the gang is not bound",
+        lambda r: f"{_claim(r)} is not bound, and its StorageClass {r.found} does not exist",
+        code="GangIncomplete",
+    ),
+    ("001.gang", "claim unbound"): RefusalText(
+        "node(s): a PersistentVolumeClaim of the gang is not bound",
+        lambda r: f"{_claim(r)} is not bound",
+        code="GangIncomplete",
+    ),
+    ("001.gang", "claim provisioning"): RefusalText(
+        "node(s): a PersistentVolumeClaim of the gang is not bound",
+        lambda r: f"{_claim(r)} is not bound: its volume is to be provisioned for node {r.found}, and that is not done",
         code="GangIncomplete",
     ),
     ("001.gang", "bundle"): RefusalText(

@@ -172,6 +172,21 @@ class Affinity(Struct):
     pod_anti_affinity: PodAffinity | None = None
 
 
+class ClaimReference(Struct):
+    """A reference to a PersistentVolumeClaim."""
+
+    claim_name: str = ""
+
+
+class Volume(Struct):
+    """A volume, as far as it has a PersistentVolumeClaim."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimReference | None = None
+    ephemeral: Present | None = None
+    """its claim has the names of the pod and the volume"""
+
+
 class PodSpec(Struct):
     """Spec of a pod."""
 
@@ -187,6 +202,7 @@ class PodSpec(Struct):
     tolerations: tuple[PodToleration, ...] | None = None
     affinity: Affinity | None = None
     topology_spread_constraints: list[PodSpreadConstraint] | None = None
+    volumes: list[Volume] | None = None
     host_network: bool | None = None
     resources: Resources | None = None
     resource_claims: list[Named] | None = None

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         PodStatus,
         PodToleration,
         Variable,
+        Volume,
     )
 
 __all__ = ["view_of"]
@@ -122,6 +123,7 @@ def view_of(pod: PodObject) -> PodView:
         one(spec.service_account_name) if spec.service_account_name else "",
         message,
         _spread(spec.topology_spread_constraints, meta) if spec.topology_spread_constraints else (),
+        _volume_claims(spec.volumes, meta) if spec.volumes else (),
     )
 
 
@@ -204,6 +206,17 @@ def _node_terms(terms: tuple[NodeSelectorTerm, ...]) -> tuple[NodeTerm, ...]:
 @lru_cache(maxsize=TEMPLATES)
 def _requirements(expressions: tuple[Expression, ...] | None) -> tuple[SelectorRequirement, ...]:
     return tuple(SelectorRequirement(each.key, each.operator, each.values or ()) for each in expressions or ())
+
+
+def _volume_claims(volumes: Iterable[Volume], meta: Meta) -> tuple[str, ...]:
+    """The claims by name; that of an ephemeral volume is named after the pod and the volume."""
+    return tuple(
+        [
+            each.persistent_volume_claim.claim_name if each.persistent_volume_claim else f"{meta.name}-{each.name}"
+            for each in volumes
+            if each.persistent_volume_claim or each.ephemeral
+        ]
+    )
 
 
 def _pod_terms(affinity: PodAffinity, meta: Meta) -> tuple[PodTerm, ...]:

@@ -111,6 +111,10 @@ def _pod_spec(view: PodView) -> Object:
             ],
             "resources": _non_empty({"requests": dict(view.requests)}),
             "resourceClaims": _named(view.claims),
+            "volumes": [
+                {"name": f"volume-{number}", "persistentVolumeClaim": {"claimName": name}}
+                for number, name in enumerate(view.volume_claims)
+            ],
             "overhead": dict(view.overhead),
             "initContainers": init,
             "containers": containers,
