@@ -9,11 +9,13 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.cluster.cluster_objects import ALL
+from linkwise.broker.effects import Event
 from linkwise.broker.watch_events import ClusterObject
+from linkwise.dialects.groups.koordinator_gang import WAITING
 from linkwise.dialects.volume_claims import CLAIM, CLASS
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.text.pod import explanation_lines
-from linkwise.testing.cluster import FakeNode, broker_of, device_pod, gated, in_gang, steers, woken_set
+from linkwise.testing.cluster import FakeNode, broker_of, device_pod, gated, in_gang, place, steers, woken_set
 
 if TYPE_CHECKING:
     from linkwise.broker.effects import Effect
@@ -129,3 +131,49 @@ def test_a_restored_broker_knows_which_claims_are_bound() -> None:
     assert tried(restored, gang()) == [NODES, NODES]
     missing = Broker.restore(cluster().snapshot(0.5))
     assert tried(missing, gang()) == [[], []]
+
+
+LONG = {WAITING: "1h"}
+
+
+def stuck(pods: list[PodView], *objects: ClusterObject) -> Broker:
+    """A gang whose first member is bound, and whose second one is not, though it has its place."""
+    broker = cluster(*objects)
+    broker.observe([replace(pod, annotations={**pod.annotations, **LONG}) for pod in pods], 1.0)
+    for pod in pods:
+        broker.filter(pod, NODES, 1.0)
+    place(broker, broker.pods["uid-p0"], "n0", 1.0)
+    return broker
+
+
+def test_the_devices_of_a_gang_are_released_within_a_minute_if_a_volume_is_not_provisioned() -> None:
+    broker = stuck(gang(), claim(unbound("fast")), storage_class("fast"))
+    assert broker.next_deadline() == 61.0
+    assert broker.step(60.9) == ()
+    events = [each for each in broker.step(61.0) if isinstance(each, Event) and each.name == "p1"]
+    assert [
+        (event.reason, "PersistentVolumeClaim data of pod p1 is not bound" in event.sentence) for event in events
+    ] == [("PlanExpired", True)]
+    assert broker.plans() == {}
+    assert "PersistentVolumeClaim data of pod p1 is not bound" in explained(broker)
+    assert broker.filter(device_pod("other", 3), NODES, 62.0).nodes == NODES
+
+
+def test_the_devices_of_a_gang_are_released_within_a_minute_if_its_scheduler_does_not_accept_a_member() -> None:
+    broker = stuck(gang(), claim(BOUND))
+    message = "0/1 nodes are available: 1 node(s) had a volume node affinity conflict"
+    broker.observe([replace(broker.pods["uid-p1"], unschedulable_message=message, version=9)], 2.0)
+    broker.step(61.0)
+    assert broker.plans() == {}
+    assert message in explained(broker)
+
+
+@pytest.mark.parametrize("message", ["", "0/1 nodes are available: 1 node(s): the gang is incomplete"])
+def test_a_plan_holds_while_nothing_is_known_to_keep_its_members_from_being_bound(message: str) -> None:
+    broker = stuck(gang(), claim(BOUND))
+    broker.observe([replace(broker.pods["uid-p1"], unschedulable_message=message, version=9)], 2.0)
+    for now in (61.0, 121.0, 3000.0):
+        broker.step(now)
+    assert list(broker.plans()) == ["default/g"]
+    assert broker.step(3601.0)
+    assert broker.plans() == {}

@@ -158,6 +158,12 @@ class ClusterObjects:
         later = claim.storage_class and binds_later(classes[claim.storage_class]) and not claim.volume
         return None if later else Reason("001.gang", name, kind="claim unbound")
 
+    def unbound_claim(self, namespace: str, names: Iterable[str]) -> str:
+        """Return the first of these PersistentVolumeClaims that is observed and not bound; empty if there is none."""
+        claims = self.documents.get(CLAIM, {})
+        found = ((name, claims.get(f"{namespace}/{name}")) for name in names)
+        return next((name for name, document in found if document is not None and not claim_of(document).bound), "")
+
     @property
     def has_problems(self) -> bool:
         """Whether `wrong_for` has to be asked at all."""

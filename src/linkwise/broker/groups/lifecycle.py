@@ -43,6 +43,7 @@ from linkwise.broker.volcano.refused_nodes import demote_refused, expire_demoted
 from linkwise.broker.volcano.scope import is_volcano
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.reasons.catalog import refusal
+from linkwise.engine.reasons.groups import is_group_refusal
 from linkwise.engine.reasons.phrases import count_text, is_or_are
 from linkwise.model.verdict import Reason
 
@@ -134,9 +135,14 @@ def _to_review(state: State, nodes: set[str] | None, now: float) -> list[str]:
     keys = list(state.cluster.changes.groups)
     for key, record in groups.in_stage(*STAGES[1:] if keys else (Waiting, Reserved, BackingOff)):
         match record.stage:
-            case Reserved(expires=expires, hold=hold, homes=homes):
+            case Reserved(expires=expires, hold=hold, check=check, homes=homes):
                 # A plan without devices of its own follows no node that the index knows of.
-                due = is_over(expires, now, hold) or nodes is None or not nodes.isdisjoint(homes)
+                due = (
+                    is_over(expires, now, hold)
+                    or is_over(check, now, state.settings.group.hold)
+                    or nodes is None
+                    or not nodes.isdisjoint(homes)
+                )
             case Waiting(reason=reason, until=float(until)) if is_over(until, now, longest_wait(state, reason)):
                 due = True
             case Waiting() | Planning() | Unschedulable():
@@ -229,6 +235,10 @@ def _review_plan(state: State, key: str, stage: Reserved, nodes: set[str] | None
         plan = replace(stage.plan, placements=placements, missing=missing)
         stage = replace(stage, plan=plan, hold=hold, expires=min(stage.expires, latest))  # the clock may be set back
         move(state, key, "change", stage)
+    due, most = stage.check <= now, state.settings.group.hold
+    if is_over(stage.check, now, most):
+        stage = replace(stage, check=now + most)
+        move(state, key, "change", stage)
     available = shares_are_reserved(state, key)
     waiting = {pod.uid for pod in view.waiting} & stage.plan.placements.keys()
     if not any(uid in waiting or not state.cluster.is_settled(uid) for uid in stage.plan.placements):
@@ -244,11 +254,36 @@ def _review_plan(state: State, key: str, stage: Reserved, nodes: set[str] | None
         or _pinned_elsewhere(view, stage)
     ):
         _break_plan(state, view, reason, now)
-    elif stage.expires <= now and stage.limits.offered:
+    elif due or stage.expires <= now:
+        _end_in_time(state, view, stage, waiting, now)
+
+
+def _end_in_time(state: State, view: GroupView, stage: Reserved, waiting: set[str], now: float) -> None:
+    """End a plan whose time is over, or of which a member can't be bound for a reason that is known."""
+    key = view.key
+    if stage.expires <= now and stage.limits.offered:
         # kube-scheduler tried a domain after the other, and the planned one was not among those that pass its filters.
         replan(state, bundle(state, key), within_offered(stage.limits), now)
+    elif obstacle := "" if stage.limits.offered else _obstacle(state, view, waiting):
+        reason = Reason("001.hold", found=obstacle, kind="obstacle")
+        back_off(state, key, reason, now, f"the plan was dropped before all of its members were bound: {obstacle}")
     elif stage.expires <= now:
         back_off(state, key, _EXPIRED, now, _expired_text(state, view, demote_refused(state, view, stage, now)))
+
+
+def _obstacle(state: State, view: GroupView, waiting: set[str]) -> str:
+    """Return what keeps a planned member from being bound though its devices are reserved; empty if nothing is known.
+
+    kube-scheduler does not ask about a pod that does not pass its own checks, and waits long for a volume before it binds.
+    """
+    for pod in view.waiting:
+        if pod.uid not in waiting or is_volcano(state.settings, pod):
+            continue
+        if claim := state.cluster.shared.unbound_claim(pod.namespace, pod.volume_claims):
+            return f"PersistentVolumeClaim {claim} of pod {pod.name} is not bound"
+        if pod.unschedulable_message and not is_group_refusal(pod.unschedulable_message):
+            return f"pod {pod.name} is unschedulable for its scheduler: {pod.unschedulable_message}"
+    return ""
 
 
 def _expired_text(state: State, view: GroupView, demoted: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from linkwise.engine.reasons.phrases import RefusalText, as_tuple, comma_list
 if TYPE_CHECKING:
     from linkwise.model.verdict import Reason
 
-__all__ = ["GROUP_REFUSALS"]
+__all__ = ["GROUP_REFUSALS", "is_group_refusal"]
 
 
 def _claim(reason: Reason) -> str:
@@ -113,6 +113,13 @@ GROUP_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
         "the last plan of the pod's group expired before all members were bound; the group is planned again after a backoff",
         code="Planned",
     ),
+    ("001.hold", "obstacle"): RefusalText(
+        "node(s): the group's last plan could not be carried out",
+        lambda r: (
+            f"the last plan of the pod's group was dropped: {r.found}; the group is planned again after a backoff"
+        ),
+        code="Excluded",
+    ),
     ("001.hold", "preempted"): RefusalText(
         "node(s): the group's plan was preempted",
         "the plan of the pod's group was preempted by a pod of higher priority; the group is planned again in a moment",
@@ -141,3 +148,8 @@ GROUP_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
         code="Excluded",
     ),
 }
+
+
+def is_group_refusal(message: str) -> bool:
+    """Whether a scheduler's message about a pod repeats one of these refusals."""
+    return any(text.short in message for text in GROUP_REFUSALS.values())
