@@ -23,15 +23,18 @@ if TYPE_CHECKING:
 GPU: Final = "nvidia.com/gpu"
 GANG: Final = "gang.scheduling.koordinator.sh"
 WORDS: Final = {f"{GANG}/name": "pair", f"{GANG}/min-available": "2"}
-QUICKLY: Final = {"placing": {"group": {"evict_half_bound": True, "hold": 2.0, "longest_hold": 2.0}}}
-"""so many seconds a gang waits"""
+QUICKLY: Final = {
+    "placing": {"group": {"evict_half_bound": True, "hold": 2.0, "longest_hold": 2.0}},
+    "kube": {"without": ["volumes"]},
+}
+"""how many seconds a gang waits; it starts though a member's volume is missing"""
 LONG: Final = 60.0  # seconds; longer than a group rests that was planned in vain a few times
 
 
 @pytest.fixture(scope="module")
 def answering(kubernetes: Cluster) -> Iterator[Serve]:
     """A service that evicts, under the role that does not let it."""
-    with running_service(kubernetes, "evicting", configuration=QUICKLY) as made:
+    with running_service(kubernetes, "evicting", configuration=QUICKLY, without=("leader", "evict")) as made:
         yield made
 
 

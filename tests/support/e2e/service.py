@@ -208,10 +208,16 @@ class Placing:
 
 @contextmanager
 def running_service(
-    cluster: Cluster, name: str, *, kubeconfig: Path | None = None, configuration: Mapping[str, object] | None = None
+    cluster: Cluster,
+    name: str,
+    *,
+    kubeconfig: Path | None = None,
+    configuration: Mapping[str, object] | None = None,
+    without: Iterable[str] = ("leader",),
 ) -> Iterator[Serve]:
     """A service of the user linkwise under the shipped role, which outlasts a clearing; kube-scheduler asks it."""
-    role = printed("manifests", "rbac", "--user", "linkwise", "--name", f"e2e-{name}", "--without", "leader")
+    less = [word for feature in without for word in ("--without", feature)]
+    role = printed("manifests", "rbac", "--user", "linkwise", "--name", f"e2e-{name}", *less)
     cluster.apply(role, "kube-system")
     serve = Serve(
         kubeconfig or cluster.kubeconfig("linkwise"), cluster.folder, name=f"serve-{name}", configuration=configuration
