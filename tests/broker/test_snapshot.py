@@ -128,6 +128,7 @@ REMEMBERED = {
             "bookings",
         ),
         *("policies", "_across_nodes", "hosts", "pause", "recovering"),
+        "vendors",  # for seconds, until the watch delivers a member
     },
     "state.cluster": {
         *("settings", "nodes", "objects", "shared", "claims", "known", "ledger", "_changed", "_moved", "unwritten"),

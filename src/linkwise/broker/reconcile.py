@@ -73,6 +73,7 @@ def reconcile(state: State, now: float) -> tuple[Effect, ...]:
     shown = take_observed(state) if state.queue.shown else []
     if state.queue.next_deadline() is not None:
         forget_unobserved(state, now)
+    state.forget_vendors(now)
     state.cluster.expire_inventories(now)
     ledger = state.cluster.ledger
     ledger.drop(ledger.expired_offers(now, state.settings.pending))
