@@ -234,11 +234,13 @@ def running_service(
 
 
 @contextmanager
-def running_service_for_koordinator(cluster: Cluster, name: str) -> Iterator[Serve]:
+def running_service_for_koordinator(
+    cluster: Cluster, name: str, configuration: Mapping[str, object] | None = None
+) -> Iterator[Serve]:
     """The same with Koordinator's kind of objects, which is looked for when the service starts."""
     cluster.define(device_definition())
     try:
-        with running_service(cluster, name) as serve:
+        with running_service(cluster, name, configuration=configuration) as serve:
             yield serve
     finally:
         cluster.undefine(device_definition())
