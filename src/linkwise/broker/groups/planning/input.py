@@ -195,7 +195,9 @@ class _Spread:
         return tuple(crowd)
 
     def _limit(self, constraint: SpreadConstraint, demand: Demand, query: Query | None) -> Generator[None, None, int]:
-        cluster, open_, full = self._state.cluster, [], []
+        cluster = self._state.cluster
+        open_: list[int] = []
+        full: list[int] = []
         for number, view in enumerate(list(cluster.nodes.values())):
             if number % NODES_PER_STEP == 0:
                 yield
