@@ -128,6 +128,7 @@ REMEMBERED = {
             "bookings",
         ),
         *("policies", "_across_nodes", "hosts", "pause", "recovering"),
+        "vendors",  # for seconds, until the watch delivers a member
     },
     "state.cluster": {
         *("settings", "nodes", "objects", "shared", "claims", "known", "ledger", "_changed", "_moved", "unwritten"),
@@ -149,7 +150,7 @@ REMEMBERED = {
     "state.cluster.shared": {
         "documents",
         *("problems", "ladders", "budgets", "_changes", "_pod_groups", "_hyper_nodes", "_tiers", "_words"),
-        *("_invalid_labels", "_label_keys", "access", "namespaces"),
+        *("_invalid_labels", "_label_keys", "access", "namespaces", "_readers"),
     },
     "state.cluster.claims": {
         *("_slices", "_classes", "_claims"),
@@ -166,7 +167,13 @@ REMEMBERED = {
         *("_cluster", "_find_pod", "freed", "_in_use", "_pods", "_counted", "_barred"),
         *("refusals", "_refused", "_recorded"),  # counters for the status alone
     },
-    "state.queue": {"_pods", "shown", "untaken", *("_unobserved", "_lines", "_unschedulable", "_woken", "_passed")},
+    "state.queue": {
+        "_pods",
+        "_dropped",
+        "shown",
+        "untaken",
+        *("_unobserved", "_lines", "_unschedulable", "_woken", "_passed"),
+    },
     "state.groups": {
         *("records", "evicted", "demoted"),
         *("_changes", "complete", "_entry_of", "key_by_pod", "_titles", "_called", "_views", "_in_stage", "_dated"),

@@ -42,10 +42,11 @@ def test_what_is_watched_may_be_listed_and_beside_pods_only_objects_of_the_elect
     assert read == {(*source, verb) for source in watched for verb in ("list", "watch")} | {("", "", "pods", "get")}
 
 
-def test_what_is_written_are_binds_events_annotations_conditions_and_the_status_of_policies() -> None:
+def test_what_is_written_are_binds_evictions_events_annotations_conditions_and_the_status_of_policies() -> None:
     written = {found for found in allowed(without=["leader"]) if found[3] not in {"get", "list", "watch"}}
     assert written == {
         ("", "", "pods/binding", "create"),
+        ("", "", "pods/eviction", "create"),
         ("", "", "events", "create"),
         ("", "", "events", "patch"),
         ("", "", "pods", "patch"),
@@ -76,12 +77,6 @@ def test_the_election_is_a_role_of_the_services_own_namespace_for_objects_of_tha
     }
 
 
-def test_the_role_allows_no_evictions_by_default() -> None:
-    eviction = ("", "", "pods/eviction", "create")
-    assert eviction not in allowed()
-    assert allowed(evict=True) - allowed() == {eviction}
-
-
 def test_certificates_need_their_two_secrets_where_the_service_is_and_only_on_request() -> None:
     secrets = {("ai", "", "secrets", verb) for verb in ("create", "get", "update")}
     assert allowed(tls=True, namespace="ai") - allowed(namespace="ai") == secrets
@@ -96,9 +91,9 @@ def test_with_tls_tenants_reach_the_service_by_https_only() -> None:
     assert role["rules"][0]["resourceNames"] == ["https:linkwise:39999"]
 
 
-def test_evictions_are_not_left_out_but_not_asked_for() -> None:
-    with pytest.raises(InputError, match="unknown feature: evict"):
-        rbac_yaml(without=["evict"])
+def test_tenants_are_not_left_out_but_not_asked_for() -> None:
+    with pytest.raises(InputError, match="unknown feature: tenants"):
+        rbac_yaml(without=["tenants"])
 
 
 def test_every_object_of_groups_and_networks_may_be_read() -> None:
@@ -133,7 +128,7 @@ def test_pods_are_not_patched_where_neither_waking_nor_ungating_is_wanted() -> N
 
 
 def test_every_feature_is_described_above_its_rules() -> None:
-    text = rbac_yaml(evict=True, tenants=True, rank_tables=True, tls=True).replace("\n  # ", " ")
+    text = rbac_yaml(tenants=True, rank_tables=True, tls=True).replace("\n  # ", " ")
     assert [name for name, feature in FEATURES.items() if f"{name}: {feature.why}" not in text] == []
 
 

@@ -208,7 +208,8 @@ def test_a_part_that_is_off_leaves_nothing_behind(helm: str, part: str) -> None:
     [
         ("features.tenants=true", "explain.tenants", True),
         ("features.conditions=false", "explain.publish", False),
-        ("features.evict=true", "placing.preemption.evict", True),
+        ("features.evict=false", "placing.preemption.evict", False),
+        ("features.evictHalfBound=true", "placing.group.evict_half_bound", True),
         ("features.rankTables=true", "placing.rank_tables", True),
         ("features.groups=false", "kube.without", ["groups"]),
         ("features.gates=false", "webhook.volcano_gates", False),

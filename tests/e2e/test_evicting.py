@@ -23,22 +23,25 @@ if TYPE_CHECKING:
 GPU: Final = "nvidia.com/gpu"
 GANG: Final = "gang.scheduling.koordinator.sh"
 WORDS: Final = {f"{GANG}/name": "pair", f"{GANG}/min-available": "2"}
-QUICKLY: Final = {"placing": {"group": {"evict_half_bound": True, "hold": 2.0, "longest_hold": 2.0}}}
-"""so many seconds a gang waits"""
+QUICKLY: Final = {
+    "placing": {"group": {"evict_half_bound": True, "hold": 2.0, "longest_hold": 2.0}},
+    "kube": {"without": ["volumes"]},
+}
+"""how many seconds a gang waits; it starts though a member's volume is missing"""
 LONG: Final = 60.0  # seconds; longer than a group rests that was planned in vain a few times
 
 
 @pytest.fixture(scope="module")
 def answering(kubernetes: Cluster) -> Iterator[Serve]:
     """A service that evicts, under the role that does not let it."""
-    with running_service(kubernetes, "evicting", configuration=QUICKLY) as made:
+    with running_service(kubernetes, "evicting", configuration=QUICKLY, without=("leader", "evict")) as made:
         yield made
 
 
 @pytest.fixture
 def allowed(placing: Placing) -> Placing:
     """The same under the role that lets it."""
-    placing.cluster.grant_printed("linkwise", printed("manifests", "rbac", "--evict"))
+    placing.cluster.grant_printed("linkwise", printed("manifests", "rbac"))
     return placing
 
 
@@ -114,6 +117,6 @@ def test_a_member_that_has_begun_to_run_stays(allowed: Placing) -> None:
 def test_a_service_that_may_not_evict_says_what_it_lacks(placing: Placing) -> None:
     namespace = placing.namespace()
     first = halve(placing, namespace)["metadata"]
-    lack = "grant create on pods/eviction (`linkwise manifests rbac --evict` prints the role)"
+    lack = "grant create on pods/eviction (`linkwise manifests rbac` prints the role)"
     wait_for(lambda: lack in placing.text("/readyz"), LONG, "the service says what it lacks")
     assert [one["metadata"]["uid"] for one in members(placing, namespace)] == [first["uid"]]

@@ -47,7 +47,8 @@ SOON: Final = 20.0  # seconds
 
 @pytest.fixture(scope="module")
 def answering(kubernetes: Cluster) -> Iterator[Serve]:
-    with running_service_for_koordinator(kubernetes, "gates") as serve:
+    # Members that wait for a volume are planned and ungated, and kube-scheduler keeps them pending.
+    with running_service_for_koordinator(kubernetes, "gates", {"kube": {"without": ["volumes"]}}) as serve:
         yield serve
 
 

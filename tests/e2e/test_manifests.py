@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PRINTED: Final = (
     ("crd",),
     ("rbac",),
-    ("rbac", "--tenants", "--evict", "--rank-tables"),
+    ("rbac", "--tenants", "--rank-tables"),
     ("rbac", "--agent", "--koordinator", "--device-info"),
     ("webhook",),
     ("protection",),

@@ -27,14 +27,14 @@ LONG: Final = 60.0  # seconds
 
 @pytest.fixture(scope="module")
 def answering(kubernetes: Cluster) -> Iterator[Serve]:
-    """A service that evicts pods for others."""
-    with running_service(kubernetes, "preempting", configuration={"placing": {"preemption": {"evict": True}}}) as made:
+    """A service with its defaults."""
+    with running_service(kubernetes, "preempting") as made:
         yield made
 
 
 @pytest.fixture
 def namespace(placing: Placing) -> str:
-    placing.cluster.grant_printed("linkwise", printed("manifests", "rbac", "--evict"))
+    placing.cluster.grant_printed("linkwise", printed("manifests", "rbac"))
     placing.cluster.create(
         {
             "apiVersion": "scheduling.k8s.io/v1",

@@ -11,7 +11,7 @@ from linkwise.embedded.apiserver.faults import Fault
 from linkwise.embedded.nodes.kubelet import SimulationSettings
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from support.e2e.pod_objects import pod
-from support.embedded.cluster import QUICK, ClusterUnderTest, embedded
+from support.embedded.cluster import QUICK, WITHOUT_VOLUMES, ClusterUnderTest, embedded
 
 GPU: Final = "nvidia.com/gpu"
 GANG: Final = "gang.scheduling.koordinator.sh"
@@ -50,7 +50,7 @@ async def half_bound(cluster: ClusterUnderTest) -> str:
 
 
 @pytest.mark.rule("001.gang")
-@embedded({"dgx1-v100-measured": 1}, placing=ALLOWED, settings=SLOW)
+@embedded({"dgx1-v100-measured": 1}, placing=ALLOWED, kube=WITHOUT_VOLUMES, settings=SLOW)
 async def test_an_evicted_member_comes_back_and_its_gang_is_placed_as_a_whole(cluster: ClusterUnderTest) -> None:
     name = await half_bound(cluster)
     cluster.service.ahead += LONG
@@ -66,7 +66,7 @@ async def test_an_evicted_member_comes_back_and_its_gang_is_placed_as_a_whole(cl
 
 
 @pytest.mark.rule("001.gang")
-@embedded({"dgx1-v100-measured": 1}, placing=ALLOWED)
+@embedded({"dgx1-v100-measured": 1}, placing=ALLOWED, kube=WITHOUT_VOLUMES)
 async def test_a_running_member_is_notified_why_it_is_not_evicted(cluster: ClusterUnderTest) -> None:
     name = await half_bound(cluster)
     await cluster.phase(name, "Running")
@@ -79,7 +79,7 @@ async def test_a_running_member_is_notified_why_it_is_not_evicted(cluster: Clust
 
 
 @pytest.mark.rule("001.gang")
-@embedded({"dgx1-v100-measured": 1}, placing=ALLOWED, settings=SLOW)
+@embedded({"dgx1-v100-measured": 1}, placing=ALLOWED, kube=WITHOUT_VOLUMES, settings=SLOW)
 async def test_an_eviction_that_a_budget_forbids_for_now_is_done_later(cluster: ClusterUnderTest) -> None:
     name = await half_bound(cluster)
     cluster.embedded.api.faults.add(Fault("answer", on="POST", path="/eviction$", code=429, times=2))

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from linkwise import NodeView, Reason, Taint, Toleration, refusal
-from linkwise.engine.feasibility import HOST, all_unfit, lasting, no_neighbours, unfit, unless_first
+from linkwise.engine.feasibility import HOST, all_unfit, lasting, no_neighbours, spread_limit, unfit, unless_first
 from linkwise.engine.reasons.catalog import short_refusal
 from linkwise.model.demand import Capacity, Demand, Load
-from linkwise.model.views import HostPort, NodeTerm, PodTerm, SelectorRequirement
+from linkwise.model.views import HostPort, NodeTerm, PodTerm, SelectorRequirement, SpreadConstraint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -271,3 +271,36 @@ def test_the_first_reason_is_the_first_of_all(one: Demand, other: Demand) -> Non
     capacity, load = Capacity(cpu=9, memory=9, pods=2), Load().plus(one)
     found = all_unfit(other, NODE, capacity, load, no_neighbours)
     assert unfit(other, NODE, capacity, load, no_neighbours) == (found[0] if found else None)
+
+
+SPREAD = SpreadConstraint(HOST, 1, WEB)
+
+
+@pytest.mark.parametrize(
+    ("open_", "full", "members", "limit"),
+    [
+        ([0, 0, 0, 0], [], 4, 1),
+        ([0, 0, 0, 0], [], 8, 2),
+        ([0, 0, 0, 0], [], 6, 2),
+        ([2, 0, 0], [], 2, 1),
+        ([2, 0, 0], [], 4, 2),
+        ([0, 0], [0], 8, 1),  # a node that takes no member stays empty
+        ([3, 3], [5], 4, 5),
+        ([], [], 4, 1),
+    ],
+)
+def test_topology_spread_limits_the_pods_of_a_node_by_those_of_the_others(
+    open_: list[int], full: list[int], members: int, limit: int
+) -> None:
+    assert spread_limit(SPREAD, open_, full, members) == limit
+
+
+def test_topology_spread_over_too_few_nodes_allows_its_skew_on_each() -> None:
+    assert spread_limit(SpreadConstraint(HOST, 2, WEB, min_domains=3), [1, 1], [], 8) == 2
+
+
+def test_a_node_has_no_more_pods_than_topology_spread_allows() -> None:
+    web = Demand(namespace="ns", labels={"app": "web"}, crowd=((WEB, 2),))
+    assert kind_of(web, pods=PODS) is None
+    assert kind_of(web, pods=PODS * 2) == "spread"
+    assert kind_of(Demand(namespace="ns", crowd=((WEB, 2),)), pods=PODS * 2) is None

@@ -189,11 +189,10 @@ def test_members_that_find_no_room_are_left_out_where_no_gang_forbids_it() -> No
         "left-over: 0 devices left free on its nodes",
         "no other set of nodes fits the group",
         "it needs 4 devices for each of 3 members; only 2 fit",
-        "nodes with the most free devices without its plan: a 8",
-        "0 of 1 node can take a member now",
+        "0 of 1 node can take another member beside its plan",
         "node a: 4 devices requested, but none of 8 is free",
         "2 devices per member would fit now, on a",
-        "it would not fit even if all other pods finished",
+        "it would not fit as a whole even if all other pods finished",
     ]
 
 
@@ -325,7 +324,7 @@ def test_a_member_that_is_planned_or_left_out_says_so() -> None:
         "its group is planned, and this pod is left out",
         "its group needs 4 devices for each of 3 members; only 2 fit",
         "2 devices per member would fit now, on a",
-        "its group would not fit even if all other pods finished",
+        "its group would not fit as a whole even if all other pods finished",
         "for its group, run: linkwise explain group/team/g/3",
     ]
 

@@ -14,7 +14,7 @@ from linkwise.policies.link_affinity import LinkAffinity
 from linkwise.policies.ring_affinity import RingAffinity
 from linkwise.policies.whole_device import WholeDevice
 from linkwise.testing.nodes import ask, node
-from linkwise.topology.numa import aligned_nodes, devices_by_node
+from linkwise.topology.numa import aligned_nodes, devices_by_node, on_fewest_nodes
 from linkwise.vendors.machines import profile
 from support.profile import examples
 
@@ -46,6 +46,28 @@ def rejected(policy: Policy, machine: Node, *sizes: int) -> Reject:
 
 FREE = st.sets(st.integers(0, 7), min_size=1)
 NUMA = st.lists(st.sampled_from([0, 1, 2, None]), min_size=8, max_size=8)
+
+
+@pytest.mark.rule("002.affinity")
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+def test_devices_without_link_data_are_taken_from_as_few_numa_nodes_as_possible(policy: Policy) -> None:
+    machine = node(numa=HALVES, free=[3, 4, 5, 6, 7])
+    assert places(machine, picked(policy, machine, 2)) == {1}
+    assert places(machine, picked(policy, machine, 1)) == {0}
+    assert places(machine, picked(policy, machine, 5)) == {0, 1}
+    containers = picked(policy, node(numa=[0, 1] * 4), 4, 4)
+    assert [len({int(device[-1]) % 2 for device in part.devices}) for part in containers.parts] == [1, 1]
+
+
+@settings(max_examples=examples(300))
+@given(NUMA, st.integers(1, 8), st.sets(st.integers(0, 7), max_size=3))
+def test_no_choice_is_on_fewer_numa_nodes(numa: list[int | None], count: int, required: set[int]) -> None:
+    required = set(sorted(required)[:count])
+    found = on_fewest_nodes(numa, count, required)
+    assert len(set(found)) == count
+    assert required <= set(found)
+    best = min(len({numa[i] for i in some}) for some in combinations(range(8), count) if required <= set(some))
+    assert len({numa[i] for i in found}) == best
 
 
 @pytest.mark.rule("002.affinity")

@@ -31,14 +31,17 @@ class GangMachine(RuleBasedStateMachine):
 GangMachine.TestCase.settings = settings(
     max_examples=examples(40),
     stateful_step_count=30,
-    derandomize=True,  # `make soak` lives through new ones; about one in five hundred still differs after a restart
+    derandomize=True,  # `make soak` lives through new ones
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
 TestGangMachine = GangMachine.TestCase
 
 
-@pytest.mark.parametrize("seed", [8, 19, 26, 48, 63, 130, 138, 5052, 5122, 5146, 5200427, 1794937163760828837])
+@pytest.mark.parametrize(
+    "seed",
+    [8, 19, 26, 48, 63, 130, 138, 5052, 5122, 5146, 5200427, 900000173, 900000227, 900001176, 1794937163760828837],
+)
 def test_worlds_in_which_a_gang_once_went_wrong_are_lived_to_their_end(seed: int) -> None:
     assert SOAK["live"](seed, 80, kind="gang") == 80
 

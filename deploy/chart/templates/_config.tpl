@@ -57,14 +57,14 @@
   "placing" (dict
     "every_pod" .Values.scheduler.everyPod
     "rank_tables" $f.rankTables
-    "group" (dict "gates" $f.gates "evict_half_bound" $f.evict)
+    "group" (dict "gates" $f.gates "evict_half_bound" $f.evictHalfBound)
     "preemption" (dict "evict" $f.evict)
     "volcano" (dict "schedulers" .Values.volcano.schedulers))
   "agent" $agent
   "webhook" $webhook
 -}}
 {{- $without := list -}}
-{{- range $feature := list "budgets" "policies" "inventories" "koordinator" "numa" "configmaps" "claims" "groups" "network" -}}
+{{- range $feature := list "budgets" "volumes" "policies" "inventories" "koordinator" "numa" "configmaps" "claims" "groups" "network" -}}
 {{- if not (get $f $feature) -}}{{- $without = append $without $feature -}}{{- end -}}
 {{- end -}}
 {{- if $without -}}{{- $_ := set $derived "kube" (dict "without" $without) -}}{{- end -}}

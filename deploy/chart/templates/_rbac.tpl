@@ -2,6 +2,7 @@
 {{- define "linkwise.features" -}}
 {{- $on := dict "extender" true -}}
 {{- range $name, $value := .Values.features -}}{{- $_ := set $on (kebabcase $name) $value -}}{{- end -}}
+{{- $_ := set $on "evict" (or .Values.features.evict .Values.features.evictHalfBound) -}}
 {{- $_ := set $on "leader" .Values.leaderElection.enabled -}}
 {{- $_ := set $on "tls" (and .Values.tls.enabled (not .Values.certManager.enabled)) -}}
 {{- toJson $on -}}

@@ -22,8 +22,8 @@
 {{- if .Values.scheduler.defaultScheduler -}}
 {{- $warnings = append $warnings "scheduler.defaultScheduler=true: switch the cluster's own kube-scheduler off, or the two interfere." -}}
 {{- end -}}
-{{- if .Values.features.evict -}}
-{{- $warnings = append $warnings "features.evict=true: Linkwise evicts pods of lower priority." -}}
+{{- if .Values.features.evictHalfBound -}}
+{{- $warnings = append $warnings "features.evictHalfBound=true: members of gangs that are stuck halfway are evicted; those without a controller are not created again." -}}
 {{- end -}}
 {{- if not .Values.crds.keep -}}
 {{- $warnings = append $warnings "crds.keep=false: helm uninstall deletes all DeviceInventories and AcceleratorPolicies." -}}

@@ -55,7 +55,7 @@ def install(store: Store, settings: ServeSettings) -> None:
     roles = webhook_rbac_yaml(
         namespace=NAMESPACE, account=NAME, secret=webhook.secret, configuration=webhook.configuration
     )
-    for text in (rbac_yaml(name=NAME, namespace=NAMESPACE, evict=True, tenants=True), roles):
+    for text in (rbac_yaml(name=NAME, namespace=NAMESPACE, tenants=True), roles):
         for document in yaml.load_all(text, yaml.CSafeLoader):
             _create(store, document)
     for document in webhook_configurations(wanted):  # not as text: they are long, and writing YAML is slow

@@ -333,9 +333,9 @@ class Broker(BrokerView):
         """Return whether the pod's request is valid for any node, and permitted to the requester if it is known."""
         return admit(self._state, pod, requester)
 
-    def additions(self, pod: PodView, requester: Requester) -> Additions:
-        """Return what a pod gets when it is created, beside what its manifest has."""
-        return additions(self._state, pod, requester)
+    def additions(self, pod: PodView, requester: Requester, *, keep: bool = True) -> Additions:
+        """Return what a pod gets when it is created, beside what its manifest has; `keep=False` if it is not created now."""
+        return additions(self._state, pod, requester, keep=keep)
 
     def creator(self, requester: Requester) -> dict[str, str]:
         """Return the annotations that record who created a pod or a workload."""

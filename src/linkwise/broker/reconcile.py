@@ -23,7 +23,7 @@ from linkwise.broker.reservations.reservations import (
     keep_reserved,
     next_deadline as reservation_deadline,
 )
-from linkwise.broker.unobserved import forget_unobserved, take_observed, wake_observed
+from linkwise.broker.unobserved import forget_unobserved, take_observed, wake_late, wake_observed
 from linkwise.broker.volcano.booking import reconcile_bookings
 from linkwise.broker.volcano.bound import next_record, reconcile_bound
 from linkwise.broker.wake_ups import wake_pods
@@ -73,6 +73,7 @@ def reconcile(state: State, now: float) -> tuple[Effect, ...]:
     shown = take_observed(state) if state.queue.shown else []
     if state.queue.next_deadline() is not None:
         forget_unobserved(state, now)
+    state.forget_vendors(now)
     state.cluster.expire_inventories(now)
     ledger = state.cluster.ledger
     ledger.drop(ledger.expired_offers(now, state.settings.pending))
@@ -155,7 +156,7 @@ def _groups_are_busy(state: State) -> bool:
     """Return whether a group has a stage, a deadline or changes to be reviewed."""
     changes = state.cluster.changes
     changed = changes.groups or changes.answers or changes.vacated or changes.forgotten_groups or changes.invalid_groups
-    if changed or changes.pod_groups or changes.network or changes.reopened or changes.capacity:
+    if changed or changes.pod_groups or changes.network or changes.volumes or changes.reopened or changes.capacity:
         return True
     return bool(state.groups.records) and state.groups.is_busy()
 
@@ -167,6 +168,7 @@ def _observe_pod(state: State, pod: PodView) -> None:
     if not cluster.see_pod(pod):
         return
     state.queue.show(pod.uid)
+    wake_late(state, pod)
     if before:  # a name is free only when its pod is gone
         _delete_pod(state, before.uid)
     group, problems = state.group_said(pod)

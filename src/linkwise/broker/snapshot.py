@@ -48,6 +48,8 @@ class BrokerState:
     """pods that schedulers asked about, by UID"""
     untaken: tuple[str, ...] = ()
     """nodes that a pod was woken for and did not take, which are not offered to others yet"""
+    dropped: tuple[str, ...] = ()
+    """pods that were asked about and dropped from the queue because they were not observed; the earliest first"""
     timestamps: Mapping[str, int] = field(default_factory=dict)
     """by node, the last timestamp written on one of its pods, in nanoseconds"""
     deleted: Mapping[str, bool] = field(default_factory=dict)
@@ -144,6 +146,7 @@ def _state_of(state: State) -> BrokerState:
         serial=ledger.serial,
         queue=tuple(sorted(state.queue, key=lambda queued: queued.uid)),
         untaken=tuple(state.queue.untaken),
+        dropped=state.queue.dropped,
         timestamps=dict(sorted(state.writer.times().items())),
         deleted=deleted,
         changed_grants=dict(sorted(changed.items())),
@@ -182,7 +185,7 @@ def restore(state: State, snapshot: Snapshot[BrokerState]) -> None:
     state.bookings.restore(stored.leaving, stored.unwritten)
     pods = [_with_query(state, queued) for queued in stored.queue]
     shown = [queued.uid for queued in pods if not queued.observed and queued.uid in cluster.pods]
-    state.queue.restore(pods, shown, stored.untaken)
+    state.queue.restore(pods, shown, stored.untaken, stored.dropped)
     if cluster.ledger.sharing_of:
         cluster.ledger.derive_sharing()  # the queue has pods that the watch has not delivered
     state.writer.restore(stored.timestamps)

@@ -52,6 +52,8 @@ def _go_on() -> None:
     """Continue without a pause."""
 
 
+VENDOR_TIME: Final = 10.0  # seconds
+"""for which the vendor of a group is remembered if no member is observed"""
 ITEMS_PER_PAUSE: Final = 32
 """items between two pauses of a loop: a few take less than a millisecond"""
 
@@ -98,6 +100,8 @@ class State:
         self.cluster.find_pod = self.pod
         self.hosts: Final = Hosts()
         self.bookings: Final = Bookings()
+        self.vendors: Final[dict[str, tuple[str, float | None]]] = {}
+        """resources that were chosen for the first members of groups, until one is observed, and when that is forgotten"""
         self.outbox: Final = Outbox(self._is_useful)
         self.recovering = False
         """whether plans on members are still being restored after a restart: until then nothing is written about them"""
@@ -174,6 +178,14 @@ class State:
                 return True
             without += 1
         return bool(group.bundle) or max(group.total or 0, group.minimum or 0) - without > 1
+
+    def forget_vendors(self, now: float) -> None:
+        """Forget choices whose groups have members by now, or that nothing came of."""
+        for key, (resource, until) in list(self.vendors.items()):
+            if key in self.groups or (until is not None and not now < until <= now + VENDOR_TIME):
+                del self.vendors[key]
+            elif until is None:
+                self.vendors[key] = (resource, now + VENDOR_TIME)
 
     def asked(self, pod: PodView, query: Query | None, now: float) -> QueuedPod:
         """The record of a pod that asks for the first time."""

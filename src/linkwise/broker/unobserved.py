@@ -1,7 +1,8 @@
 """Pods known to only one side: asked about before the watch delivered them, or observed and never asked about.
 
 A pod that is newer than the watch is observed within moments, and is tried again then if it may fit. One that the caller
-made up never is: no other pod waits for it, no plan reserves devices for a group that it names, and it is forgotten.
+made up never is: no other pod waits for it, no plan reserves devices for a group that it names, and it is dropped from
+the queue after a while. Only its UID is remembered, so that a pod is tried again however late it is observed.
 
 A pending pod that was never asked about may have been refused by a previous instance of the service. kube-scheduler tries
 it again after a change that it knows of, or after five minutes; it is woken at start, because we may know of more.
@@ -9,7 +10,7 @@ it again after a change that it knows of, or after five minutes; it is woken at 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.broker.effects import Wake
@@ -35,8 +36,11 @@ __all__ = [
     "is_unobserved_member",
     "take_observed",
     "unanswered",
+    "wake_late",
     "wake_observed",
 ]
+
+_ASKED_BEFORE: Final = "the scheduler asked about it before it was observed"
 
 
 def is_unobserved_member(state: State, pod: PodView) -> bool:
@@ -48,16 +52,20 @@ def is_unobserved_member(state: State, pod: PodView) -> bool:
 
 
 def forget_unobserved(state: State, now: float, most: int = MAX_UNOBSERVED) -> None:
-    """Forget unobserved pods that are too old or too many; those being bound are checked again later.
-
-    A real pod is asked about again, or is bound when it is observed.
-    """
+    """Drop unobserved pods that are too old or too many; those being bound are checked again later."""
     for uid in state.queue.surplus(now, most):
         entry = state.cluster.ledger.get(uid)
         if entry and entry.state != "OFFERED":
             state.queue.prolong(uid, now)
         else:
             state.forget(uid)
+            state.queue.drop(uid)
+
+
+def wake_late(state: State, pod: PodView) -> None:
+    """Wake a pod that is observed after it was dropped."""
+    if state.queue.take_dropped(pod.uid) and not (pod.node or pod.deleting or pod.phase in FINISHED):
+        state.outbox.add([Wake(pod.namespace, pod.name, pod.uid, _ASKED_BEFORE, pod.priority)])
 
 
 def take_observed(state: State) -> list[Observed]:
@@ -79,9 +87,8 @@ def wake_observed(state: State, observed: Iterable[Observed], effects: Iterable[
     refused = {queued.uid: queued.query for _, queued in not_woken if queued.unschedulable and queued.query}
     kinds = {query.table_key(): query for query in refused.values()}
     fitting = {kind for kind, query in kinds.items() if _fits(state, query)}
-    sentence = "the scheduler asked about it before it was observed"
     return [
-        Wake(pod.namespace, pod.name, pod.uid, sentence, pod.priority, fits=not _in_a_group(state, queued))
+        Wake(pod.namespace, pod.name, pod.uid, _ASKED_BEFORE, pod.priority, fits=not _in_a_group(state, queued))
         for pod, queued in not_woken
         if _in_a_group(state, queued)
         or (pod.uid in refused and (refused[pod.uid].table_key() in fitting or _outranks_a_plan(state, pod)))

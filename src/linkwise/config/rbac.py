@@ -123,7 +123,6 @@ FEATURES: Final[Mapping[str, Feature]] = {
         "Evict pods of lower priority for groups and pods that need their devices (placing.preemption.evict), and the bound"
         " members of partially bound gangs (placing.group.evict_half_bound).",
         (Rule(_CORE, ("pods/eviction",), ("create",)),),
-        opt_in=True,
     ),
     "rank-tables": Feature(
         "Write the rank tables of Ascend jobs into the ConfigMaps rings-config-JOB of their namespaces (placing.rank_tables).",
@@ -133,6 +132,13 @@ FEATURES: Final[Mapping[str, Feature]] = {
     "budgets": Feature(
         "Read PodDisruptionBudgets, so that preemption disrupts as few of them as possible.",
         (Rule(("policy",), ("poddisruptionbudgets",)),),
+    ),
+    "volumes": Feature(
+        "Read PersistentVolumeClaims and StorageClasses, so that a gang starts only if its members get their volumes.",
+        (
+            Rule(_CORE, ("persistentvolumeclaims",)),
+            Rule(("storage.k8s.io",), ("storageclasses",)),
+        ),
     ),
     "policies": Feature(
         "Enforce AcceleratorPolicies, which may select namespaces by their labels, and report in their status.",
@@ -229,13 +235,12 @@ def rbac_yaml(  # noqa: PLR0913 - one per flag
     namespace: str = "linkwise-system",
     user: str = "",
     without: Collection[str] = (),
-    evict: bool = False,
     tenants: bool = False,
     rank_tables: bool = False,
     tls: bool = False,
 ) -> str:
     """Roles and bindings of the service, for a service account or a user; what is dangerous only on request."""
-    wanted = {"evict": evict, "tenants": tenants, "rank-tables": rank_tables, "tls": tls}
+    wanted = {"tenants": tenants, "rank-tables": rank_tables, "tls": tls}
     chosen = _chosen(FEATURES, OPTIONAL, without, [key for key, value in wanted.items() if value])
     chosen = {
         key: replace(feature, namespace=namespace) if feature.namespace == OWN_NAMESPACE else feature

@@ -1,12 +1,14 @@
 """Feasibility: whether a pod fits a node for reasons other than devices, as one pure function for group plans and dry runs.
 
-Pod affinity is evaluated only for the hostname topology key. Other topology keys (zones, racks), topology spread and
-volumes need more than one node to decide: kube-scheduler checks them, and the nodes that it leaves out are in `only`.
+Pod affinity is evaluated only for the hostname topology key, and topology spread as the number of pods that it allows on
+one node. Other topology keys (zones, racks) and volumes need more than one node to decide: kube-scheduler checks them, and
+the nodes that it leaves out are in `only`.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.selectors import (
@@ -22,12 +24,23 @@ from linkwise.model.verdict import Reason
 from linkwise.model.views import Taint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from linkwise.model.demand import Capacity, Demand, Load
-    from linkwise.model.views import NodeView, PodTerm
+    from linkwise.model.views import NodeView, PodTerm, SpreadConstraint
 
-__all__ = ["HOST", "Neighbour", "all_select", "all_unfit", "lasting", "no_neighbours", "unfit", "unless_first"]
+__all__ = [
+    "HOST",
+    "Neighbour",
+    "all_select",
+    "all_unfit",
+    "is_domain",
+    "lasting",
+    "no_neighbours",
+    "spread_limit",
+    "unfit",
+    "unless_first",
+]
 
 HOST: Final = "kubernetes.io/hostname"
 _RULE: Final = "001.filters"
@@ -83,6 +96,40 @@ def unless_first(demand: Demand, everybody: Iterable[Neighbour]) -> Demand:
     return demand if any(all_select(terms, pod) for pod in everybody) else replace(demand, together=())
 
 
+def is_domain(constraint: SpreadConstraint, demand: Demand, view: NodeView) -> bool:
+    """Whether topology spread with the hostname topology key counts the pods of a node."""
+    if HOST not in view.labels:
+        return False
+    if constraint.affinity_honored and any(_by_labels(demand, view)):
+        return False
+    return not (constraint.taints_honored and any(_by_taints(demand, view)))
+
+
+def spread_limit(constraint: SpreadConstraint, open_: Sequence[int], full: Sequence[int], members: int) -> int:
+    """The most counted pods that one node may have while members are placed, each where the fewest are.
+
+    Args:
+        constraint: with the hostname topology key
+        open_: the counted pods of each node that may take members
+        full: of each other node that is a domain: its number stays, and limits that of the others
+        members: to be placed and counted
+    """
+    counts = sorted((*open_, *full))
+    if len(counts) < constraint.min_domains:
+        return constraint.max_skew  # as in Kubernetes: a domain that is not there has no pods
+    limit = max(counts[0] + constraint.max_skew, _even_level(counts, members)) if counts else constraint.max_skew
+    return min((limit, *(count + constraint.max_skew for count in full)))
+
+
+def _even_level(counts: Sequence[int], more: int) -> int:
+    """The highest count once so many more are added, each to the lowest of these ascending counts."""
+    for number, (count, following) in enumerate(pairwise(counts), 1):
+        if (following - count) * number >= more:
+            return count - (-more // number)
+        more -= (following - count) * number
+    return counts[-1] - (-more // len(counts))
+
+
 def lasting(reason: Reason) -> bool:
     """Whether other pods ending can't resolve a reason of `unfit`."""
     if isinstance(reason.found, tuple) and len(reason.found) == 2 and isinstance(reason.asked, int):
@@ -112,7 +159,7 @@ def _reasons(
     if demand.ports and load.ports:
         yield from _by_ports(demand, load)
     yield from _by_amounts(demand, capacity, load)
-    if load.apart or demand.apart or demand.together:
+    if load.apart or demand.apart or demand.together or demand.crowd:
         yield from _by_pods(demand, load, neighbours)
 
 
@@ -159,7 +206,7 @@ def _by_pods(demand: Demand, load: Load, neighbours: Callable[[], Iterable[Neigh
     """Pod affinity and anti-affinity; as in Kubernetes, the anti-affinity of a running pod excludes others as well."""
     apart = [term for term in demand.apart if term.topology_key == HOST]
     with_others = any(term.topology_key == HOST for term in demand.together)
-    beside = tuple(neighbours()) if apart or with_others else ()
+    beside = tuple(neighbours()) if apart or with_others or demand.crowd else ()
     for term in apart:
         if any(selects(term, *pod) for pod in beside):
             yield Reason(_RULE, asked=pod_term_text(term), kind="apart")
@@ -168,6 +215,10 @@ def _by_pods(demand: Demand, load: Load, neighbours: Callable[[], Iterable[Neigh
             yield Reason(_RULE, found=pod_term_text(term), kind="apart")
     if with_others and not any(all_select(demand.together, pod) for pod in beside):
         yield Reason(_RULE, asked=tuple(map(pod_term_text, demand.together)), kind="together")
+    for term, limit in demand.crowd:
+        there = sum(selects(term, *pod) for pod in beside)
+        if there + selects(term, demand.namespace, demand.labels) > limit:
+            yield Reason(_RULE, asked=pod_term_text(term), found=(there, limit), kind="spread")
 
 
 def all_select(terms: tuple[PodTerm, ...], pod: Neighbour) -> bool:

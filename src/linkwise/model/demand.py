@@ -30,6 +30,8 @@ class Demand:
     ports: tuple[HostPort, ...] = ()
     apart: tuple[PodTerm, ...] = ()
     together: tuple[PodTerm, ...] = ()
+    crowd: tuple[tuple[PodTerm, int], ...] = ()
+    """by term, how many of the pods that it selects one node may have with this pod on it"""
     only: frozenset[str] | None = None
     """names of the nodes that passed the scheduler's own filters; None if that is not known"""
 

@@ -122,7 +122,7 @@ class ReservationSettings:
 class PreemptionSettings:
     """Preemption by evictions of our own."""
 
-    evict: bool = False
+    evict: bool = True
     """whether pods of lower priority are evicted for groups, and for pods that kube-scheduler's preemption can't help"""
     hold: float = 300.0  # seconds
     """how long devices are held for the preemptor while its victims terminate"""

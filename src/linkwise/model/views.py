@@ -20,6 +20,7 @@ __all__ = [
     "PodTerm",
     "PodView",
     "SelectorRequirement",
+    "SpreadConstraint",
     "Taint",
     "Toleration",
 ]
@@ -106,6 +107,22 @@ class PodTerm:
 
 
 @dataclass(frozen=True, slots=True)
+class SpreadConstraint:
+    """A required topology spread constraint."""
+
+    topology_key: str
+    """the node label that defines the topology domain"""
+    max_skew: int
+    term: PodTerm
+    """the pods that are counted"""
+    min_domains: int = 1
+    affinity_honored: bool = True
+    """whether only nodes that the pod's selector and node affinity match are domains"""
+    taints_honored: bool = False
+    """whether only nodes whose taints the pod tolerates are domains"""
+
+
+@dataclass(frozen=True, slots=True)
 class HostPort:
     """A host port of a container."""
 
@@ -183,6 +200,10 @@ class PodView:
     """as which it runs; empty if the spec names none, which is `default`"""
     unschedulable_message: str = ""
     """why its scheduler reported it as unschedulable, shortened; empty if it did not, or the pod is bound"""
+    spread: tuple[SpreadConstraint, ...] = ()
+    """topology spread constraints with DoNotSchedule"""
+    volume_claims: tuple[str, ...] = ()
+    """PersistentVolumeClaims of its volumes, those of ephemeral volumes included"""
 
 
 @dataclass(frozen=True, slots=True)

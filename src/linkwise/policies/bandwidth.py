@@ -51,7 +51,7 @@ class Bandwidth(ByDevice):
         if value < self._settings.floor and ask.devices > 1:
             kind = "" if best else "unknown"
             return Reject(node.name, Reason("001.best-effort", asked=self._settings.floor, found=value, kind=kind))
-        devices = best[0] if best else first_of(free, ask)
+        devices = best[0] if best else first_of(node, free, ask.devices, ask.required)
         offer = offer_by_container(ask, node, devices, lambda count, left: _choose(node, count, left, near))
         return Offer(offer.node, offer.parts, notes=() if best else ("link data is incomplete",))
 
@@ -98,4 +98,4 @@ def _best(
 
 def _choose(node: Node, count: int, left: Sequence[str], near: Locality) -> Sequence[str]:
     best = _best(node, count, left, near)
-    return best[0] if best else left[:count]
+    return best[0] if best else first_of(node, left, count)

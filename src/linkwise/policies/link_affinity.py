@@ -52,11 +52,11 @@ class LinkAffinity(ByDevice):
         devices = _chosen(node, ask.devices, free, near, ask.required)
         if devices is None:
             notes: tuple[str, ...] = ("link data is incomplete",)
-            devices = first_of(free, ask)
+            devices = first_of(node, free, ask.devices, ask.required)
         else:
             notes = _notes(node)
         offer = offer_by_container(
-            ask, node, devices, lambda count, left: _chosen(node, count, left, near) or left[:count]
+            ask, node, devices, lambda count, left: _chosen(node, count, left, near) or first_of(node, left, count)
         )
         return Offer(offer.node, offer.parts, notes=notes)
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from linkwise.model.verdict import Offer, Part, Reason, Reject
 from linkwise.policies.alignment import pick_aligned
+from linkwise.topology.numa import on_fewest_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from linkwise.model.ask import Ask
     from linkwise.model.node import Node
@@ -98,10 +99,11 @@ def _ids(node: Node) -> tuple[str, ...]:
     return tuple(device.id for device in node.free())
 
 
-def first_of(free: Sequence[str], ask: Ask) -> list[str]:
-    """The requested number of devices: the required ones, and the others from the lowest index."""
-    others = [device for device in free if device not in ask.required][: ask.devices - len(ask.required)]
-    return [device for device in free if device in ask.required or device in others]
+def first_of(node: Node, available: Sequence[str], count: int, required: Collection[str] = ()) -> list[str]:
+    """`count` of these devices on as few NUMA nodes as possible: the required ones, and others from the lowest index."""
+    numa = {device.id: device.numa for device in node.devices}
+    places = [place for place, device in enumerate(available) if device in required]
+    return [available[place] for place in on_fewest_nodes([numa[device] for device in available], count, places)]
 
 
 def offer_by_container(

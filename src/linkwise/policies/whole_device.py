@@ -18,7 +18,7 @@ __all__ = ["WholeDevice"]
 
 
 class WholeDevice(ByDevice):
-    """The lowest free devices, on the node with the fewest free ones."""
+    """The lowest free devices of as few NUMA nodes as possible, on the node with the fewest free devices."""
 
     name = "whole-device"
     terms = ("packing",)
@@ -26,9 +26,9 @@ class WholeDevice(ByDevice):
     summary = "the lowest free devices; only their number counts"
 
     def choose(self, ask: Ask, node: Node) -> Offer | Reject:
-        """The requested number of free devices, from the lowest index."""
-        devices = first_of([device.id for device in node.free()], ask)
-        return offer_by_container(ask, node, devices, lambda count, left: left[:count])
+        """The requested number of free devices, on as few NUMA nodes as possible and from the lowest index."""
+        devices = first_of(node, [device.id for device in node.free()], ask.devices, ask.required)
+        return offer_by_container(ask, node, devices, lambda count, left: first_of(node, left, count))
 
     def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
         """Packing: fewer free devices are better, so that empty nodes stay empty for larger requests."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.topology.device_sets import positions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from linkwise.model.device import Device
     from linkwise.model.numa import TopologyPolicy
@@ -32,6 +32,7 @@ __all__ = [
     "devices_by_node",
     "locality_of",
     "numa_count",
+    "on_fewest_nodes",
     "with_locality",
 ]
 
@@ -102,6 +103,30 @@ class Locality:
 
 
 NO_LOCALITY: Final = Locality()
+
+
+def on_fewest_nodes(nodes: Sequence[int | None], count: int, required: Collection[int] = ()) -> list[int]:
+    """That many positions of this list of NUMA nodes, of as few NUMA nodes as possible, in ascending order.
+
+    The required positions come first, then their NUMA nodes; the last NUMA node is the one that is used up most, and the
+    lowest positions go first. Without known NUMA nodes, these are the lowest positions.
+    """
+    chosen = sorted(required)[:count]
+    left: dict[int | None, list[int]] = {nodes[place]: [] for place in chosen}
+    begun = len(left)
+    for place, node in enumerate(nodes):
+        if place not in chosen:
+            left.setdefault(node, []).append(place)
+    groups = [*left.values()]
+    begun_groups, others = groups[:begun], groups[begun:]
+    while len(chosen) < count and (begun_groups or others):
+        among = begun_groups or others
+        lack = count - len(chosen)
+        enough = [group for group in among if len(group) >= lack]
+        group = min(enough, key=len) if enough else max(among, key=len)
+        among.remove(group)
+        chosen += group[:lack]
+    return sorted(chosen)
 
 
 def numa_count(nodes: Iterable[int | None]) -> int:

@@ -1,10 +1,15 @@
-"""Planned nodes that the scheduler leaves out of its call: volumes and topology spread are known to it alone."""
+"""Planned nodes that the scheduler leaves out of its call: volumes are known to it alone, topology spread in part."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from linkwise.engine.feasibility import HOST
 from linkwise.explain.group.group import explain_group
+from linkwise.model.views import PodTerm, SpreadConstraint
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, in_gang, place, woken_set
 
 if TYPE_CHECKING:
@@ -43,6 +48,47 @@ def test_members_that_spread_over_nodes_are_placed_one_after_the_other() -> None
         homes.append(home)
         left.remove(home)
     assert sorted(homes) == NODES
+
+
+def spread_over_nodes(count: int, **fields: Any) -> tuple[Broker, list[PodView]]:  # noqa: ANN401 - of the constraint
+    """A gang of pods of one device with topology spread by hostname, on nodes of four devices."""
+    broker = broker_of(*(FakeNode(name, count=4) for name in NODES))
+    for name in NODES:
+        broker.observe([replace(broker.nodes[name], labels={HOST: name})], 0.0)
+    constraint = SpreadConstraint(HOST, 1, PodTerm(HOST, {"app": "web"}, namespaces=("default",)), **fields)
+    pods = (replace(device_pod(f"p{n}"), labels={"app": "web"}, spread=(constraint,)) for n in range(count))
+    members = in_gang(*pods, least=count)
+    broker.observe(members, 0.0)
+    return broker, members
+
+
+def homes(broker: Broker) -> list[str]:
+    return sorted(entry.node for entry in broker.entries())
+
+
+@pytest.mark.parametrize(("count", "expected"), [(4, NODES), (8, sorted(NODES * 2))])
+def test_members_with_topology_spread_by_hostname_are_planned_on_different_nodes(
+    count: int, expected: list[str]
+) -> None:
+    broker, members = spread_over_nodes(count)
+    broker.filter(members[0], NODES, 0.0)
+    assert homes(broker) == expected
+
+
+def test_members_with_topology_spread_are_planned_beside_those_that_run_or_are_being_bound() -> None:
+    broker, members = spread_over_nodes(3)
+    running = replace(device_pod("running"), labels={"app": "web"}, node="n0")
+    broker.observe([running], 0.0)
+    tried(broker, members[0], NODES)
+    broker.filter(members[1], NODES[1:], 0.0)
+    assert homes(broker) == NODES
+
+
+def test_a_gang_that_topology_spread_can_not_accept_holds_nothing() -> None:
+    broker, members = spread_over_nodes(6)
+    place(broker, device_pod("other", 4), "n3")
+    assert broker.filter(members[0], NODES, 0.0).nodes == []
+    assert broker.plans() == {}
 
 
 def test_other_members_are_woken_if_the_new_plan_places_them_elsewhere() -> None:

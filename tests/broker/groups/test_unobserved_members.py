@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from linkwise.broker.broker import Broker
 from linkwise.dialects.groups.membership import NAME, REPLICA
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place, woken
 
 if TYPE_CHECKING:
-    from linkwise.broker.broker import Broker
     from linkwise.model.views import PodView
 
 NOW = 100.0
@@ -92,3 +92,28 @@ def test_no_plan_gives_way_to_a_made_up_pod_and_one_does_when_it_is_seen() -> No
     assert woken(broker.observe([urgent], NOW)) == ["urgent"]
     assert broker.filter(urgent, ["n"], NOW).nodes == ["n"]
     assert planned(broker) == []
+
+
+def test_a_member_is_woken_however_late_it_is_observed() -> None:
+    broker = broker_of(FakeNode("n", count=2))
+    refuse(broker, member(0), member(1))
+    broker.step(NOW + 1000.0)
+    late = NOW + 1001.0
+    assert woken(broker.observe([member(0), member(1)], late)) == ["g-0", "g-1"]
+    assert woken(broker.observe([replace(member(0), version=2)], late)) == []
+    assert [broker.filter(member(number), ["n"], late).nodes for number in range(2)] == [["n"], ["n"]]
+
+
+def test_a_member_that_is_observed_late_and_bound_is_not_woken() -> None:
+    broker = broker_of(FakeNode("n", count=2))
+    refuse(broker, member(0))
+    broker.step(NOW + 1000.0)
+    assert woken(broker.observe([replace(member(0), node="n")], NOW + 1001.0)) == []
+
+
+def test_a_restored_broker_wakes_members_that_are_observed_late() -> None:
+    broker = broker_of(FakeNode("n", count=2))
+    refuse(broker, member(0))
+    broker.step(NOW + 1000.0)
+    restored = Broker.restore(broker.snapshot(NOW + 1000.0))
+    assert woken(restored.observe([member(0)], NOW + 1001.0)) == ["g-0"]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from linkwise.model.views import PodView
 
 ON = PlacingSettings(preemption=PreemptionSettings(evict=True, hold=100.0))
+OFF = PlacingSettings(preemption=PreemptionSettings(evict=False))
 NODES = ["n0", "n1"]
 
 
@@ -95,9 +96,32 @@ def test_both_sides_get_an_event() -> None:
     assert told["Preempting", "high0"] == told["Preempting", "high1"] == expected
 
 
-def test_no_pod_is_evicted_unless_that_is_set() -> None:
-    broker = two_full_nodes(PlacingSettings())
+def test_no_pod_is_evicted_if_that_is_turned_off_and_explanations_say_so() -> None:
+    broker = two_full_nodes(OFF)
     assert evicted(tried(broker, high_gang())) == []
+    assert "because placing.preemption.evict is off" in explained_group(broker)
+
+
+def test_pods_are_evicted_by_default() -> None:
+    assert evicted(tried(two_full_nodes(PlacingSettings()), high_gang())) == ["low-n0", "low-n1"]
+
+
+def test_explanations_say_why_no_pod_is_evicted_for_a_group() -> None:
+    broker = two_full_nodes()
+    tried(broker, high_gang(preempts=False))
+    assert "its preemptionPolicy is Never" in explained_group(broker)
+    broker = two_full_nodes(owner=Owner("DaemonSet", "d", "u"))
+    tried(broker, high_gang())
+    assert "evicting pods of lower priority does not help it" in explained_group(broker)
+    broker = two_full_nodes(priority=9)
+    tried(broker, high_gang())
+    assert "evict" not in explained_group(broker)
+
+
+def explained_group(broker: Broker) -> str:
+    group = explain_group(broker, "uid-high0", 6.0)
+    assert group is not None
+    return "\n".join(explanation_lines(group))
 
 
 @pytest.mark.parametrize("change", [{"preempts": False}, {"priority": 0}], ids=["Never", "equal"])
@@ -341,7 +365,8 @@ def test_explanations_tell_both_sides_what_happens() -> None:
 
 def test_explanations_say_where_the_scheduler_does_not_preempt() -> None:
     ring = FakeNode("n0", "ring", 8)
-    broker = broker_of(replace(ring, allocations={f"uid-p{chip}": ring.devices(chip) for chip in (1, 2, 3, 5, 6, 7)}))
+    taken = {f"uid-p{chip}": ring.devices(chip) for chip in (1, 2, 3, 5, 6, 7)}
+    broker = broker_of(replace(ring, allocations=taken), settings=OFF)
     broker.observe([replace(device_pod(f"p{chip}", 1, ASCEND), node="n0") for chip in (1, 2, 3, 5, 6, 7)], 0.0)
     for name, priority in (("high", 9), ("low", 0)):
         pod = device_pod(name, 2, ASCEND, priority=priority)

@@ -111,6 +111,30 @@ def test_members_of_a_group_get_devices_of_one_vendor() -> None:
     assert chosen(broker, second) == other
 
 
+def test_members_that_are_created_at_once_get_devices_of_one_vendor_whatever_happens_between() -> None:
+    broker = broker_of(GREEN, replace(RED, count=4))
+    first, second, later = in_gang(*(asking("1", name) for name in ("first", "second", "later")), least=3)
+    vendor = chosen(broker, first)
+    crowd = {AMD: "red", NVIDIA: "green"}[vendor]
+    holder = with_resources_renamed(asking("4", "holder"), {ACCELERATOR: vendor})
+    broker.observe([replace(holder, node=crowd)], 0.0)
+    assert chosen(broker, second) == vendor
+    assert chosen(broker, asking("1", "other")) != vendor
+    broker.step(60.0)
+    broker.step(120.0)
+    assert chosen(broker, later) != vendor  # no member was created after all
+
+
+def test_a_workload_that_is_only_validated_does_not_decide_for_its_pods() -> None:
+    broker = broker_of(GREEN, replace(RED, count=4))
+    (first,) = in_gang(asking("1", "first"), least=1)
+    vendor = broker.additions(first, EVE, keep=False).renamed[ACCELERATOR]
+    crowd = {AMD: "red", NVIDIA: "green"}[vendor]
+    holder = with_resources_renamed(asking("4", "holder"), {ACCELERATOR: vendor})
+    broker.observe([replace(holder, node=crowd)], 0.0)
+    assert chosen(broker, first) != vendor
+
+
 def test_a_request_that_no_vendor_can_serve_is_refused_with_the_reason_of_each() -> None:
     sentence = refused(broker_of(GREEN, RED), asking("16"))
     assert sentence.startswith(f"{ACCELERATOR}: no vendor's devices can serve this request. ")

@@ -192,7 +192,6 @@ def test_the_role_is_bound_to_a_user_and_omits_disabled_features(run: Config) ->
         (["--name", "a b"], "--name: 'a b' is not a valid object name: use lowercase letters, digits, - and ."),
         (["--namespace", ""], "--namespace: '' is not a valid namespace"),
         (["--user", ""], "--user: the name is empty; use the user name"),
-        (["--agent", "--evict"], "--evict: the agent evicts no pods"),
         (["--koordinator"], "--koordinator: only the agent writes Device objects; add --agent"),
     ],
 )

@@ -134,9 +134,7 @@ def test_a_conflict_that_lasts_is_no_pod_that_is_gone() -> None:
 def test_an_eviction_that_is_not_allowed_says_what_to_grant_and_is_not_tried_again() -> None:
     told = evict(DENIED)
     assert len(told.requests) == 1
-    assert told.problems[0].endswith(
-        "; grant create on pods/eviction (`linkwise manifests rbac --evict` prints the role)"
-    )
+    assert told.problems[0].endswith("; grant create on pods/eviction (`linkwise manifests rbac` prints the role)")
 
 
 def test_an_eviction_that_is_given_up_is_reported() -> None:

@@ -208,10 +208,16 @@ class Placing:
 
 @contextmanager
 def running_service(
-    cluster: Cluster, name: str, *, kubeconfig: Path | None = None, configuration: Mapping[str, object] | None = None
+    cluster: Cluster,
+    name: str,
+    *,
+    kubeconfig: Path | None = None,
+    configuration: Mapping[str, object] | None = None,
+    without: Iterable[str] = ("leader",),
 ) -> Iterator[Serve]:
     """A service of the user linkwise under the shipped role, which outlasts a clearing; kube-scheduler asks it."""
-    role = printed("manifests", "rbac", "--user", "linkwise", "--name", f"e2e-{name}", "--without", "leader")
+    less = [word for feature in without for word in ("--without", feature)]
+    role = printed("manifests", "rbac", "--user", "linkwise", "--name", f"e2e-{name}", *less)
     cluster.apply(role, "kube-system")
     serve = Serve(
         kubeconfig or cluster.kubeconfig("linkwise"), cluster.folder, name=f"serve-{name}", configuration=configuration
@@ -228,11 +234,13 @@ def running_service(
 
 
 @contextmanager
-def running_service_for_koordinator(cluster: Cluster, name: str) -> Iterator[Serve]:
+def running_service_for_koordinator(
+    cluster: Cluster, name: str, configuration: Mapping[str, object] | None = None
+) -> Iterator[Serve]:
     """The same with Koordinator's kind of objects, which is looked for when the service starts."""
     cluster.define(device_definition())
     try:
-        with running_service(cluster, name) as serve:
+        with running_service(cluster, name, configuration=configuration) as serve:
             yield serve
     finally:
         cluster.undefine(device_definition())

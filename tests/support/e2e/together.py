@@ -35,7 +35,8 @@ def installed(cluster: Cluster, name: str, owners: Mapping[str, str] | None = No
         name: of the service, in logs
         owners: namespaces in which workloads are groups or gangs, as the setting has them
     """
-    settings: dict[str, Any] = {"explain": PUBLISHING}
+    # Members of gangs that wait for a volume are planned and ungated, and kube-scheduler keeps them pending.
+    settings: dict[str, Any] = {"explain": PUBLISHING, "kube": {"without": ["volumes"]}}
     if owners:
         settings["placing"] = {"group": {"owners": dict(owners)}}
     user = USERS["linkwise"].name

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from linkwise.embedded.apiserver.server import EmbeddedApi
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from linkwise.model.settings import PlacingSettings
     from support.e2e.service import Granted
 
-__all__ = ["QUICK", "ClusterUnderTest", "embedded", "played"]
+__all__ = ["QUICK", "WITHOUT_VOLUMES", "ClusterUnderTest", "embedded", "played"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -188,6 +189,10 @@ class ClusterUnderTest:
             and all(known.node_object(one.name, "DeviceInventory") == one.data for one in told)
             and all(known.node_object(one.name, "Device") == one.data for one in devices)
         )
+
+
+WITHOUT_VOLUMES: Final = replace(EmbeddedService.QUICK, without=("volumes",))
+"""of a service that lets a gang start while a member waits for its volume"""
 
 
 def embedded(

@@ -16,8 +16,6 @@ from linkwise.broker.effects import Wake
 from linkwise.dialects.groups.koordinator_gang import INDEX, MINIMUM, NAME as GANG, TOTAL
 from linkwise.dialects.groups.pod_group_objects import KINDS
 from linkwise.dialects.linkwise.group_plan import recorded_plans
-from linkwise.engine.queue.scheduling_queue import UNOBSERVED_TIME
-from linkwise.model.views import PodView
 from support.properties.broker_invariants import must
 from support.properties.cluster_moves import OURS, one_of
 from support.properties.group_invariants import GroupChecks
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.effects import Effect
     from linkwise.broker.watch_events import WatchEvent
+    from linkwise.model.views import PodView
     from support.properties.cluster_moves import Move
 
 __all__ = ["GANG_WORLD_MOVES", "GangWorld"]
@@ -87,25 +86,13 @@ class GangWorld(GroupWorld):
     def __init__(self, families: int, nodes: int, settings: int) -> None:
         self.parked: dict[str, int] = {}
         """pods that were refused and not woken since, with the version that was"""
-        self.early: dict[str, float] = {}
-        """pods that the scheduler asked about before the watch delivered them, with the time of the last question"""
         self.started: set[str] = set()
         """gangs of which enough members were bound once, until the last member is gone"""
         self.left_out = {}
         super().__init__(families, nodes, settings)
 
-    def step(self, move: str, a: int, b: int, c: int) -> None:
-        """Make one move, and check everything."""
-        super().step(move, a, b, c)
-        self._retry_forgotten()
-
     def see(self, sights: Iterable[WatchEvent]) -> None:
         """The watch tells something."""
-        sights = tuple(sights)
-        self._retry_forgotten()
-        for sight in sights:
-            if isinstance(sight, PodView):
-                self.early.pop(sight.uid, None)
         super().see(sights)
         self._note_started()
 
@@ -115,14 +102,6 @@ class GangWorld(GroupWorld):
         bound = Counter(keys[pod.uid] for pod in pods if pod.node)
         least = {keys[pod.uid]: _number(pod.annotations.get(MINIMUM, "")) for pod in pods}
         self.started = (self.started & set(least)) | {key for key, count in bound.items() if count >= least[key] > 0}
-
-    def _retry_forgotten(self) -> None:
-        """The broker forgets a question about a pod that the watch does not deliver; kube-scheduler soon asks again."""
-        for uid, asked in list(self.early.items()):
-            self.early[uid] = min(asked, self.now)  # the clock may be set back
-            if asked + UNOBSERVED_TIME <= self.now:
-                del self.early[uid]
-                self.parked.pop(uid, None)
 
     def take(self, effects: Iterable[Effect]) -> None:
         """Effects go out; whoever is woken is not parked any more."""
@@ -138,8 +117,6 @@ class GangWorld(GroupWorld):
         If its own filters left nodes out, it tries the pod again when these change, whatever the answer was.
         """
         self.parked.pop(pod.uid, None)
-        if f"pod/{pod.uid}" not in self.api.told:
-            self.early[pod.uid] = self.now
         if set(self.names()) <= set(names):
             self.parked[pod.uid] = pod.version
         super().filter_pod(pod, [name for name in names if name not in self.left_out.get(pod.uid, ())] or names)
@@ -181,7 +158,9 @@ class GangWorld(GroupWorld):
         return len(names) > 1 or bool(policies) or over
 
     def _members(self, key: str) -> list[str]:
-        return [uid for uid in self.api.pods if self.broker.group_of(uid) == key]
+        return [
+            uid for uid in self.broker.pods if self.broker.group_of(uid) == key
+        ]  # deleted ones that it still sees too
 
     def _placed(self, key: str) -> int:
         """Members that have a node, have devices, or need none."""

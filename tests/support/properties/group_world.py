@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Evict
 from linkwise.broker.groups.stale_gangs import has_begun
-from linkwise.model.settings import GroupSettings, PlacingSettings
+from linkwise.model.settings import GroupSettings, PlacingSettings, PreemptionSettings
 from support.properties.broker_invariants import must
 from support.properties.broker_world import MOVES, World
 from support.properties.cluster_moves import OURS, one_of
@@ -54,7 +54,8 @@ class GroupWorld(World):
         super().__init__(families, nodes, self._settings(settings))
 
     def _settings(self, number: int) -> PlacingSettings:
-        return PlacingSettings(group=SETTINGS[number % len(SETTINGS)])
+        # Preemption by evictions has a test of its own, which compares it with brute force.
+        return PlacingSettings(group=SETTINGS[number % len(SETTINGS)], preemption=PreemptionSettings(evict=False))
 
     def take(self, effects: Iterable[Effect]) -> None:
         """Effects go out."""

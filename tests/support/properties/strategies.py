@@ -22,6 +22,7 @@ from linkwise.model.views import (
     PodTerm,
     PodView,
     SelectorRequirement,
+    SpreadConstraint,
     Taint,
     Toleration,
 )
@@ -162,6 +163,19 @@ def node_views() -> st.SearchStrategy[NodeView]:
     )
 
 
+def spread_constraints(namespace: str) -> st.SearchStrategy[SpreadConstraint]:
+    """Any required topology spread constraint of a pod in that namespace."""
+    terms = st.builds(PodTerm, NAMES, TEXTS, REQUIREMENTS, st.just((namespace,)))
+    return st.builds(
+        lambda term, *rest: SpreadConstraint(term.topology_key, rest[0], term, *rest[1:]),
+        terms,
+        st.integers(1, 5),
+        st.integers(1, 5),
+        st.booleans(),
+        st.booleans(),
+    )
+
+
 @st.composite
 def pod_views(draw: st.DrawFn) -> PodView:
     """Any pod that an object can tell of: init containers first, ports only where a container can have them."""
@@ -173,8 +187,9 @@ def pod_views(draw: st.DrawFn) -> PodView:
     lasting = any(not found.init or found.sidecar for found in containers)
     deleting = draw(st.booleans())
     stopped = deleting and draw(st.booleans())
+    namespace = draw(NAMES)
     return PodView(
-        namespace=draw(NAMES),
+        namespace=namespace,
         name=draw(NAMES),
         uid=draw(NAMES),
         containers=containers,
@@ -199,6 +214,8 @@ def pod_views(draw: st.DrawFn) -> PodView:
         ports=_several(draw, PORTS) if lasting else (),
         apart=_several(draw, POD_TERMS),
         together=_several(draw, POD_TERMS),
+        volume_claims=_several(draw, NAMES),
+        spread=_several(draw, spread_constraints(namespace)),
         version=draw(VERSIONS),
         stopped=stopped,
         nominated=draw(WORDS),

@@ -47,7 +47,7 @@ class Validator:
 
     def workload(self, tasks: Sequence[Task], requester: Requester, *, is_job: bool) -> AdmissionVerdict:
         """Return whether a workload may be created; `is_job` if its pods form one job."""
-        additions = [self._broker.additions(pod, requester) for _, _, pod in tasks]
+        additions = [self._broker.additions(pod, requester, keep=False) for _, _, pod in tasks]
         renamed = [
             (name, count, with_resources_renamed(pod, added.renamed))
             for (name, count, pod), added in zip(tasks, additions, strict=True)

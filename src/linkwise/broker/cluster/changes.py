@@ -38,6 +38,8 @@ class Changes:
     """names of PodGroups that changed"""
     network: bool = False
     """whether the network topology changed"""
+    volumes: bool = False
+    """whether PersistentVolumeClaims or StorageClasses changed"""
     pods: dict[str, None] = field(default_factory=dict)
     """queued pods that the watch delivered for the first time"""
     untaken: dict[str, None] = field(default_factory=dict)
@@ -72,6 +74,11 @@ class Changes:
         changed, self.network = self.network, False
         return changed
 
+    def take_volumes(self) -> bool:
+        """Take out whether PersistentVolumeClaims or StorageClasses changed."""
+        changed, self.volumes = self.volumes, False
+        return changed
+
     def take_access(self) -> AccessRules | None:
         """Take the earlier access rules out."""
         before, self.access = self.access, None
@@ -83,7 +90,7 @@ class Changes:
             notes: object = getattr(self, each.name)
             if each.name not in {"observed", "used"} and isinstance(notes, dict | set | list):
                 notes.clear()
-        self.network = self.reopened = False
+        self.network = self.reopened = self.volumes = False
         self.access = None
 
     def forget_events(self) -> None:

@@ -1,4 +1,4 @@
-"""Cluster-wide objects: PodGroups, disruption budgets, access policies, and objects that describe the network topology."""
+"""Objects that describe no node: PodGroups, disruption budgets, access policies, volume claims, and the network topology."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from linkwise.dialects.groups.pod_group_objects import (
     with_pod_group,
 )
 from linkwise.dialects.linkwise.accelerator_policy import NAMESPACE, POLICY, labels_of, policy_of
+from linkwise.dialects.volume_claims import CLAIM, CLASS, binds_later, claim_of, essential
 from linkwise.engine.access import NO_RULES, AccessRules
+from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
@@ -36,12 +38,15 @@ if TYPE_CHECKING:
     Parse = Callable[[bytes], Any]
     """reads JSON, or raises ValueError"""
 
-__all__ = ["READ", "ClusterObjects", "Parse", "document_of"]
+__all__ = ["ALL", "READ", "ClusterObjects", "Parse", "document_of"]
 
-READ: Final = (*KINDS.values(), *LADDERS, HYPER_NODE, BUDGET, POLICY, NAMESPACE)
+READ: Final = (*KINDS.values(), *LADDERS, HYPER_NODE, BUDGET, POLICY, NAMESPACE, CLASS, CLAIM)
 """supported kinds"""
 _POD_GROUPS: Final = frozenset(KINDS.values())
 _NETWORK: Final = frozenset({*LADDERS, HYPER_NODE})
+_VOLUMES: Final = frozenset({CLASS, CLAIM})
+ALL: Final = ""
+"""stands for the name of an object: all objects of its kind are observed, so that others do not exist"""
 NODES_PER_STEP: Final = 1000
 """nodes whose labels are read between two steps"""
 
@@ -55,6 +60,13 @@ def document_of(found: Mapping[str, object] | bytes, parse: Parse = json.loads) 
     except (ValueError, RecursionError):
         document = None
     return document if isinstance(document, dict) else {}
+
+
+def _needed_of(kind: str, name: str, document: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the part of an object that is read, of kinds of which a cluster may have many."""
+    if kind == NAMESPACE:
+        return {"metadata": {"name": name, "labels": labels_of(document)}}
+    return essential(kind, document) if kind in _VOLUMES else document
 
 
 class ClusterObjects:
@@ -72,6 +84,12 @@ class ClusterObjects:
         """what AcceleratorPolicies permit"""
         self.namespaces: dict[str, Mapping[str, str]] = {}
         """labels of namespaces"""
+        self._readers: Final = {
+            HYPER_NODE: self._see_hyper_node,
+            BUDGET: self._see_budget,
+            POLICY: self._see_policy,
+            NAMESPACE: self._see_namespace,
+        }
         self._pod_groups: dict[tuple[str, str], PodGroup] = {}
         self._hyper_nodes: dict[str, HyperNode] = {}
         self._tiers: Tiers | None = None
@@ -83,27 +101,21 @@ class ClusterObjects:
 
     def see(self, kind: str, name: str, document: Mapping[str, object] | bytes | None) -> None:
         """Record an object; None if it was deleted."""
-        known = name in self.documents.get(kind, {})
+        before = self.documents.get(kind, {}).get(name)
         self._drop(kind, name)
         found = None if document is None or kind not in READ else document_of(document)
-        if found is not None and kind == NAMESPACE:
-            found = {"metadata": {"name": name, "labels": labels_of(found)}}  # nothing else of it is needed
         if found is not None:
-            self.documents.setdefault(kind, {})[name] = found
+            found = self.documents.setdefault(kind, {})[name] = _needed_of(kind, name, found)
         if kind in _POD_GROUPS:
             self._see_pod_group(kind, name, found)
-            if known != (found is not None):
+            if (before is None) != (found is None):
                 self._changes.pod_groups.add(name)  # an invalid one counts as well: its pods do not wait for it
         elif kind in LADDERS:
             self._see_ladder(kind, name, found)
-        elif kind == HYPER_NODE:
-            self._see_hyper_node(name, found)
-        elif kind == BUDGET:
-            self._see_budget(name, found)
-        elif kind == POLICY:
-            self._see_policy(name, found)
-        elif kind == NAMESPACE:
-            self._see_namespace(name, found)
+        elif kind in _VOLUMES:
+            self._changes.volumes |= found != before
+        elif kind in self._readers:
+            self._readers[kind](name, found)
 
     def restore(self, objects: Mapping[str, Mapping[str, Mapping[str, object]]]) -> None:
         """Restore a snapshot, without noting changes."""
@@ -113,6 +125,7 @@ class ClusterObjects:
         self._changes.take_pod_groups()
         self._changes.take_network()
         self._changes.take_access()
+        self._changes.take_volumes()
 
     def completed(self, pod: PodView, group: Group) -> Group:
         """Return the group completed from its PodGroup."""
@@ -125,6 +138,31 @@ class ClusterObjects:
         """Return the name of the PodGroup that a pod points to and that is not observed; empty if there is none."""
         kind, name = pod_group_kind(pod, group), gang_name(pod, group) if points_to_pod_group(pod, group) else ""
         return name if kind and name and name not in self.documents.get(kind, {}) else ""
+
+    def claim_reason(self, namespace: str, name: str) -> Reason | None:
+        """Return why a pod with that PersistentVolumeClaim can't be scheduled; None if it can, or if it is not known.
+
+        As in kube-scheduler: it is bound, or will be on the node that is chosen.
+        """
+        claims, classes = self.documents.get(CLAIM, {}), self.documents.get(CLASS, {})
+        document = claims.get(f"{namespace}/{name}")
+        if document is None:
+            return Reason("001.gang", name, kind="claim missing") if ALL in claims else None
+        claim = claim_of(document)
+        if claim.bound:
+            return None
+        if claim.node:
+            return Reason("001.gang", name, claim.node, "claim provisioning")
+        if claim.storage_class and claim.storage_class not in classes:
+            return Reason("001.gang", name, claim.storage_class, "claim without class") if ALL in classes else None
+        later = claim.storage_class and binds_later(classes[claim.storage_class]) and not claim.volume
+        return None if later else Reason("001.gang", name, kind="claim unbound")
+
+    def unbound_claim(self, namespace: str, names: Iterable[str]) -> str:
+        """Return the first of these PersistentVolumeClaims that is observed and not bound; empty if there is none."""
+        claims = self.documents.get(CLAIM, {})
+        found = ((name, claims.get(f"{namespace}/{name}")) for name in names)
+        return next((name for name, document in found if document is not None and not claim_of(document).bound), "")
 
     @property
     def has_problems(self) -> bool:

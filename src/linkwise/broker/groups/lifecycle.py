@@ -17,7 +17,13 @@ from linkwise.broker.groups.gates import awaits_plan, is_being_steered, steer_me
 from linkwise.broker.groups.native_domains import within_offered
 from linkwise.broker.groups.notices import group_warnings
 from linkwise.broker.groups.planning.runs import begin, capacity_gained, requested_of, without_demoted
-from linkwise.broker.groups.readiness import may_start_alone, pending_reason, waits_until
+from linkwise.broker.groups.readiness import (
+    longest_wait,
+    may_start_alone,
+    pending_reason,
+    waits_for_volumes,
+    waits_until,
+)
 from linkwise.broker.groups.reservations import (
     accepts_pods,
     drop_plan,
@@ -37,6 +43,7 @@ from linkwise.broker.volcano.refused_nodes import demote_refused, expire_demoted
 from linkwise.broker.volcano.scope import is_volcano
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.reasons.catalog import refusal
+from linkwise.engine.reasons.groups import is_group_refusal
 from linkwise.engine.reasons.phrases import count_text, is_or_are
 from linkwise.model.verdict import Reason
 
@@ -93,6 +100,8 @@ def reconcile_groups(state: State, gained: Iterable[str], now: float) -> None:
         groups.count_bound(key)
         changes.groups[key] = None
     changes.reopened = changes.take_network() or changes.reopened
+    if changes.take_volumes():
+        changes.groups |= {key: None for key, record in groups.in_stage(Waiting) if waits_for_volumes(record.stage)}
     note_stale_gangs(state, now)
     nodes = state.cluster.index.changed_since(groups.checked)
     groups.checked = state.cluster.index.changes
@@ -126,10 +135,15 @@ def _to_review(state: State, nodes: set[str] | None, now: float) -> list[str]:
     keys = list(state.cluster.changes.groups)
     for key, record in groups.in_stage(*STAGES[1:] if keys else (Waiting, Reserved, BackingOff)):
         match record.stage:
-            case Reserved(expires=expires, hold=hold, homes=homes):
+            case Reserved(expires=expires, hold=hold, check=check, homes=homes):
                 # A plan without devices of its own follows no node that the index knows of.
-                due = is_over(expires, now, hold) or nodes is None or not nodes.isdisjoint(homes)
-            case Waiting(until=float(until)) if is_over(until, now, state.settings.group.window):
+                due = (
+                    is_over(expires, now, hold)
+                    or is_over(check, now, state.settings.group.hold)
+                    or nodes is None
+                    or not nodes.isdisjoint(homes)
+                )
+            case Waiting(reason=reason, until=float(until)) if is_over(until, now, longest_wait(state, reason)):
                 due = True
             case Waiting() | Planning() | Unschedulable():
                 due = bool(keys) and groups.names_others(key)
@@ -221,6 +235,10 @@ def _review_plan(state: State, key: str, stage: Reserved, nodes: set[str] | None
         plan = replace(stage.plan, placements=placements, missing=missing)
         stage = replace(stage, plan=plan, hold=hold, expires=min(stage.expires, latest))  # the clock may be set back
         move(state, key, "change", stage)
+    due, most = stage.check <= now, state.settings.group.hold
+    if is_over(stage.check, now, most):
+        stage = replace(stage, check=now + most)
+        move(state, key, "change", stage)
     available = shares_are_reserved(state, key)
     waiting = {pod.uid for pod in view.waiting} & stage.plan.placements.keys()
     if not any(uid in waiting or not state.cluster.is_settled(uid) for uid in stage.plan.placements):
@@ -236,11 +254,36 @@ def _review_plan(state: State, key: str, stage: Reserved, nodes: set[str] | None
         or _pinned_elsewhere(view, stage)
     ):
         _break_plan(state, view, reason, now)
-    elif stage.expires <= now and stage.limits.offered:
+    elif due or stage.expires <= now:
+        _end_in_time(state, view, stage, waiting, now)
+
+
+def _end_in_time(state: State, view: GroupView, stage: Reserved, waiting: set[str], now: float) -> None:
+    """End a plan whose time is over, or of which a member can't be bound for a reason that is known."""
+    key = view.key
+    if stage.expires <= now and stage.limits.offered:
         # kube-scheduler tried a domain after the other, and the planned one was not among those that pass its filters.
         replan(state, bundle(state, key), within_offered(stage.limits), now)
+    elif obstacle := "" if stage.limits.offered else _obstacle(state, view, waiting):
+        reason = Reason("001.hold", found=obstacle, kind="obstacle")
+        back_off(state, key, reason, now, f"the plan was dropped before all of its members were bound: {obstacle}")
     elif stage.expires <= now:
         back_off(state, key, _EXPIRED, now, _expired_text(state, view, demote_refused(state, view, stage, now)))
+
+
+def _obstacle(state: State, view: GroupView, waiting: set[str]) -> str:
+    """Return what keeps a planned member from being bound though its devices are reserved; empty if nothing is known.
+
+    kube-scheduler does not ask about a pod that does not pass its own checks, and waits long for a volume before it binds.
+    """
+    for pod in view.waiting:
+        if pod.uid not in waiting or is_volcano(state.settings, pod):
+            continue
+        if claim := state.cluster.shared.unbound_claim(pod.namespace, pod.volume_claims):
+            return f"PersistentVolumeClaim {claim} of pod {pod.name} is not bound"
+        if pod.unschedulable_message and not is_group_refusal(pod.unschedulable_message):
+            return f"pod {pod.name} is unschedulable for its scheduler: {pod.unschedulable_message}"
+    return ""
 
 
 def _expired_text(state: State, view: GroupView, demoted: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ Nothing is reserved meanwhile. Volcano jobs whose shape the ring hardware does n
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.access.enforcement import group_reason
@@ -13,6 +14,7 @@ from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.broker.groups.bundles import bundled
 from linkwise.broker.groups.planning.input import minimum_of
 from linkwise.broker.records.stages import Idle, Waiting
+from linkwise.broker.state import pod_name
 from linkwise.broker.volcano.scope import is_volcano
 from linkwise.dialects.groups.conventions import VOLCANO_SOURCE
 from linkwise.dialects.groups.owners import OWNER
@@ -22,14 +24,26 @@ from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
     from linkwise.broker.records.members import GroupView
+    from linkwise.broker.records.stages import Stage
     from linkwise.broker.state import State
     from linkwise.model.views import PodView
 
-__all__ = ["may_start_alone", "missing_pod_group", "pending_reason", "schedulers_of", "waits_until"]
+__all__ = [
+    "claim_reason",
+    "longest_wait",
+    "may_start_alone",
+    "missing_pod_group",
+    "pending_reason",
+    "schedulers_of",
+    "waits_for_volumes",
+    "waits_until",
+]
 
 NATIVE: Final = "kubernetes"
 """source of groups that Kubernetes itself defines: without the object nothing is known of them"""
 SETTLING: Final = "settling"
+_CLAIM: Final = "claim"
+"""begins the kinds of reasons about PersistentVolumeClaims"""
 _WITHIN_WINDOW: Final = {("001.members", "missing"), ("001.group", "object")}
 """reasons that hold for a limited time"""
 
@@ -59,6 +73,12 @@ def waits_until(state: State, view: GroupView, reason: Reason, now: float) -> fl
     return since + state.settings.group.window if limited and since is not None else None
 
 
+def longest_wait(state: State, reason: Reason) -> float:
+    """Return how long a group waits at most, in spite of a clock that is set back."""
+    settings = state.settings.group
+    return settings.settle if reason.kind == SETTLING else settings.window
+
+
 def may_start_alone(state: State, pod: PodView) -> bool:
     """Return whether a member may start before the others: it requests no devices, and its group is not a gang."""
     view = state.groups.view(state.groups.key_of(pod.uid))
@@ -72,6 +92,26 @@ def missing_pod_group(state: State, view: GroupView) -> str:
         return ""
     pod, declared = record.members.first()
     return state.cluster.shared.missing_pod_group(pod, declared)
+
+
+def waits_for_volumes(stage: Stage) -> bool:
+    """Return whether a group waits for PersistentVolumeClaims of its members."""
+    return isinstance(stage, Waiting) and stage.reason.kind.startswith(_CLAIM)
+
+
+def _without_volumes(state: State, view: GroupView, least: int) -> Reason | None:
+    """Return what keeps so many pending members of a gang from their volumes that fewer than `least` can start."""
+    reasons = (claim_reason(state, pod) for pod in view.waiting if pod.volume_claims)
+    lacking = [reason for reason in reasons if reason]
+    return lacking[0] if len(view.waiting) - len(lacking) < least else None
+
+
+def claim_reason(state: State, pod: PodView) -> Reason | None:
+    """Return the first of the pod's PersistentVolumeClaims that keeps it from being scheduled, as a reason."""
+    shared = state.cluster.shared
+    reasons = (shared.claim_reason(pod.namespace, name) for name in pod.volume_claims)
+    found = next(filter(None, reasons), None)
+    return replace(found, asked=(str(found.asked), pod_name(pod))) if found else None
 
 
 def _needs_pod_group(state: State, view: GroupView) -> bool:
@@ -96,6 +136,8 @@ def _incomplete(state: State, view: GroupView, now: float) -> Reason | None:
     # rule 001.gang: all or nothing; while members are missing none starts and nothing is reserved.
     if present < view.least:
         return Reason("001.gang", asked=view.least, found=present, kind="missing")
+    if view.least and (without := _without_volumes(state, view, view.least - (present - len(view.waiting)))):
+        return without
     if group.total is not None and view.seen < group.total and in_window:
         return Reason("001.members", asked=group.total, found=view.seen, kind="missing")
     return None

@@ -136,7 +136,8 @@ def reserve(state: State, key: str, stage: Reserved, now: float) -> None:
     view = state.groups.view(key)
     priority = max((pod.priority for uid in stage.plan.placements if (pod := state.pod(uid))), default=0)
     hold = hold_time(state, view.group if view else None)
-    move(state, key, "reserve", replace(stage, expires=now + hold, hold=hold, priority=priority))
+    check = now + min(hold, state.settings.group.hold)
+    move(state, key, "reserve", replace(stage, expires=now + hold, hold=hold, check=check, priority=priority))
 
 
 def extend(state: State, key: str, now: float) -> None:
@@ -145,7 +146,8 @@ def extend(state: State, key: str, now: float) -> None:
     if stage and view:
         time = hold_time(state, view.group)
         if now + time - stage.expires >= time * ROUGHLY:
-            move(state, key, "change", replace(stage, expires=now + time, hold=time))
+            check = now + min(time, state.settings.group.hold)
+            move(state, key, "change", replace(stage, expires=now + time, hold=time, check=check))
 
 
 def hold_time(state: State, group: Group | None) -> float:

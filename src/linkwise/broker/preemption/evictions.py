@@ -1,6 +1,6 @@
 """Evictions for preemptors: requested through the Eviction API, while the room that they make is held for the preemptor.
 
-Off unless `placing.preemption.evict` is set. Unschedulable groups, and pods that filter refused, are looked into every few
+Unless `placing.preemption.evict` is off, unschedulable groups, and pods that filter refused, are looked into every few
 seconds, the highest priority first. kube-scheduler preempts for pods that lack a number of devices; what is left for us are
 groups, and pods whose devices are free in number but not in one ring, on one card or with the bandwidth they need.
 """
@@ -49,8 +49,8 @@ SCAN: Final = 2.0  # seconds
 """between two looks at unschedulable groups and pods"""
 SCHEDULERS_TURN: Final = 1.0  # seconds
 """after a refusal, in which kube-scheduler may preempt by itself"""
-SEARCHES: Final = 4
-"""per look"""
+PAUSE: Final = 0.5  # seconds
+"""between two searches, each of which keeps other calls waiting"""
 AGAIN: Final = 15.0  # seconds
 """until a preemptor that no eviction helped is looked into again"""
 AVOIDED: Final = 60.0  # seconds
@@ -179,14 +179,26 @@ def evict_for_preemptors(state: State, now: float) -> None:
     preemptions.next_scan = now + SCAN
     preemptions.later = {key: time for key, time in preemptions.later.items() if not is_over(time, now, AGAIN)}
     waiting = [(key, pods) for key, pods in _preemptors(state, now) if key not in preemptions.later]
-    waiting.sort(key=lambda entry: (-entry[1][0].priority, entry[1][0].created, entry[0]))
-    for key, pods in waiting[:SEARCHES]:
-        group = key in state.groups
-        option = room_for_group(state, bundle(state, key)) if group else room_for_pod(state, pods[0])
-        if option is None or not (option.victims or option.leaving):
-            preemptions.later[key] = now + AGAIN
-        else:
-            _start(state, key, pods, option, now)
+    if not waiting:
+        return
+    lowest = _lowest_priority(state)
+    key, pods = min(waiting, key=lambda entry: (-entry[1][0].priority, entry[1][0].created, entry[0]))
+    if lowest is None or pods[0].priority <= lowest:
+        return
+    preemptions.next_scan = now + PAUSE
+    group = key in state.groups
+    option = room_for_group(state, bundle(state, key)) if group else room_for_pod(state, pods[0])
+    if option is None or not (option.victims or option.leaving):
+        preemptions.later[key] = now + AGAIN
+    else:
+        _start(state, key, pods, option, now)
+
+
+def _lowest_priority(state: State) -> int | None:
+    """Return the lowest priority of pods that have devices: without a lower one no search can succeed."""
+    pods = state.cluster.pods
+    there = (pods[entry.pod] for entry in state.cluster.ledger.entries() if entry.pod in pods)
+    return min((pod.priority for pod in there if pod.node), default=None)
 
 
 def _preemptors(state: State, now: float) -> Iterable[tuple[str, list[PodView]]]:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.records.stages import Unschedulable
 from linkwise.engine.reasons.phrases import count_text
+from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
+    from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
     from linkwise.model.views import PodView
 
-__all__ = ["of_pod", "of_preemptor"]
+__all__ = ["of_group", "of_pod", "of_preemptor"]
+
+_SCATTERED: Final = (
+    "kube-scheduler does not preempt where enough devices are free but not as the pod needs them; with"
+    " placing.preemption.evict, Linkwise does"
+)
+_NEVER: Final = "its preemptionPolicy is Never, so no pod of lower priority is evicted for it"
+_OFF: Final = "no pod of lower priority is evicted for it, because placing.preemption.evict is off"
+_IN_VAIN: Final = "evicting pods of lower priority does not help it: too few devices would be free, or a PodDisruptionBudget forbids it"
 
 
 def of_pod(state: State, pod: PodView) -> list[str]:
@@ -26,8 +37,23 @@ def of_pod(state: State, pod: PodView) -> list[str]:
     queued = state.queue.get(pod.uid)
     if queued is None or not queued.unschedulable or not pod.preempts or not _outranks(state, pod):
         return []
-    advice = "" if state.settings.preemption.evict else "; with placing.preemption.evict, Linkwise does"
-    return [f"kube-scheduler does not preempt where enough devices are free but not as the pod needs them{advice}"]
+    if state.settings.preemption.evict:
+        return [_IN_VAIN] if pod.uid in preemptions.later else []
+    return [_SCATTERED]
+
+
+def of_group(state: State, view: GroupView) -> str:
+    """Return what is evicted for a group, or why nothing is though pods of lower priority have devices."""
+    if under_way := of_preemptor(state, view.key):
+        return under_way
+    match state.groups.stage(view.key):
+        case Unschedulable(reason=Reason(kind="short")) if all(_outranks(state, pod) for pod in view.waiting):
+            if not all(pod.preempts for pod in view.waiting):
+                return _NEVER
+            if not state.settings.preemption.evict:
+                return _OFF
+            return _IN_VAIN if view.key in state.preemptions.later else ""
+    return ""
 
 
 def of_preemptor(state: State, key: str) -> str:

@@ -135,6 +135,8 @@ class Reserved:
     expires: float
     hold: float = 0.0  # seconds
     """how long it lasts from its last extension"""
+    check: float = 0.0
+    """when members that do not start are looked at, if that is before it expires"""
     priority: int = 0
     bundle: tuple[str, ...] = ()
     """groups whose plans are reserved and released together with it"""
@@ -222,6 +224,6 @@ def deadline_of(stage: Stage) -> float | None:
     match stage:
         case Waiting(until=until) | BackingOff(until=until):
             return until
-        case Reserved(expires=expires):
-            return expires
+        case Reserved(expires=expires, check=check):
+            return min(expires, check)
     return None

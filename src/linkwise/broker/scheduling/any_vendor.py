@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.demand import capacity_of, demand_of
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["VendorChoice", "choose_vendor"]
 
+MOST_GROUPS: Final = 1000
+"""groups of which the choice for the first member is remembered"""
+
 
 @dataclass(frozen=True, slots=True)
 class VendorChoice:
@@ -57,11 +60,12 @@ class _Option:
         return self.fits, self.room >= needed, self.room
 
 
-def choose_vendor(state: State, pod: PodView, admitted: Callable[[PodView], str]) -> VendorChoice:
+def choose_vendor(state: State, pod: PodView, admitted: Callable[[PodView], str], *, keep: bool = True) -> VendorChoice:
     """Return the vendor's resource for a pod; both fields are empty if it does not request devices of any vendor.
 
     A vendor whose devices fit now goes first, then one with room for the pods that are pending already, then the most
-    room. Members of a group get the resource of those that exist. `admitted` returns why a request is refused whatever the
+    room. Members of a group get the resource of those that exist; with `keep`, also of one that is created now and that the
+    watch has not delivered. `admitted` returns why a request is refused whatever the
     nodes, or an empty text.
     """
     requested = [name for name in resources_of(pod) if owners(name)]
@@ -72,11 +76,18 @@ def choose_vendor(state: State, pod: PodView, admitted: Callable[[PodView], str]
     if not serving:
         return VendorChoice(refusal=_no_vendor(options))
     # rule 002.agnostic: whichever vendor's devices fit.
-    taken = _resource_of_group(state, pod)
+    group = state.group_said(pod)[0]
+    key = group.key if group else ""
+    taken = _resource_of_group(state, key) or state.vendors.get(key, ("", None))[0]
     if any(option.resource == taken for option in serving):
         return VendorChoice(taken)
     needed = _devices_needed(state, pod, serving[0].resource)
-    return VendorChoice(max(serving, key=lambda option: option.rank(needed)).resource)
+    chosen = max(serving, key=lambda option: option.rank(needed)).resource
+    if key and keep:
+        state.vendors[key] = (chosen, None)
+        if len(state.vendors) > MOST_GROUPS:
+            del state.vendors[next(iter(state.vendors))]
+    return VendorChoice(chosen)
 
 
 def _serving(state: State) -> dict[str, list[str]]:
@@ -147,10 +158,9 @@ def _pending(state: State, resource: str) -> int:
     return sum(ask.devices for pod in waiting if (ask := state.request(pod).ask))
 
 
-def _resource_of_group(state: State, pod: PodView) -> str:
-    """The resource that members of the pod's group were given; empty if there are none."""
-    group = state.group_said(pod)[0]
-    view = state.groups.view(group.key) if group else None
+def _resource_of_group(state: State, key: str) -> str:
+    """The resource that members of the group were given; empty if there are none."""
+    view = state.groups.view(key)
     members = (*view.bound, *view.waiting) if view else ()
     return next((ask.resource for member in members if (ask := state.request(member).ask)), "")
 

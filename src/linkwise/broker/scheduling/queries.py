@@ -68,9 +68,9 @@ def _admission(state: State, pod: PodView, requester: Requester | None) -> tuple
     return Admission(refusal(refused) if refused else "", request.problems), refused
 
 
-def additions(state: State, pod: PodView, requester: Requester) -> Additions:
-    """Return what a new pod gets beside what its manifest has."""
-    choice = choose_vendor(state, pod, lambda variant: _admission(state, variant, requester)[0].refusal)
+def additions(state: State, pod: PodView, requester: Requester, *, keep: bool = True) -> Additions:
+    """Return what a new pod gets beside what its manifest has; without `keep`, nothing is remembered of it."""
+    choice = choose_vendor(state, pod, lambda variant: _admission(state, variant, requester)[0].refusal, keep=keep)
     renamed = {**renamed_resources(), **({ACCELERATOR: choice.resource} if choice.resource else {})}
     pod = with_resources_renamed(pod, renamed)
     return Additions(

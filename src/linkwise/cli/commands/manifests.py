@@ -43,16 +43,16 @@ Examples:
   linkwise manifests rbac | kubectl apply -f -
   linkwise manifests rbac --without groups --without network
   linkwise manifests rbac --user linkwise-test     # outside the cluster
-  linkwise manifests rbac --evict                  # allow evictions
+  linkwise manifests rbac --without evict          # no evictions
   linkwise manifests rbac --tls                    # certificates in Secrets
   linkwise manifests rbac --tenants                # answer tenants
   linkwise manifests rbac --agent                  # for the node agent
 
-Optional features: leader, events, wake, conditions, gates, budgets, policies, inventories, koordinator, numa,
-configmaps, claims, groups, network; of the agent: node, events. Leaving one out removes its rules only.
-The namespace of the service account must exist. Without --evict the service can't evict pods, which
-placing.preemption.evict and placing.group.evict_half_bound need. Without --tls it can't keep
-certificates in Secrets, which tls.enabled without files needs. Without --tenants it can't check
+Optional features: leader, events, wake, conditions, gates, evict, budgets, volumes, policies, inventories, koordinator,
+numa, configmaps, claims, groups, network; of the agent: node, events. Leaving one out removes its rules only.
+The namespace of the service account must exist. With --without evict, set placing.preemption.evict to
+false. Without --tls the service can't keep certificates in Secrets, which tls.enabled without files
+needs. Without --tenants it can't check
 the tokens of users that have rights in single namespaces only, and these users can't reach it through
 the API server. Without --koordinator the agent can't write Device objects, which
 agent.koordinator_device needs.
@@ -164,7 +164,6 @@ def crd() -> None:
 @namespace_option("Namespace of the service.")
 @click.option("--user", metavar="NAME", help="Bind the roles to this user and print no service account.")
 @click.option("--without", multiple=True, metavar="FEATURE", help="Leave out a feature; can be repeated.")
-@click.option("--evict", is_flag=True, help="Allow the service to evict members of partially bound gangs.")
 @click.option("--rank-tables", is_flag=True, help="Allow the service to write the rank tables of Ascend jobs.")
 @click.option("--tls", is_flag=True, help="Allow the service to keep its certificates in Secrets, for tls.enabled.")
 @click.option("--tenants", is_flag=True, help="Let users of single namespaces ask the service, through the API server.")
@@ -181,7 +180,6 @@ def rbac(  # noqa: PLR0913 - one parameter per option
     user: str | None,
     without: tuple[str, ...],
     *,
-    evict: bool,
     rank_tables: bool,
     tls: bool,
     tenants: bool,
@@ -196,8 +194,6 @@ def rbac(  # noqa: PLR0913 - one parameter per option
         raise InputError("--user: the name is empty; use the user name that `kubectl auth whoami` prints")
     if agent and tenants:
         raise InputError("--tenants: the agent answers no users; leave out --agent for the service")
-    if agent and evict:
-        raise InputError("--evict: the agent evicts no pods; leave out --agent for the service")
     if agent and rank_tables:
         raise InputError("--rank-tables: the service writes rank tables; leave out --agent for it")
     if agent and tls:
@@ -212,7 +208,6 @@ def rbac(  # noqa: PLR0913 - one parameter per option
             namespace=namespace,
             user=user or "",
             without=without,
-            evict=evict,
             tenants=tenants,
             rank_tables=rank_tables,
             tls=tls,

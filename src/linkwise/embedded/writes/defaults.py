@@ -29,6 +29,7 @@ _CONTAINER: Final[Raw] = {
 }
 _ROLLING: Final[Raw] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}}
 _DAEMONS: Final[Raw] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
+_BOUND: Final[Raw] = {"pv.kubernetes.io/bind-completed": "yes"}
 _JOB_UID: Final = "batch.kubernetes.io/controller-uid"
 
 
@@ -203,10 +204,18 @@ def _objects(value: object) -> list[Raw]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def _claim(document: Raw) -> None:
+    """Every claim has a volume at once: there are no controllers of volumes."""
+    document["spec"].setdefault("volumeName", f"volume-{document['metadata']['name']}")
+    annotations = document["metadata"].get("annotations") or {}
+    document["metadata"]["annotations"] = {**annotations, **_BOUND}
+
+
 _DEFAULTERS: Final[dict[str, Callable[[Raw], None]]] = {
     "pods": _pod,
     "nodes": _node,
     "namespaces": _namespace,
+    "persistentvolumeclaims": _claim,
     "secrets": _secret,
     "services": _service,
     "deployments.apps": _deployment,

@@ -109,7 +109,8 @@ def _share_a_node(first: Query, query: Query, *, certain: bool) -> bool:
 def alike(member: Member) -> Hashable:
     """Key of equal members, which differ only in their name."""
     demand = member.demand
-    pods = (demand.apart, demand.together) if demand.apart or demand.together else ()
+    company = demand.apart or demand.together or demand.crowd
+    pods = (demand.apart, demand.together, demand.crowd) if company else ()
     labels = tuple(sorted(demand.labels.items())) if pods else ()
     return (
         member.wanted.table_key() if member.wanted else (),

@@ -33,7 +33,7 @@ class NodeCapacity:
 def plain(demand: Demand) -> bool:
     """Whether a member has requests only, without selectors, affinity or host ports."""
     constrained = demand.affinity is not None or demand.only is not None
-    return not (constrained or demand.selector or demand.ports or demand.apart or demand.together)
+    return not (constrained or demand.selector or demand.ports or demand.apart or demand.together or demand.crowd)
 
 
 def likeness(ground: NodeCapacity) -> Hashable:
@@ -50,7 +50,7 @@ def most(demand: Demand, ground: NodeCapacity, limit: int) -> int:
     # rule 001.filters: every member passes all checks with the earlier ones added.
     if limit < 1 or unfit(demand, ground.view, ground.capacity, ground.load, ground.neighbours):
         return 0
-    if demand.ports or demand.apart or demand.together:
+    if demand.ports or demand.apart or demand.together or demand.crowd:
         filling = Filling(ground)
         return next((count for count in range(limit) if not filling.takes(demand)), limit)
     capacity, load = ground.capacity, ground.load

@@ -137,6 +137,8 @@ class SchedulingQueue:
         self._pods: dict[str, QueuedPod] = {}
         self._unobserved: dict[str, None] = {}
         """unobserved pods, by the time of their last question"""
+        self._dropped: dict[str, None] = {}
+        """UIDs of unobserved pods that were dropped, the earliest first: one that is observed after all is woken"""
         self._lines: dict[Kind, list[Turn]] = {}
         """unschedulable pods that are observed, by table key and in queue order"""
         self._unschedulable = 0
@@ -214,6 +216,7 @@ class SchedulingQueue:
 
     def forget(self, uid: str) -> None:
         """Remove a pod that is bound or deleted."""
+        self._dropped.pop(uid, None)
         queued = self._pods.pop(uid, None)
         if queued:
             self._leave(queued)
@@ -227,10 +230,17 @@ class SchedulingQueue:
         for uid in [uid for uid in self._woken if self._pods[uid].woken_for == node]:
             self._move(self._pods[uid], "lose node", (node,))
 
-    def restore(self, pods: Iterable[QueuedPod], shown: Iterable[str] = (), untaken: Iterable[str] = ()) -> None:
+    def restore(
+        self,
+        pods: Iterable[QueuedPod],
+        shown: Iterable[str] = (),
+        untaken: Iterable[str] = (),
+        dropped: Iterable[str] = (),
+    ) -> None:
         """Replace the content with that of a snapshot."""
         for uid in list(self._pods):
             self.forget(uid)
+        self._dropped = dict.fromkeys(dropped)
         for queued in sorted(pods, key=lambda queued: queued.asked_at):
             self._put(queued)
         self.shown.clear()
@@ -255,6 +265,22 @@ class SchedulingQueue:
         uids = list(self._unobserved) if self._is_over(now) or len(self._unobserved) > most else []
         many = len(uids) - most
         return [uid for n, uid in enumerate(uids) if n < many or self._pods[uid].asked_at + UNOBSERVED_TIME <= now]
+
+    def drop(self, uid: str) -> None:
+        """Remove an unobserved pod, and remember that it was asked about."""
+        self.forget(uid)
+        self._dropped[uid] = None
+        if len(self._dropped) > MAX_UNOBSERVED:
+            del self._dropped[next(iter(self._dropped))]
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """The pods that were dropped and neither observed nor asked about since."""
+        return tuple(self._dropped)
+
+    def take_dropped(self, uid: str) -> bool:
+        """Whether a pod that is observed was dropped before; it is not from now on."""
+        return self._dropped.pop(uid, "") is None
 
     def prolong(self, uid: str, now: float) -> None:
         """Keep an unobserved pod for longer, because it is being bound."""
@@ -374,6 +400,7 @@ class SchedulingQueue:
         """Set a record, and bring the indexes up to date."""
         uid, known = queued.uid, self._pods.get(queued.uid)
         self._pods[uid] = queued
+        self._dropped.pop(uid, None)
         if queued.observed or known is None or known.asked_at != queued.asked_at:
             self._unobserved.pop(uid, None)
         if not queued.observed:

@@ -32,7 +32,7 @@ PLACED: Final[ReasonCode] = "Placed"
 CODES: Final[Mapping[ReasonCode, str]] = {
     "Invalid": "the request is invalid: change the manifest",
     "NotPermitted": "a policy of the administrator does not permit the request, or sharing the devices that are free",
-    "GangIncomplete": "members of the group, its PodGroup or the removal of scheduling gates are missing",
+    "GangIncomplete": "members of the group, their volumes, its PodGroup or the removal of scheduling gates are missing",
     "OtherScheduler": "no scheduler that calls Linkwise has asked about the pod: check its schedulerName",
     "NoTopology": "no node has hardware, or healthy hardware, that can serve the request, even when it is idle",
     "Excluded": "suitable nodes are cordoned, not ready or tainted, or do not match the pod's selectors and affinity",

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from linkwise.engine.reasons.phrases import RefusalText, comma_list
+from linkwise.engine.reasons.phrases import RefusalText, as_tuple, comma_list
 
-__all__ = ["GROUP_REFUSALS"]
+if TYPE_CHECKING:
+    from linkwise.model.verdict import Reason
+
+__all__ = ["GROUP_REFUSALS", "is_group_refusal"]
+
+
+def _claim(reason: Reason) -> str:
+    claim, pod = as_tuple(reason.asked)
+    return f"PersistentVolumeClaim {claim} of pod {pod}, a member of the pod's gang,"
+
 
 GROUP_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
     ("001.members", "missing"): RefusalText(
@@ -38,6 +47,26 @@ GROUP_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
             f"only {r.found} {'member' if r.found == 1 else 'members'} of the pod's gang "
             f"{'has' if r.found == 1 else 'have'} been created, but {r.asked} must start together"
         ),
+        code="GangIncomplete",
+    ),
+    ("001.gang", "claim missing"): RefusalText(
+        "node(s): a PersistentVolumeClaim of the gang doesn't exist",
+        lambda r: f"{_claim(r)} does not exist",
+        code="GangIncomplete",
+    ),
+    ("001.gang", "claim without class"): RefusalText(
+        "node(s): a PersistentVolumeClaim of the gang is not bound",
+        lambda r: f"{_claim(r)} is not bound, and its StorageClass {r.found} does not exist",
+        code="GangIncomplete",
+    ),
+    ("001.gang", "claim unbound"): RefusalText(
+        "node(s): a PersistentVolumeClaim of the gang is not bound",
+        lambda r: f"{_claim(r)} is not bound",
+        code="GangIncomplete",
+    ),
+    ("001.gang", "claim provisioning"): RefusalText(
+        "node(s): a PersistentVolumeClaim of the gang is not bound",
+        lambda r: f"{_claim(r)} is not bound: its volume is to be provisioned for node {r.found}, and that is not done",
         code="GangIncomplete",
     ),
     ("001.gang", "bundle"): RefusalText(
@@ -84,6 +113,13 @@ GROUP_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
         "the last plan of the pod's group expired before all members were bound; the group is planned again after a backoff",
         code="Planned",
     ),
+    ("001.hold", "obstacle"): RefusalText(
+        "node(s): the group's last plan could not be carried out",
+        lambda r: (
+            f"the last plan of the pod's group was dropped: {r.found}; the group is planned again after a backoff"
+        ),
+        code="Excluded",
+    ),
     ("001.hold", "preempted"): RefusalText(
         "node(s): the group's plan was preempted",
         "the plan of the pod's group was preempted by a pod of higher priority; the group is planned again in a moment",
@@ -112,3 +148,8 @@ GROUP_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
         code="Excluded",
     ),
 }
+
+
+def is_group_refusal(message: str) -> bool:
+    """Whether a scheduler's message about a pod repeats one of these refusals."""
+    return any(text.short in message for text in GROUP_REFUSALS.values())

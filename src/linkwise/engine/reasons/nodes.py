@@ -1,4 +1,4 @@
-"""Refusals for reasons other than devices: cordons, taints, labels, cpu, memory, ports and pod affinity.
+"""Refusals for reasons other than devices: cordons, taints, labels, cpu, memory, ports, pod affinity and topology spread.
 
 The short texts follow kube-scheduler's own, so that its event reads alike whichever of the two refused the node.
 """
@@ -113,6 +113,14 @@ NODE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
     ("001.filters", "together"): RefusalText(
         "node(s) didn't match pod affinity rules",
         lambda r: f"the pod has affinity to {_pods(r.asked)}, and the node runs none",
+        code="Excluded",
+    ),
+    ("001.filters", "spread"): RefusalText(
+        "node(s) didn't match pod topology spread constraints",
+        lambda r: (
+            f"the pod's topology spread constraint allows at most {as_tuple(r.found)[1]} on this node of "
+            f"{_pods(r.asked)}, and it has {as_tuple(r.found)[0]}"
+        ),
         code="Excluded",
     ),
 }

@@ -94,7 +94,7 @@ def group_stage(state: State, view: GroupView, now: float) -> tuple[GroupStage, 
 
 def _initial(state: State, view: GroupView, stage: GroupStage, now: float) -> GroupExplanation:
     group = view.group
-    evicting = preemption.of_preemptor(state, group.key)
+    evicting = preemption.of_group(state, view)
     odd = filter(None, [evicting, stale_text(state, view, now), unlinked_text(unlinked(state, group))])
     return GroupExplanation(
         group.key,

@@ -116,10 +116,14 @@ def _members(report: GroupExplanation) -> str:
 def _needs(report: GroupExplanation) -> Iterator[str]:
     for need in report.needs:
         yield _need(need)
-    if report.needs and report.best:
+    if report.needs and report.best and not _in_part(report):  # its own plan has what is free for it
         free = [f"{name} {count}" for name, count in report.best]
-        plan = "" if report.stage == "unschedulable" else " without its plan"
-        yield f"nodes with the most free devices{plan}: {', '.join(free)}"
+        yield f"nodes with the most free devices: {', '.join(free)}"
+
+
+def _in_part(report: GroupExplanation) -> bool:
+    """Return whether some of its members have a place, and others are left out."""
+    return report.stage != "unschedulable" and report.count("left out") > 0
 
 
 def _need(need: Need) -> str:
@@ -213,15 +217,18 @@ def _runner_up(report: GroupExplanation) -> Iterator[str]:
 def _against(report: GroupExplanation) -> Iterator[str]:
     if not report.needs:
         return
-    yield f"{report.fitting} of {count_text(report.nodes, 'node')} can take a member now"
+    member = "another member beside its plan" if _in_part(report) else "a member now"
+    yield f"{report.fitting} of {count_text(report.nodes, 'node')} can take {member}"
     yield from refusal_lines(report.against)
 
 
 def _never(report: GroupExplanation) -> Iterator[str]:
-    if report.never:
+    if report.never and _in_part(report):
+        yield "it would not fit as a whole even if all other pods finished"
+    elif report.never:
         yield "it would not fit even if all other pods finished"
     elif report.needs and not any(remedy.kind == "pods end" for remedy in report.remedies):
-        yield "no pods were found whose completion would let it fit"
+        yield f"no pods were found whose completion would let it fit{' as a whole' if _in_part(report) else ''}"
 
 
 def _remedy(remedy: GroupRemedy) -> str:

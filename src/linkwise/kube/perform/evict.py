@@ -28,7 +28,7 @@ class Evictor(WriteQueue[Evict]):
 
     past_tense = "evicted"
     permission = "create on pods/eviction"
-    role_command = "linkwise manifests rbac --evict"
+    role_command = "linkwise manifests rbac"
     version_of: Callable[[str], int | None] = lambda _: 0
     """by UID: the resourceVersion of a pod that is still to be evicted, 0 if unknown, None if it is not"""
     given_up: Callable[[str], None] = lambda _: None

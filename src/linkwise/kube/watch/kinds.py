@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from linkwise.broker.cluster.cluster_objects import READ
+from linkwise.broker.cluster.cluster_objects import ALL, READ
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted
 from linkwise.config.rbac import FEATURES
 from linkwise.dialects.dra.objects import KINDS as DRA_KINDS
+from linkwise.dialects.volume_claims import CLAIM, CLASS
 from linkwise.errors import InputError
 from linkwise.wire.kubernetes.objects import decode_node, decode_pod
 from linkwise.wire.kubernetes.partial_pod import salvaged_pod
@@ -69,6 +70,8 @@ class WatchedKind:
     """whether the service can't start without it"""
     fields: str = ""
     """the field selector of lists and watches; empty for all objects"""
+    listed: WatchEvent | None = None
+    """delivered when a list is complete: objects that are not known do not exist"""
     role_command: str = "linkwise manifests rbac"
     """prints the role that allows the list and the watch"""
 
@@ -175,12 +178,15 @@ _PLURALS: Final = {
     "PodDisruptionBudget": "poddisruptionbudgets",
     "AcceleratorPolicy": "acceleratorpolicies",
     "Namespace": "namespaces",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+    "StorageClass": "storageclasses",
 }
 
 
 def _shared(kind: str) -> WatchedKind:
     name, _, group = kind.partition(".")
-    return WatchedKind(_PLURALS[name], *_of_the_cluster(kind), group)
+    listed = ClusterObject(kind, ALL, {}) if kind in {CLAIM, CLASS} else None
+    return WatchedKind(_PLURALS[name], *_of_the_cluster(kind), group, listed=listed)
 
 
 PODS: Final = WatchedKind("pods", _pod, lambda head: PodDeleted(head.uid), required=True)

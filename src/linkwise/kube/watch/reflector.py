@@ -162,6 +162,8 @@ class Reflector:
         if self._reader.nameless == nameless:
             self._reader.end_list()
             self._deliver_missing(keys, before)
+        if self.source.listed is not None:
+            self._deliver([(_LIST, self.source.listed)])
         self._version, self._listed_at = version, self.timing.clock()
         self.stats.heard_at = self.timing.clock()
         self.stats.lists += 1

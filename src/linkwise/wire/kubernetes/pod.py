@@ -16,6 +16,7 @@ __all__ = [
     "PodAffinityTerm",
     "PodObject",
     "PodSpec",
+    "PodSpreadConstraint",
     "PodStatus",
     "PodToleration",
 ]
@@ -150,10 +151,17 @@ class PodAffinity(Struct):
     )
 
 
-class SpreadConstraint(Struct):
+class PodSpreadConstraint(Struct):
     """A topology spread constraint."""
 
+    max_skew: int = 1
+    topology_key: str = ""
     when_unsatisfiable: str = "DoNotSchedule"
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: list[str] | None = None
 
 
 class Affinity(Struct):
@@ -162,6 +170,21 @@ class Affinity(Struct):
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
+
+
+class ClaimReference(Struct):
+    """A reference to a PersistentVolumeClaim."""
+
+    claim_name: str = ""
+
+
+class Volume(Struct):
+    """A volume, as far as it has a PersistentVolumeClaim."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimReference | None = None
+    ephemeral: Present | None = None
+    """its claim has the names of the pod and the volume"""
 
 
 class PodSpec(Struct):
@@ -178,7 +201,8 @@ class PodSpec(Struct):
     node_selector: dict[str, str] | None = None
     tolerations: tuple[PodToleration, ...] | None = None
     affinity: Affinity | None = None
-    topology_spread_constraints: list[SpreadConstraint] | None = None
+    topology_spread_constraints: list[PodSpreadConstraint] | None = None
+    volumes: list[Volume] | None = None
     host_network: bool | None = None
     resources: Resources | None = None
     resource_claims: list[Named] | None = None

@@ -20,6 +20,7 @@ from linkwise.model.views import (
     PodTerm,
     PodView,
     SelectorRequirement,
+    SpreadConstraint,
     Toleration,
 )
 from linkwise.speed.fast_dataclass import fast_constructor
@@ -49,9 +50,11 @@ if TYPE_CHECKING:
         PodAffinityTerm,
         PodObject,
         PodSpec,
+        PodSpreadConstraint,
         PodStatus,
         PodToleration,
         Variable,
+        Volume,
     )
 
 __all__ = ["view_of"]
@@ -65,6 +68,8 @@ _SIDECAR: Final = "Always"
 _KEPT_VARIABLES: Final = "REQUIRE"
 """in the names of environment variables that are kept: others differ from pod to pod, and nothing depends on them"""
 _BEST_EFFORT: Final = "ScheduleAnyway"
+_HONOR: Final = "Honor"
+_IGNORE: Final = "Ignore"
 _NEVER: Final = "Never"
 LONGEST_MESSAGE: Final = 500  # characters
 _SCHEDULABLE: Final = (0.0, "")
@@ -117,6 +122,8 @@ def view_of(pod: PodObject) -> PodView:
         _condition(status) if status.conditions else None,
         one(spec.service_account_name) if spec.service_account_name else "",
         message,
+        _spread(spec.topology_spread_constraints, meta) if spec.topology_spread_constraints else (),
+        _volume_claims(spec.volumes, meta) if spec.volumes else (),
     )
 
 
@@ -201,6 +208,17 @@ def _requirements(expressions: tuple[Expression, ...] | None) -> tuple[SelectorR
     return tuple(SelectorRequirement(each.key, each.operator, each.values or ()) for each in expressions or ())
 
 
+def _volume_claims(volumes: Iterable[Volume], meta: Meta) -> tuple[str, ...]:
+    """The claims by name; that of an ephemeral volume is named after the pod and the volume."""
+    return tuple(
+        [
+            each.persistent_volume_claim.claim_name if each.persistent_volume_claim else f"{meta.name}-{each.name}"
+            for each in volumes
+            if each.persistent_volume_claim or each.ephemeral
+        ]
+    )
+
+
 def _pod_terms(affinity: PodAffinity, meta: Meta) -> tuple[PodTerm, ...]:
     return tuple([_pod_term(term, meta.namespace) for term in affinity.required or ()])
 
@@ -227,6 +245,39 @@ def _same_term(
     everywhere: bool,
 ) -> PodTerm:
     return PodTerm(key, same_texts(pairs), expressions, namespaces, everywhere)
+
+
+def _spread(constraints: Iterable[PodSpreadConstraint], meta: Meta) -> tuple[SpreadConstraint, ...]:
+    """Constraints that must be satisfied; as in Kubernetes, the pod's own values of further keys narrow the selector."""
+    labels = meta.labels or {}
+    return tuple(
+        [
+            SpreadConstraint(
+                each.topology_key,
+                each.max_skew,
+                _counted(
+                    each,
+                    meta.namespace,
+                    tuple((key, labels[key]) for key in each.match_label_keys or () if key in labels),
+                ),
+                each.min_domains or 1,
+                (each.node_affinity_policy or _HONOR) == _HONOR,
+                (each.node_taints_policy or _IGNORE) == _HONOR,
+            )
+            for each in constraints
+            if each.when_unsatisfiable != _BEST_EFFORT
+        ]
+    )
+
+
+def _counted(constraint: PodSpreadConstraint, namespace: str, pairs: _Pairs) -> PodTerm:
+    selector = constraint.label_selector
+    if selector is None:
+        return _same_term(constraint.topology_key, (), _NO_POD, (namespace,), everywhere=False)
+    own = tuple(SelectorRequirement(key, "In", (value,)) for key, value in pairs)
+    expressions = (*_requirements(selector.match_expressions), *own)
+    labels = tuple((selector.match_labels or {}).items())
+    return _same_term(constraint.topology_key, labels, expressions, (namespace,), everywhere=False)
 
 
 def _has_preferences(spec: PodSpec) -> bool:

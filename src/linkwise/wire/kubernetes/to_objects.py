@@ -14,7 +14,7 @@ from linkwise.model.views import SelectorRequirement
 from linkwise.wire.kubernetes.writes import pod_condition
 
 if TYPE_CHECKING:
-    from linkwise.model.views import ContainerView, HostPort, NodeTerm, NodeView, PodTerm, PodView
+    from linkwise.model.views import ContainerView, HostPort, NodeTerm, NodeView, PodTerm, PodView, SpreadConstraint
 
 __all__ = ["node_object", "pod_object"]
 
@@ -105,9 +105,16 @@ def _pod_spec(view: PodView) -> Object:
                 for each in view.tolerations
             ],
             "affinity": _affinity(view),
-            "topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}] if view.has_preferences else [],
+            "topologySpreadConstraints": [
+                *map(_spread, view.spread),
+                *([{"whenUnsatisfiable": "ScheduleAnyway"}] if view.has_preferences else []),
+            ],
             "resources": _non_empty({"requests": dict(view.requests)}),
             "resourceClaims": _named(view.claims),
+            "volumes": [
+                {"name": f"volume-{number}", "persistentVolumeClaim": {"claimName": name}}
+                for number, name in enumerate(view.volume_claims)
+            ],
             "overhead": dict(view.overhead),
             "initContainers": init,
             "containers": containers,
@@ -192,6 +199,19 @@ def _node_term(term: NodeTerm) -> Object:
     return _non_empty(
         {"matchExpressions": _requirements(term.expressions), "matchFields": _requirements(term.fields)},
     )
+
+
+def _spread(constraint: SpreadConstraint) -> Object:
+    written: Object = {
+        "maxSkew": constraint.max_skew,
+        "topologyKey": constraint.topology_key,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "minDomains": constraint.min_domains,
+        "nodeAffinityPolicy": "Honor" if constraint.affinity_honored else "Ignore",
+        "nodeTaintsPolicy": "Honor" if constraint.taints_honored else "Ignore",
+    }
+    selector = _pod_term(constraint.term).get("labelSelector")
+    return written if selector is None else {**written, "labelSelector": selector}
 
 
 def _pod_term(term: PodTerm) -> Object:

@@ -19,16 +19,18 @@ from linkwise.broker.reservations.devices import reserved_nodes
 from linkwise.dialects.groups.network_labels import current_labels, same_level
 from linkwise.dialects.groups.network_topology import HOSTNAME, Ladder
 from linkwise.dialects.linkwise.dialect import any_model
+from linkwise.engine.feasibility import HOST, is_domain, spread_limit
 from linkwise.engine.index.shapes import shape_of
 from linkwise.engine.planning.hosts import in_parts
 from linkwise.engine.planning.node_capacity import NodeCapacity
 from linkwise.engine.planning.plan import BoundNode, Member, Site, Task
 from linkwise.engine.requirements import restricted, suitable
+from linkwise.engine.selectors import selects
 from linkwise.engine.usage import resolved
 from linkwise.model.node import Node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from linkwise.broker.cluster.cluster import Cluster
     from linkwise.broker.records.members import GroupView
@@ -37,8 +39,9 @@ if TYPE_CHECKING:
     from linkwise.engine.feasibility import Neighbour
     from linkwise.engine.index.node_index import Query
     from linkwise.model.ask import Group, NetworkWish
+    from linkwise.model.demand import Demand
     from linkwise.model.requirement import Requirement
-    from linkwise.model.views import NodeView
+    from linkwise.model.views import NodeView, PodTerm, PodView, SpreadConstraint
 
 __all__ = [
     "Network",
@@ -146,6 +149,7 @@ def _with_required_nodes(state: State, members: Sequence[Member]) -> tuple[Membe
 def _members(state: State, group_view: GroupView, *, one_by_one: bool) -> Generator[None, None, tuple[Member, ...]]:
     """Return the members; with `one_by_one` each has the nodes that access policies leave for it."""
     members, company, allowed = [], company_in(state.cluster), state.groups.limits(group_view.key).allowed
+    spread = _Spread(state, group_view.waiting)
     for place, pod in enumerate(group_view.waiting):
         if place % MEMBERS_PER_STEP == 0:
             yield
@@ -153,12 +157,65 @@ def _members(state: State, group_view: GroupView, *, one_by_one: bool) -> Genera
         if pod.uid in allowed:
             demand = replace(demand, only=allowed[pod.uid])
         query = state.query(pod)
+        if pod.spread:
+            demand = replace(demand, crowd=(yield from spread.crowd(pod, demand, query)))
         # rule 002.access: a member goes only to nodes of permitted models.
         if one_by_one and query and (barred := barred_nodes(state, pod, query)):
             nodes = frozenset(state.cluster.nodes) if demand.only is None else demand.only
             demand = replace(demand, only=nodes.difference(barred))
         members.append(Member(pod.uid, pod.name, query, demand, place, pod.created))
     return _with_required_nodes(state, members)
+
+
+class _Spread:
+    """How many pods topology spread allows on one node, when members are placed beside those that run.
+
+    kube-scheduler compares each member with the nodes as they are when it is tried. A plan is for all of them, so that
+    none is planned where the constraint would leave the node out.
+    """
+
+    def __init__(self, state: State, members: Sequence[PodView]) -> None:
+        self._state, self._members = state, members
+        self._known: dict[Hashable, int] = {}
+
+    def crowd(
+        self, pod: PodView, demand: Demand, query: Query | None
+    ) -> Generator[None, None, tuple[tuple[PodTerm, int], ...]]:
+        """Return the limit of each constraint between nodes; others are between domains of several."""
+        crowd = []
+        for constraint in pod.spread:
+            if constraint.topology_key != HOST:
+                continue
+            size = query.ask.devices if query else 0
+            selector = (tuple(sorted(demand.selector.items())), demand.affinity, demand.tolerations)
+            key = (str(constraint), selector, query.word if query else "", size)
+            if key not in self._known:
+                self._known[key] = yield from self._limit(constraint, demand, query)
+            crowd.append((constraint.term, self._known[key]))
+        return tuple(crowd)
+
+    def _limit(self, constraint: SpreadConstraint, demand: Demand, query: Query | None) -> Generator[None, None, int]:
+        cluster = self._state.cluster
+        open_: list[int] = []
+        full: list[int] = []
+        for number, view in enumerate(list(cluster.nodes.values())):
+            if number % NODES_PER_STEP == 0:
+                yield
+            if not is_domain(constraint, demand, view):
+                continue
+            there = (pod for pod in _pods_on(self._state, view.name) if not pod.deleting)
+            count = sum(1 for pod in there if selects(constraint.term, pod.namespace, pod.labels))
+            (open_ if self._may_take(view.name, query) else full).append(count)
+        own = sum(1 for pod in self._members if selects(constraint.term, pod.namespace, pod.labels))
+        return spread_limit(constraint, open_, full, own)
+
+    def _may_take(self, name: str, query: Query | None) -> bool:
+        index = self._state.cluster.index
+        if query is None:
+            return True
+        if name not in index.nodes or index.unserved(query, name):
+            return False
+        return index.shape(name).free.bit_count() >= query.ask.devices
 
 
 def _sites(  # noqa: PLR0913 - all that decides on a node
@@ -234,7 +291,16 @@ def _held(cluster: Cluster, group_view: GroupView) -> dict[str, list[frozenset[s
 
 
 def _neighbours(state: State, name: str) -> list[Neighbour]:
-    return [(pod.namespace, pod.labels) for pod in state.cluster.known.on(name) if holds_devices(pod)]
+    return [(pod.namespace, pod.labels) for pod in _pods_on(state, name)]
+
+
+def _pods_on(state: State, name: str) -> Iterator[PodView]:
+    """Yield the pods that run on a node or are being bound to it."""
+    cluster = state.cluster
+    yield from (pod for pod in cluster.pods_on(name) if holds_devices(pod))
+    for entry in cluster.ledger.on(name):
+        if entry.state == "ASSUMED" and (pod := cluster.pods.get(entry.pod)) and not pod.node:
+            yield pod
 
 
 ANYWHERE: Final = "-"
