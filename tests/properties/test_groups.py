@@ -11,7 +11,7 @@ from linkwise.engine.planning.seating import Room, share_out
 from linkwise.topology.device_sets import mask_of
 from linkwise.topology.fabric import NEAR, fabric_of
 from support.profile import examples
-from support.properties.enumeration import best_values
+from support.properties.enumeration import Share, best_values
 from support.properties.group_problems import Question, planned, problem_of, questions, values_of
 from support.properties.random_plans import assert_best_of_a_gang, assert_best_of_all_members, assert_honest
 
@@ -71,10 +71,11 @@ def test_a_large_group_of_equals_is_planned_like_a_small_one(question: Question)
 @settings(deadline=None, max_examples=examples(200))
 @given(questions())
 def test_devices_of_a_node_are_shared_out_as_fast_as_can_be(question: Question) -> None:
-    assume(question.places[0].free and not question.places[0].profile)
-    place = question.places[0]._replace(most=99, path=())
-    rooms = accumulate(question.sizes)
-    sizes = [size for size, used in zip(question.sizes, rooms, strict=True) if used <= len(place.free)] or [1]
+    first = question.places[0]
+    assume(first.free and not first.profile and not first.rooms)
+    place = first._replace(most=99, path=())
+    whole = [size for size in question.sizes if not isinstance(size, Share)]
+    sizes = [size for size, used in zip(whole, accumulate(whole), strict=True) if used <= len(place.free)] or [1]
     best = best_values([place], sizes, floor=question.floor) or best_values([place], sizes)
     fabric = fabric_of(place.values)
     shares = share_out(fabric, Room(mask_of(place.free), mask_of(place.held)), sizes, question.floor)

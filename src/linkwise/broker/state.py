@@ -94,7 +94,7 @@ class State:
         self.queue: Final = SchedulingQueue(self.cluster.changes.pods, self.cluster.changes.untaken)
         self.reservations: Final = Reservations()
         self.writer: Final = GrantWriter()
-        self.groups: Final = Groups(self.cluster.changes, self.cluster.shared.completed, self.cluster.ledger.get)
+        self.groups: Final = Groups(self.cluster.changes, self.cluster.shared.completed, self.cluster.ledger)
         self.preemptions: Final = Preemptions()
         self.access: Final = Access(self.cluster, self.pod)
         self.cluster.find_pod = self.pod

@@ -11,7 +11,7 @@ from linkwise.dialects.groups.koordinator_gang import MINIMUM_LABEL, NAME_LABEL,
 from linkwise.dialects.groups.membership import NAME, REPLICA
 from linkwise.dialects.koordinator.dialect import VISIBLE_SIBLINGS
 from linkwise.dialects.linkwise.creator import CREATOR
-from linkwise.dialects.linkwise.dialect import GRANT, MODELS, POLICY
+from linkwise.dialects.linkwise.dialect import DISTINCT_DEVICES, GRANT, MODELS, POLICY
 from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
 from linkwise.dialects.linkwise.require import REQUIRE
 from linkwise.dialects.pod_resources import resources_of
@@ -27,7 +27,7 @@ __all__ = ["closest_key", "misspelt_keys", "misspelt_resources"]
 
 _KEYS: Final = (
     *(NAME, REPLICA, NAME_LABEL, MINIMUM_LABEL, POLICY_ALIAS, SCHEDULER_PLUGINS),
-    *(GRANT, GROUP_PLAN, MODELS, POLICY, REQUIRE, *CREATOR, VISIBLE_SIBLINGS, "linkwise.dev/woken"),
+    *(DISTINCT_DEVICES, GRANT, GROUP_PLAN, MODELS, POLICY, REQUIRE, *CREATOR, VISIBLE_SIBLINGS, "linkwise.dev/woken"),
 )
 """of domains in which no other program has keys of a similar name"""
 _NEAR: Final = 0.75  # `gpus` is for `gpu`; what another system calls `gpumem` is not

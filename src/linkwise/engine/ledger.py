@@ -145,6 +145,8 @@ class Ledger:
         self._claims: dict[str, None] = {}
         """the pods with a CLAIMED entry"""
         self._serial = 0
+        self.changes = 0
+        """the number of changes so far"""
         self.touched: Final[set[str]] = set() if touched is None else touched
         self.sharing_of: Callable[[Entry], str] | None = None
         """the sharing domain of an entry, empty for the namespace; None while that is the domain of all"""
@@ -381,6 +383,7 @@ class Ledger:
         if self.sharing_of is not None and (sharing := self.sharing_of(entry)) != entry.sharing:
             entry = replace(entry, sharing=sharing)
         pod, known = entry.pod, self._entries.get(entry.pod)
+        self.changes += 1
         if self.changed_pods is not None:
             self.changed_pods.add(pod)
         if known and _usage_key(known) == _usage_key(entry):  # only the state differs: the node's usage does not change
@@ -409,6 +412,7 @@ class Ledger:
         entry = self._entries.pop(pod, None)
         if entry is None:
             return False
+        self.changes += 1
         if self.changed_pods is not None:
             self.changed_pods.add(pod)
         self._forget_deadline(pod)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from linkwise.model.ask import Ask
     from linkwise.model.node import Node, Use
 
-__all__ = ["MemoryShare", "losses_of_unused", "may_share", "shares_on"]
+__all__ = ["WHOLE_CORE", "MemoryShare", "losses_of_unused", "may_share", "shares_on"]
 
 WHOLE_CORE: Final = 100  # percent
 _DEFAULT: Final = ShareSettings()

@@ -38,15 +38,15 @@ def placed(broker: Broker, one: PodView, names: list[str]) -> tuple[str, tuple[s
     return node, bind.grant.offer.devices
 
 
-@pytest.mark.parametrize("percents", [(100, 50), (50, 100), (300, 50, 50, 200)])
-def test_whole_devices_and_parts_of_others_are_planned_on_one_node(percents: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("percents", "count"), [((100, 50), 2), ((50, 100), 2), ((300, 50, 50, 200), 6)])
+def test_whole_devices_and_parts_of_others_are_planned_on_one_node(percents: tuple[int, ...], count: int) -> None:
     broker = cluster("n0", "n1")
     pods = in_gang(*(pod(f"p{place}", percent) for place, percent in enumerate(percents)), least=len(percents))
     broker.observe(pods, 1.0)
     found = [placed(broker, each, ["n0", "n1"]) for each in pods]
     devices = [device for _, own in found for device in own]
     assert {node for node, _ in found} == {"n0"}
-    assert len(set(devices)) == len(devices)
+    assert len(set(devices)) == count
 
 
 def test_where_no_device_is_wholly_free_a_node_takes_the_parts() -> None:
@@ -64,6 +64,15 @@ def test_a_part_beside_whole_devices_needs_a_device_of_its_own() -> None:
     broker.observe(pods, 1.0)
     assert not broker.filter(pods[0], ["n0"], 1.0).nodes
     assert not state_of(broker).groups.plans
+
+
+def test_a_part_beside_whole_devices_may_be_on_a_device_that_others_use() -> None:
+    broker = cluster("n0")
+    placed(broker, pod("half", 60), ["n0"])
+    pods = in_gang(pod("whole", 700), pod("part", 30), least=2)
+    broker.observe(pods, 1.0)
+    devices = [set(placed(broker, each, ["n0"])[1]) for each in pods]
+    assert devices[1].isdisjoint(devices[0])
 
 
 def test_shares_avoid_nodes_with_unattributed_pods() -> None:

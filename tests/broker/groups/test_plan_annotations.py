@@ -115,3 +115,29 @@ def test_the_record_of_a_gang_of_256_members_of_8_devices_is_small(name: str, mo
     bound = api.place("g00000000")
     assert len(carried(api, "g00000000").groups[KEY].members) == 255
     assert len(bound.annotations[GROUP_PLAN]) < most
+
+
+def test_a_plan_that_is_too_large_for_one_record_is_written_in_pieces() -> None:
+    name = "x" * 240 + "-{:04}"
+    nodes = [FakeNode(name.format(number), count=8, inventory=False) for number in range(400)]
+    uids = [f"{number:08}-aaaa-bbbb-cccc-0123456789ab" for number in range(400)]
+    pods = in_gang(*(device_pod(f"g{number}", 8, uid=uid) for number, uid in enumerate(uids)), least=400)
+    api = ApiObjects(nodes, pods, PlacingSettings(group=GroupSettings(steps=10**6)))
+    for number in range(3):
+        api.place(f"g{number}")
+    pieces = [set(carried(api, f"g{number}").groups[KEY].members) for number in range(2)]
+    assert all(len(api.pods[f"g{number}"].annotations[GROUP_PLAN]) <= MAX_BYTES for number in range(2))
+    assert not pieces[0] & pieces[1]
+    assert pieces[0] | pieces[1] == set(uids[1:])
+    assert GROUP_PLAN not in api.pods["g2"].annotations
+    planned = plan_of(api)
+    api.start()
+    assert plan_of(api) == planned
+
+
+def plan_of(api: ApiObjects) -> dict[str, str]:
+    """The node of each member that is not bound."""
+    plan = state_of(api.broker).groups.plan_of(KEY)
+    assert plan
+    bound = {pod.uid for pod in api.pods.values() if pod.node}
+    return {uid: place.node for uid, place in plan.plan.placements.items() if uid not in bound}

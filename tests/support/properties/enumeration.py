@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, islice, product
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from linkwise.model.verdict import Offer
 from linkwise.policies.ring_affinity import RingAffinity
@@ -17,21 +17,27 @@ from linkwise.testing.nodes import ask, node
 from linkwise.topology.fabric import NEAR, fabric_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from linkwise.model.topology import Matrix
 
 __all__ = [
+    "WHOLE",
     "Enumerated",
     "Place",
+    "Share",
+    "Size",
     "Values",
     "all_partitions",
     "best_values",
     "enumerate_best_partition",
     "largest_bottleneck",
+    "largest_first",
 ]
 
 Set = tuple[int, ...]
+WHOLE: Final = (100, 100)
+"""memory and compute of a device, in percent"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +96,17 @@ def largest_bottleneck(
     return max(worth, default=None)
 
 
+class Share(NamedTuple):
+    """A member that gets a part of a device: memory and compute, in percent."""
+
+    memory: int
+    core: int = 0
+
+
+Size = int | Share
+"""what a member gets: a number of whole devices, or a part of one"""
+
+
 class Place(NamedTuple):
     """A node, written so that everything about it can be tried."""
 
@@ -101,14 +118,24 @@ class Place(NamedTuple):
     most: int = 99
     """members that fit by CPU"""
     held: tuple[int, ...] = ()
-    shared: tuple[int, ...] = ()
-    """those of `free` that other pods use a part of"""
+    rooms: tuple[tuple[int, int], ...] = ()
+    """by device, the memory and compute that are left, in percent; those of a device that has room are in `free`"""
     profile: str = ""
     """of a machine with rings, whose layouts matter instead of bandwidth"""
 
     def idle(self) -> tuple[int, ...]:
         """Devices that nobody uses."""
-        return tuple(device for device in self.free if device not in self.shared)
+        return tuple(device for device in self.free if not self.rooms or self.rooms[device] == WHOLE)
+
+    def without(self, *devices: int) -> Place:
+        """The node once these devices are used up."""
+        return self._replace(free=tuple(device for device in self.free if device not in devices))
+
+    def less(self, device: int, share: Share) -> Place:
+        """The node once a part of a device is used."""
+        memory, core = self.rooms[device]
+        left = (memory - share.memory, core - share.core)
+        return self._replace(rooms=(*self.rooms[:device], left, *self.rooms[device + 1 :]))
 
 
 class Values(NamedTuple):
@@ -127,20 +154,32 @@ class Values(NamedTuple):
 
 def best_values(  # noqa: PLR0913 - the settings of a plan
     places: Sequence[Place],
-    sizes: Sequence[int],
+    sizes: Sequence[Size],
     *,
     required: int = 0,
     seed_order: bool = False,
     floor: float = 0.0,
     least: int | None = None,
+    distinct: bool = False,
 ) -> Values | None:
     """The values of levels 1 to 7 that the best plans have; None if fewer than `least` members fit, by default all."""
     for count in range(len(sizes), (len(sizes) if least is None else least) - 1, -1):
-        choices = sorted(set(combinations(sorted(sizes, reverse=True), count)))
-        plans = [plan for chosen in choices for plan in _plans(places, chosen, required) if plan.member >= floor]
+        choices = sorted(set(combinations(largest_first(sizes), count)), key=str)
+        plans = [
+            plan
+            for chosen in choices
+            for plan in _plans(places, chosen, required, distinct=distinct)
+            if plan.member >= floor
+        ]
         if plans:
             return _best(plans, seed_order=seed_order)
     return None
+
+
+def largest_first(sizes: Sequence[Size]) -> list[Size]:
+    """Whole devices before parts, the largest first."""
+    whole = sorted((size for size in sizes if not isinstance(size, Share)), reverse=True)
+    return [*whole, *sorted((size for size in sizes if isinstance(size, Share)), reverse=True)]
 
 
 def _best(plans: list[Values], *, seed_order: bool) -> Values:
@@ -162,9 +201,15 @@ def _least(plans: list[Values], key: Callable[[Values], tuple[int, ...]]) -> lis
     return [plan for plan in plans if key(plan) == least]
 
 
-def _plans(places: Sequence[Place], sizes: Sequence[int], required: int) -> Iterator[Values]:
+def _plans(places: Sequence[Place], sizes: Sequence[Size], required: int, *, distinct: bool) -> Iterator[Values]:
     bound = [place for place in places if place.held]
     domain, models = _bound_domain(bound, required), {place.model for place in bound or places}
+
+    @cache
+    def values_on(home: int, own: tuple[Size, ...]) -> list[_OnNode]:
+        place = places[home]
+        return list(dict.fromkeys(_on_node(place, sets) for sets in _ways(place, list(own), distinct)))
+
     for homes in product(range(len(places)), repeat=len(sizes)):
         used = sorted(set(homes))
         if len({places[home].model for home in used}) > 1 or not models.issuperset(places[home].model for home in used):
@@ -176,11 +221,10 @@ def _plans(places: Sequence[Place], sizes: Sequence[int], required: int) -> Iter
         if any(homes.count(home) > places[home].most for home in used):
             continue
         ways = [
-            list(_ways(places[home], [size for size, own in zip(sizes, homes, strict=True) if own == home]))
-            for home in used
+            values_on(home, tuple(size for size, own in zip(sizes, homes, strict=True) if own == home)) for home in used
         ]
         for chosen in product(*ways):
-            yield _valued(places, used, chosen)
+            yield _valued(places, used, chosen, len(sizes))
 
 
 def _bound_domain(bound: Sequence[Place], required: int) -> tuple[str, ...]:
@@ -194,18 +238,27 @@ def _bound_domain(bound: Sequence[Place], required: int) -> tuple[str, ...]:
     return domain
 
 
-def _ways(place: Place, sizes: list[int]) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """All ways to give members disjoint free devices."""
+def _ways(place: Place, sizes: list[Size], distinct: bool) -> Iterator[tuple[tuple[int, ...], ...]]:  # noqa: FBT001
+    """All ways to give members unused devices of their own, or parts of devices that have room for all of them."""
     if not sizes:
         yield ()
         return
+    size = sizes[0]
     if place.profile:
-        yield from islice(_ring_ways(place, sizes), 1)
-        return
-    for own in combinations(place.free, sizes[0]):
-        rest = place._replace(free=tuple(device for device in place.free if device not in own))
-        for others in _ways(rest, sizes[1:]):
-            yield (own, *others)
+        yield from islice(_ring_ways(place, [size for size in sizes if not isinstance(size, Share)]), 1)
+    elif isinstance(size, Share):
+        for device in place.free:
+            memory, core = place.rooms[device]
+            if distinct and device in place.held:
+                continue
+            if size.memory <= memory and size.core <= core:
+                rest = place.without(device) if distinct else place.less(device, size)
+                for others in _ways(rest, sizes[1:], distinct):
+                    yield ((device,), *others)
+    else:
+        for own in combinations(place.idle(), size):
+            for others in _ways(place.without(*own), sizes[1:], distinct):
+                yield (own, *others)
 
 
 def _ring_ways(place: Place, sizes: list[int]) -> Iterator[tuple[tuple[int, ...], ...]]:
@@ -215,8 +268,7 @@ def _ring_ways(place: Place, sizes: list[int]) -> Iterator[tuple[tuple[int, ...]
         return
     for own in combinations(place.free, sizes[0]):
         if in_layout(place.profile, own):
-            rest = place._replace(free=tuple(device for device in place.free if device not in own))
-            yield from ((own, *others) for others in _ring_ways(rest, sizes[1:]))
+            yield from ((own, *others) for others in _ring_ways(place.without(*own), sizes[1:]))
 
 
 @cache
@@ -227,34 +279,47 @@ def in_layout(profile: str, devices: tuple[int, ...]) -> bool:
     )
 
 
-def _valued(places: Sequence[Place], used: list[int], chosen: Sequence[Sequence[tuple[int, ...]]]) -> Values:
-    speeds, inside, losses, left, taken = [], [], [], 0, 0
+class _OnNode(NamedTuple):
+    """What members on one node are worth."""
+
+    bottleneck: float
+    member: float
+    loss: tuple[int, ...]
+    taken: int
+    left: int
+
+
+def _on_node(place: Place, sets: Sequence[Sequence[int]]) -> _OnNode:
+    union, idle = {device for own in sets for device in own}, set(place.idle())
+    fabric = fabric_of(place.values)
+    before, after = fabric.left(_mask(idle)), fabric.left(_mask(idle - union))
+    rings = bool(place.profile)
+    return _OnNode(
+        inf if rings else _slowest(place.values, sorted(union | set(place.held))),
+        inf if rings else min(_slowest(place.values, own) for own in sets),
+        tuple(0 if rings else was - now for was, now in zip(before, after, strict=True)),
+        len(union & idle),
+        len(idle - union),
+    )
+
+
+def _mask(devices: Iterable[int]) -> int:
+    return sum(1 << device for device in devices)
+
+
+def _valued(places: Sequence[Place], used: list[int], chosen: Sequence[_OnNode], placed: int) -> Values:
     bound = [number for number, place in enumerate(places) if place.held]
-    for home, sets in zip(used, chosen, strict=True):
-        place = places[home]
-        union = [device for own in sets for device in own]
-        speeds.append(inf if place.profile else _slowest(place.values, [*union, *place.held]))
-        inside += [inf if place.profile else _slowest(place.values, own) for own in sets]
-        fabric = fabric_of(place.values)
-        before = sum(1 << device for device in place.idle())
-        after = before & ~sum(1 << device for device in union)
-        lost = [was - now for was, now in zip(fabric.left(before), fabric.left(after), strict=True)]
-        losses.append([0] * len(lost) if place.profile else lost)
-        taken += len(set(union) & set(place.idle()))
-        left += len(set(place.idle()) - set(union))
-    for number in bound:
-        if number not in used:
-            speeds.append(inf if places[number].profile else _slowest(places[number].values, places[number].held))
-            left += len(places[number].idle())
+    others = [places[number] for number in bound if number not in used]
+    speeds = [inf if place.profile else _slowest(place.values, place.held) for place in others]
     return Values(
         len({*used, *bound}),
         _domains([places[number] for number in {*used, *bound}]),
-        min(speeds),
-        min(inside),
-        tuple(map(sum, zip(*losses, strict=True))),
-        left,
-        sum(map(len, chosen)),
-        taken,
+        min([own.bottleneck for own in chosen] + speeds),
+        min(own.member for own in chosen),
+        tuple(map(sum, zip(*(own.loss for own in chosen), strict=True))),
+        sum(own.left for own in chosen) + sum(len(place.idle()) for place in others),
+        placed,
+        sum(own.taken for own in chosen),
     )
 
 

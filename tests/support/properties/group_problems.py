@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from hypothesis import strategies as st
 
 from linkwise.engine.index.node_index import Query
-from linkwise.engine.planning.hosts import LinkedHost, PickedHost
+from linkwise.engine.planning.hosts import LinkedHost, PartSize, PickedHost
+from linkwise.engine.planning.parts import Amount, Card, PartsHost, at_least
 from linkwise.engine.planning.planner import TABLE, most_members, outline
 from linkwise.engine.planning.problem import BoundSpot, GroupProblem, MemberKind, Spot
 from linkwise.policies.ring_affinity import RingAffinity
 from linkwise.policies.ring_profiles import RING_PROFILES
 from linkwise.testing.nodes import ask, node
 from linkwise.topology.fabric import fabric_of
-from support.properties.enumeration import Place, Values
+from support.properties.enumeration import WHOLE, Place, Share, Size, Values, largest_first
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Generator
 
-    from linkwise.engine.planning.hosts import Host
+    from linkwise.engine.planning.hosts import Host, Size as PlannedSize
     from linkwise.engine.planning.planner import Outline
     from linkwise.engine.planning.problem import Counts
     from linkwise.model.topology import Matrix
@@ -35,10 +36,12 @@ class Question(NamedTuple):
     """Members of these sizes on these nodes."""
 
     places: tuple[Place, ...]
-    sizes: tuple[int, ...]
+    sizes: tuple[Size, ...]
     required: int = 0
     seed_order: bool = False
     floor: float = 0.0
+    distinct: bool = False
+    """whether no two members may be on one device"""
 
 
 def questions() -> st.SearchStrategy[Question]:
@@ -47,16 +50,16 @@ def questions() -> st.SearchStrategy[Question]:
 
 
 def random_question(chance: random.Random) -> Question:
-    """Two kinds of machines, a few nodes of them, and up to four members: of whole devices, of shares, or in rings."""
-    kind = chance.choice(("whole", "whole", "whole", "shares", "rings"))
+    """Two kinds of machines, a few nodes of them, and up to four members: of whole devices, of parts, or in rings."""
+    kind = chance.choice(("whole", "whole", "parts", "parts", "rings"))
     machines = [_matrix(chance) for _ in range(2)]
     levels = chance.randint(0, 2)
     profile = chance.choice(PROFILES) if kind == "rings" else ""
-    number = chance.randint(1, 2 if profile else 4)
+    number = chance.randint(1, 2 if profile else 3 if kind == "parts" else 4)
     places = tuple(_place(chance, machines, levels, place, kind=kind, profile=profile) for place in range(number))
-    sizes = [chance.randint(1, 2)] * chance.randint(1, 4)
-    if kind == "shares":
-        sizes = [1] * len(sizes)
+    sizes: list[Size] = [chance.randint(1, 2)] * chance.randint(1, 4)
+    if kind == "parts":
+        sizes = _parts(chance)
     elif profile:
         counts = RING_PROFILES[profile].counts()
         sizes = [chance.choice([count for count in counts if count <= MOST]) for _ in range(chance.randint(2, 5))]
@@ -64,13 +67,29 @@ def random_question(chance: random.Random) -> Question:
         sizes = [chance.randint(1, 3) for _ in range(chance.randint(1, 4))]
     floor = 0.0 if profile else chance.choice([0.0, 0.0, 50.5, 100.0])
     required, seed_order = chance.randint(0, levels), chance.random() < UNEQUAL
-    return Question(places, tuple(sorted(sizes, reverse=True)), required, seed_order, floor)
+    distinct = kind == "parts" and chance.random() < DISTINCT
+    return Question(places, tuple(largest_first(sizes)), required, seed_order, floor, distinct)
 
 
 PROFILES: Final = ("ascend-910", "ascend-910c-8", "atlas-350-mesh-8", "ascend-310-card")
 """machines of eight devices in rings, modules, meshes or cards"""
 MOST: Final = 5  # devices of a member in rings
 UNEQUAL: Final = 0.5
+DISTINCT: Final = 0.2
+AMOUNTS: Final = (10, 20, 30, 50, 60, 70, 100)  # percent
+
+
+def _parts(chance: random.Random) -> list[Size]:
+    """Equal parts, unequal ones, or some beside whole devices; by memory alone, or by memory and compute."""
+    count = chance.randint(1, 4)
+    cores = chance.choice([(0,), (0,), AMOUNTS])
+    amounts = chance.sample(AMOUNTS, chance.choice([1, 2, 3]))
+    parts: list[Size] = [Share(chance.choice(amounts), chance.choice(cores)) for _ in range(count)]
+    if chance.random() < UNEQUAL:
+        parts = [parts[0]] * count
+    elif chance.random() < UNEQUAL:
+        parts[0] = chance.randint(1, 2)
+    return parts
 
 
 def _matrix(chance: random.Random) -> Matrix:
@@ -91,29 +110,41 @@ def _place(  # noqa: PLR0913 - one node of a question
     free = chance.randint(0 if held_count else 1, len(values))
     held = tuple(devices[free : free + held_count])
     path = tuple(chance.choice(["a", "b", ""]) for _ in range(levels))
-    shared = devices[: chance.randint(0, free)] if kind == "shares" else []
+    open_ = devices[: free if free or held else 1]
+    rooms: tuple[tuple[int, int], ...] = ()
+    if kind == "parts":
+        used = {*chance.sample(open_, chance.randint(0, len(open_))), *held}
+        rooms = tuple(_room(chance) if device in used else WHOLE for device in range(len(values)))
+        open_ += held
     return Place(
         f"n{number}",
         values,
-        tuple(sorted(devices[: free if free or held else 1])),
+        tuple(sorted(open_)),
         path,
         chance.choice(["x", "x", "y"]),
         chance.choice([1, 2, 9]),
         held,
-        tuple(shared),
+        rooms,
         profile,
     )
 
 
+def _room(chance: random.Random) -> tuple[int, int]:
+    """What is left of a used device."""
+    return chance.choice(AMOUNTS[:-1]), chance.choice(AMOUNTS)
+
+
 def problem_of(question: Question) -> GroupProblem:
     """The question as a planner reads it."""
-    kinds = tuple(MemberKind(size, count) for size, count in sorted(Counter(question.sizes).items(), reverse=True))
+    counts = Counter(question.sizes)
+    shares = [size for size in counts if isinstance(size, Share)]
+    kinds = tuple(MemberKind(_planned(size, shares), counts[size]) for size in largest_first(list(counts)))
     hosts: dict[tuple[object, ...], Host] = {}
     spots = []
     for place in question.places:
-        key = (place.values, place.free, place.held, place.shared)
+        key = (place.values, place.free, place.held, place.rooms)
         if key not in hosts:
-            hosts[key] = _host(place, kinds)
+            hosts[key] = _host(place, question, shares)
         caps = tuple(min(place.most, kind.count) for kind in kinds)
         spots.append(Spot(place.name, hosts[key], caps, place.path, place.model, not place.held))
     models = {place.model for place in question.places if place.held}
@@ -136,11 +167,35 @@ def problem_of(question: Question) -> GroupProblem:
     )
 
 
-def _host(place: Place, kinds: tuple[MemberKind, ...]) -> Host:
-    if not place.profile:
-        return LinkedHost(place.values, _mask(place.free), _mask(place.held), _mask(place.idle()))
-    asks = {kind.size: Query(ask(kind.size, profile=place.profile), "ascend", RingAffinity()) for kind in kinds}
-    return PickedHost(node(len(place.values), free=place.free, profile=place.profile), asks)
+def _planned(size: Size, shares: list[Share]) -> PlannedSize:
+    if isinstance(size, Share):
+        return PartSize(shares.index(size), at_least(size.memory / WHOLE[0]))
+    return size
+
+
+def _host(place: Place, question: Question, shares: list[Share]) -> Host:
+    if place.profile:
+        asks: dict[PlannedSize, Query] = {
+            size: Query(ask(size, profile=place.profile), "ascend", RingAffinity())
+            for size in question.sizes
+            if isinstance(size, int)
+        }
+        return PickedHost(node(len(place.values), free=place.free, profile=place.profile), asks)
+    if not place.rooms:
+        return LinkedHost(place.values, _mask(place.free), _mask(place.held))
+    cards = {device: _card(place, device, question, shares) for device in place.free}
+    return PartsHost(place.values, cards, ["team"] * len(shares), _mask(place.held), distinct=question.distinct)
+
+
+def _card(place: Place, device: int, question: Question, shares: list[Share]) -> Card:
+    memory, core = place.rooms[device]
+    needs = tuple(
+        Amount(*share)
+        if share.memory <= memory and share.core <= core and not (question.distinct and device in place.held)
+        else None
+        for share in shares
+    )
+    return Card(Amount(memory, core), needs, (memory, core) == WHOLE, WHOLE[0])
 
 
 def _slowest(place: Place) -> float:

@@ -34,6 +34,7 @@ def best_of(question: Question, least: int | None = None) -> Values | None:
         seed_order=question.seed_order,
         floor=question.floor,
         least=least,
+        distinct=question.distinct,
     )
 
 

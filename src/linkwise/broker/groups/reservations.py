@@ -15,6 +15,8 @@ from linkwise.broker.records.groups import KeptPlaces
 from linkwise.broker.records.stages import Reserved
 from linkwise.dialects.groups.conventions import VOLCANO_SOURCE
 from linkwise.engine.ledger import Entry
+from linkwise.engine.planning.hosts import in_parts
+from linkwise.engine.usage import node_after
 from linkwise.model.verdict import Grant
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Placement, Plan
     from linkwise.model.ask import Group
+    from linkwise.model.node import Node
 
 __all__ = [
     "accepts_pods",
@@ -87,13 +90,14 @@ def _sync(state: State, key: str, before: Plan | None) -> bool:
     if stage is None:
         return True
     entries, available = [], True
+    left: dict[str, Node] = {}
     for uid, placement in expected.items():
         entry = actual.get(uid)
         reserved = entry is not None and entry.grant.offer == placement.offer
         if entry and reserved and (entry.expires, entry.grant.generation) == (stage.expires, stage.generation):
             continue
         wanted = _entry(state, key, stage, uid, placement)
-        if wanted and (reserved or (still_free(state, uid, stage.plan) and not _is_taken(state, wanted))):
+        if wanted and (reserved or (still_free(state, uid, stage.plan, left) and not _is_taken(state, wanted))):
             entries.append(wanted)
         else:
             available = False
@@ -162,15 +166,24 @@ def is_over(deadline: float, now: float, longest: float) -> bool:
     return not now < deadline <= now + longest
 
 
-def still_free(state: State, uid: str, plan: Plan) -> bool:
-    """Return whether the devices planned for a member are still available."""
+def still_free(state: State, uid: str, plan: Plan, left: dict[str, Node]) -> bool:
+    """Return whether the devices planned for a member are still available.
+
+    `left` has the nodes less the parts of devices of the members that were asked about before: several may be on one.
+    """
     placement = plan.placements[uid]
-    node = state.cluster.index.nodes.get(placement.node)
+    node = left.get(placement.node) or state.cluster.index.nodes.get(placement.node)
     if node is None or placement.node in state.cluster.unready:
         return False
+    if placement.offer is None:
+        return True
     pod = state.pod(uid)
     query = state.query(pod) if pod else None
-    return placement.offer is None or (query is not None and query.takes(node, placement.offer))
+    if query is None or not query.takes(node, placement.offer):
+        return False
+    if in_parts(query):
+        left[placement.node] = node_after(node, placement.offer, query.ask.domain, query.ask.mode)
+    return True
 
 
 def accepts_pods(state: State, name: str) -> bool:

@@ -5,6 +5,7 @@ Only `broker.groups` changes records. To forget a group is to delete its record.
 
 from __future__ import annotations
 
+from bisect import insort
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Final
 
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from linkwise.broker.cluster.changes import Changes
     from linkwise.broker.records.members import Enrolled
     from linkwise.broker.records.stages import Event, Limits
+    from linkwise.engine.ledger import Ledger
     from linkwise.model.ask import Group
-    from linkwise.model.verdict import Entry
     from linkwise.model.views import PodView
 
 __all__ = ["Answer", "GroupRecord", "Groups", "KeptPlaces", "Steered"]
@@ -140,12 +141,12 @@ class Groups:
         self,
         changes: Changes,
         complete: Callable[[PodView, Group], Group],
-        entry_of: Callable[[str], Entry | None],
+        ledger: Ledger,
     ) -> None:
         self._changes: Final = changes
         self.complete: Final = complete
         """completes a group from its PodGroup object"""
-        self._entry_of: Final = entry_of
+        self._ledger: Final = ledger
         self.records: Final[dict[str, GroupRecord]] = {}
         """by group, in the order in which they were observed; only verbs of this class change it"""
         self.key_by_pod: Final[dict[str, str]] = {}
@@ -155,6 +156,8 @@ class Groups:
         """by gang name, the groups and how many of their members use it"""
         self._views: dict[str, GroupView] = {}
         """cached views of observed pods"""
+        self._assumed: dict[str, tuple[GroupView, int, GroupView]] = {}
+        """by group, a cached view, the ledger's changes at that time, and the view with the members that are being bound"""
         self._in_stage: dict[type[Stage], dict[str, None]] = {stage: {} for stage in STAGES}
         """groups by stage, the first to enter it first"""
         self._dated: dict[str, None] = {}
@@ -320,6 +323,9 @@ class Groups:
         elif self._is_only_steered(pod, group):
             self._replace(pod, group)
             return
+        elif self._is_bound_as_planned(pod, group):
+            self._carry_out(pod, group)
+            return
         self.key_by_pod[pod.uid] = key
         self._note_change(key)
         record = self.records.get(key)
@@ -369,6 +375,40 @@ class Groups:
             waiting = [pod if each.uid == pod.uid else each for each in view.waiting]
             self._views[key] = replace(view, waiting=tuple(waiting))
 
+    def _is_bound_as_planned(self, pod: PodView, group: Group) -> bool:
+        """Return whether a member is shown where its plan has it, while others of the plan are still to be bound.
+
+        This happens to all members of a gang, one after the other: nothing follows for the others before the last one.
+        """
+        record = self.records.get(group.key)
+        before, declared = record.members.pods.get(pod.uid, (None, None)) if record else (None, None)
+        if record is None or before is None or before.node or declared != group:
+            return False
+        if pod.deleting or not isinstance(record.stage, Reserved) or group.bundle or record.stage.bundle:
+            return False
+        placements, entry = record.stage.plan.placements, self._ledger.get(pod.uid)
+        placed = placements.get(pod.uid)
+        if placed is None or entry is None or entry.state == "PLANNED" or not placed.node == entry.node == pod.node:
+            return False
+        pods = record.members.pods  # the last ones first: they are bound in their order
+        return any(uid != pod.uid and uid in pods and not pods[uid][0].node for uid in reversed(list(placements)))
+
+    def _carry_out(self, pod: PodView, group: Group) -> None:
+        """Record a member that is bound, in its cached view too."""
+        key = group.key
+        record, view = self.records[key], self._views.pop(key, None)
+        record.members.put(pod, group)
+        record.answers.pop(pod.uid, None)
+        record.steered.pop(pod.uid, None)
+        self._note_gated(key)
+        if view and pod.uid not in view.extra:
+            bound = list(view.bound)
+            insort(bound, pod, key=lambda each: record.members.order(each.uid))
+            waiting = tuple([each for each in view.waiting if each.uid != pod.uid])
+            self._views[key] = replace(view, waiting=waiting, bound=tuple(bound))
+        if not record.satisfied:
+            self.count_bound(key)
+
     def count_bound(self, key: str) -> None:
         """Note a gang of which enough members are bound: later members need not wait for each other."""
         record = self.records[key]
@@ -409,6 +449,7 @@ class Groups:
         record = self.records.pop(key)
         del self._in_stage[type(record.stage)][key]
         self._dated.pop(key, None)
+        self._assumed.pop(key, None)
         planned = record.stage.plan.placements if isinstance(record.stage, Reserved) else ()
         self._changes.forgotten_groups.append((key, (*planned, *(record.places.entries if record.places else ()))))
 
@@ -443,7 +484,10 @@ class Groups:
             if record is None:
                 return None
             view = self._views[key] = self._observed(record)
-        return self._with_assumed(view)
+        known = self._assumed.get(key)
+        if known is None or known[0] is not view or known[1] != self._ledger.changes:
+            known = self._assumed[key] = (view, self._ledger.changes, self._with_assumed(view))
+        return known[2]
 
     def _observed(self, record: GroupRecord) -> GroupView:
         group = self.complete(*record.members.first())
@@ -459,7 +503,7 @@ class Groups:
         homes = {
             pod.uid: entry.node
             for pod in view.waiting
-            if (entry := self._entry_of(pod.uid)) and entry.state not in {"PLANNED", "OFFERED"}
+            if (entry := self._ledger.get(pod.uid)) and entry.state not in {"PLANNED", "OFFERED"}
         }
         if not homes:
             return view

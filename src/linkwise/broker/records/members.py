@@ -101,6 +101,10 @@ class Members:
         """Return members by rank, age and natural name order: w-10 follows w-2."""
         return [pod for pod, _ in sorted(self.pods.values(), key=lambda member: _order(*member))]
 
+    def order(self, uid: str) -> tuple[object, ...]:
+        """Return the sort key of a member."""
+        return _order(*self.pods[uid])
+
     def _leave(self, member: Enrolled) -> None:
         self.bound -= bool(member[0].node)
         self.gated -= is_gated(member[0])

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ACCELERATOR",
     "COUNT_LABEL",
+    "DISTINCT_DEVICES",
     "GRANT",
     "IDLE_TAINT",
     "LABELS",
@@ -47,6 +48,7 @@ __all__ = [
     "VERSION",
     "Linkwise",
     "any_model",
+    "distinct_devices",
     "grant_text",
     "policy_of",
 ]
@@ -55,6 +57,7 @@ ACCELERATOR: Final = "linkwise.dev/accelerator"
 """whole devices of any vendor; replaced by the resource of one vendor when the pod is created"""
 GRANT: Final = "linkwise.dev/grant"
 MODELS: Final = "linkwise.dev/models"
+DISTINCT_DEVICES: Final = "linkwise.dev/distinct-devices"
 POLICY: Final = "linkwise.dev/policy"
 
 VENDOR_LABEL: Final = "linkwise.dev/accelerator-vendor"
@@ -209,6 +212,11 @@ def policy_of(pod: PodView) -> str:
 def any_model(pod: PodView) -> bool:
     """Whether members of its group may get devices of different models: only if the value is `any`."""
     return pod.annotations.get(MODELS) == "any"
+
+
+def distinct_devices(pod: PodView) -> bool:
+    """Whether no two members of its group may be on one device: only if the value is `true`."""
+    return pod.annotations.get(DISTINCT_DEVICES) == "true"
 
 
 def _grant(fields: Fields, pod: PodView) -> Grant | None:

@@ -1,4 +1,4 @@
-"""Record of a group's plan: the placements of the members that are not bound yet, written with the bind of one of them.
+"""Record of a group's plan: the placements of members that are not bound yet, written with the bind of one of them.
 
 Devices are written by index: 256 members of 8 devices take about 30 KiB, and UUIDs would take three times as much. Nothing
 is granted by the record. It reserves devices again after a restart, and only if the node has them and they are free, so
@@ -29,6 +29,7 @@ __all__ = [
     "PlannedContainer",
     "PlannedMember",
     "RecordedPlans",
+    "member_bytes",
     "recorded_plans",
     "recorded_text",
 ]
@@ -92,6 +93,11 @@ def recorded_text(record: RecordedPlans) -> str:
     }
     document = {"groups": groups, "pod": record.pod, "time": record.time, "version": VERSION}
     return json.dumps(document, separators=(",", ":"))
+
+
+def member_bytes(uid: str, member: PlannedMember) -> int:
+    """How much longer a record gets by a member."""
+    return len(json.dumps({uid: _member(member)}, separators=(",", ":"))) - 1  # a comma for two braces
 
 
 def recorded_plans(pod: PodView) -> tuple[RecordedPlans | None, tuple[Problem, ...]]:

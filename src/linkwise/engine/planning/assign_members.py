@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Hashable, Mapping, Sequence
 
     from linkwise.engine.index.node_index import Query
-    from linkwise.engine.planning.plan import Member, Site
+    from linkwise.engine.planning.plan import Member, Site, Task
     from linkwise.engine.planning.problem import Counts
 
 __all__ = ["Way", "alike", "assigned", "way_of", "with_others"]
@@ -27,7 +27,7 @@ NODES_PER_STEP: Final = 8
 
 
 def assigned(
-    sites: Mapping[str, Site], kinds: Sequence[Sequence[Member]], counts: Mapping[str, Counts], floor: float = 0.0
+    sites: Mapping[str, Site], kinds: Sequence[Sequence[Member]], counts: Mapping[str, Counts], task: Task
 ) -> Generator[None, None, dict[str, Placement] | str]:
     """Members by rank on nodes by domain and name, so that consecutive ranks are close; or a node that can't seat its own."""
     remaining = [list(members) for members in kinds]
@@ -40,7 +40,7 @@ def assigned(
             own += line[:count]
             del line[:count]
         own.sort(key=lambda member: member.order)
-        offers = seated(sites[name].node, sites[name].held, own, floor)
+        offers = seated(sites[name].node, sites[name].held, own, task.floor, distinct=task.distinct)
         if None in offers:
             return name
         placements |= {member.pod: Placement(name, offer) for member, offer in zip(own, offers, strict=True)}
@@ -79,30 +79,32 @@ def with_others(
 class Way(NamedTuple):
     """How a node hosts members, and which of them: one host can't serve two ways."""
 
-    asked: list[Query]
+    asked: Mapping[int, Query]
+    """by the number of the kind of members"""
     in_parts: bool
-    """whether all of them get shares; beside whole-device members a share gets a free device of its own"""
+    """whether some of them get parts of devices"""
     by_links: bool
+    """whether members with whole devices are placed by the bandwidth of their links"""
 
 
-def way_of(asked: list[Query], *, certain: bool = True) -> Way | None:
+def way_of(asked: Mapping[int, Query], *, certain: bool = True) -> Way | None:
     """The way of the first query for whole devices, otherwise of the first query, with all queries it can serve.
 
     Args:
-        asked: the queries that the node could serve on their own.
+        asked: the queries that the node could serve on their own, by the number of the kind of members.
         certain: whether it is known which of its devices are in use.
     """
     if not asked:
         return None
-    first = next((query for query in asked if not in_parts(query)), asked[0])
-    sharing = [query for query in asked if _share_a_node(first, query, certain=certain)]
-    return Way(sharing, in_parts(first), by_links(first))
+    first = next((query for query in asked.values() if not in_parts(query)), next(iter(asked.values())))
+    sharing = {number: query for number, query in asked.items() if _share_a_node(first, query, certain=certain)}
+    return Way(sharing, any(map(in_parts, sharing.values())), in_parts(first) or by_links(first))
 
 
 def _share_a_node(first: Query, query: Query, *, certain: bool) -> bool:
-    """Whether both are placed in one way, or are shares beside whole devices in one sharing mode."""
+    """Whether both are placed in one way, or are parts beside whole devices in one sharing mode."""
     same = (query.policy.name, in_parts(query)) == (first.policy.name, in_parts(first))
-    # Whole devices can be counted if it is unknown which are in use; a share needs a device known to be free.
+    # Whole devices can be counted if it is unknown which are in use; a part needs a device known to have room.
     return same or (certain and by_links(first) and in_parts(query) and query.ask.mode == first.ask.mode)
 
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from linkwise.engine.planning.hosts import PickedHost
+from linkwise.engine.planning.hosts import CountedHost, LinkedHost
 from linkwise.engine.planning.spread import equal_fewest, equal_spread, exact_fewest, exact_spread
 from linkwise.engine.planning.spread_packed import Budget, fewest_bound, packed_fewest, packed_on, packed_spread
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from linkwise.engine.planning.hosts import Floors
+    from linkwise.engine.planning.hosts import Floors, Host
     from linkwise.engine.planning.problem import GroupProblem, Region
     from linkwise.engine.planning.spread import Spread
 
@@ -52,7 +52,9 @@ class Branch:
             self._combinations *= kind.count + 1
         self._bounds: dict[tuple[Region, Floors], int | None] = {}
         self._budget = Budget()
-        self._picked = [spot.host for spot in problem.spots if isinstance(spot.host, PickedHost)]
+        self._uncertain = list(
+            {id(spot.host): spot.host for spot in problem.spots if _may_be_inexact(spot.host)}.values()
+        )
 
     def small(self, region: Region) -> bool:
         """Whether the exact table is small enough."""
@@ -111,10 +113,14 @@ class Branch:
 
     def exact(self) -> bool:
         """Whether all refusals of nodes so far are proven."""
-        return all(host.exact for host in self._picked)
+        return all(host.exact for host in self._uncertain)
 
     def _bound(self, region: Region, floors: Floors) -> Generator[None, None, int | None]:
         """Lower bound of the fresh nodes of any plan in the region; None if there is no plan."""
         if (region, floors) not in self._bounds:
             self._bounds[region, floors] = yield from fewest_bound(self.problem, region, floors)
         return self._bounds[region, floors]
+
+
+def _may_be_inexact(host: Host) -> bool:
+    return not isinstance(host, CountedHost | LinkedHost)

@@ -7,23 +7,35 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.planning.assign_members import alike, assigned, way_of, with_others
-from linkwise.engine.planning.hosts import CountedHost, PickedHost, UncertainHost, by_links, in_parts
+from linkwise.engine.planning.hosts import (
+    NO_FLOORS,
+    CountedHost,
+    PartSize,
+    PickedHost,
+    UncertainHost,
+    by_links,
+    in_parts,
+)
 from linkwise.engine.planning.measured_levels import MEASURED, UsedNode, measured
 from linkwise.engine.planning.node_capacity import likeness, most, plain, together
+from linkwise.engine.planning.parts import PartsHost, cards_of, weight_on
 from linkwise.engine.planning.plan import Placement, Plan, model_of
 from linkwise.engine.planning.planner import fits, most_members, outline
 from linkwise.engine.planning.problem import BoundSpot, GroupProblem, MemberKind, Spot
 from linkwise.engine.planning.seating import seated
+from linkwise.engine.requirements import facts_key
+from linkwise.model.node import FREE
 from linkwise.model.verdict import Offer
 from linkwise.policies.alignment import may_reject
+from linkwise.topology.device_sets import mask_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Hashable, Sequence
 
-    from linkwise.engine.index.node_index import Query
     from linkwise.engine.index.shapes import Shape
     from linkwise.engine.planning.assign_members import Way
-    from linkwise.engine.planning.hosts import Arranged, Host, Hosts
+    from linkwise.engine.planning.hosts import Arranged, Host, Hosts, Size
+    from linkwise.engine.planning.parts import Needs
     from linkwise.engine.planning.plan import Member, Site, Task
     from linkwise.engine.planning.planner import Outline
     from linkwise.engine.planning.problem import Counts
@@ -55,13 +67,15 @@ class Making:
         self._kinds: dict[Hashable, list[Member]] = {}
         for member in self._asking:
             self._kinds.setdefault(alike(member), []).append(member)
-        self._order = sorted(self._kinds, key=lambda kind: -self._kinds[kind][0].size)
+        self._order = sorted(self._kinds, key=lambda kind: _largest_first(self._kinds[kind][0]))
         first = [self._kinds[kind][0] for kind in self._order]
         self._asked = [member.wanted for member in first if member.wanted]
-        self._sizes = [
-            (member.size, member.demand, len(self._kinds[kind]))
-            for kind, member in zip(self._order, first, strict=True)
-        ]
+        self._demands = [member.demand for member in first]
+        self._parts = [number for number, query in enumerate(self._asked) if in_parts(query)]
+        """the kinds of members that get parts of devices"""
+        self._domains = [self._asked[number].ask.domain for number in self._parts]
+        self._sizes: list[Size] = []
+        """what members of each kind get"""
         self._models = {model_of(node.site.node) for node in task.bound if node.site}
         self._bound_names = {node.name for node in task.bound}
         self._bound: tuple[BoundSpot, ...] = ()
@@ -70,6 +84,8 @@ class Making:
         # Caches of what is equal for many nodes.
         self._ways: dict[tuple[frozenset[str] | None, Mode, bool, bool], Way | None] = {}
         self._arranged: dict[tuple[Shape, int], Arranged] = {}
+        self._parts_hosts: dict[Hashable, PartsHost] = {}
+        self._needs: Needs = {}
         self._caps: dict[Hashable, Counts] = {}
         self._beside: dict[Hashable, bool] = {}
         self._known: dict[str, tuple[Site, Spot | None]] = {}
@@ -114,7 +130,7 @@ class Making:
             if best is None:
                 return None
             kinds = [self._kinds[kind][:count] for kind, count in zip(self._order, best.placed, strict=True)]
-            placements = yield from assigned(self._sites, kinds, best.counts, self._task.floor)
+            placements = yield from assigned(self._sites, kinds, best.counts, self._task)
             if not isinstance(placements, str):
                 return (yield from self._finished(placements, best))
             spots = tuple(spot for spot in spots if spot.name != placements)
@@ -148,9 +164,7 @@ class Making:
         return None if own is None else (yield from self._finished({member.pod: Placement(name, own)}, None))
 
     def _problem(self, spots: tuple[Spot, ...], counts: Counts) -> GroupProblem:
-        kinds = tuple(
-            MemberKind(self._kinds[kind][0].size, count) for kind, count in zip(self._order, counts, strict=True)
-        )
+        kinds = tuple(map(MemberKind, self._sizes, counts))
         return GroupProblem(
             kinds,
             spots,
@@ -165,6 +179,7 @@ class Making:
 
     def _spots(self) -> Generator[None, None, tuple[Spot, ...]]:
         """The nodes that fit at least one member."""
+        yield from self._set_sizes()
         spots = []
         for number, site in enumerate(self._sites.values()):
             if number % NODES_PER_STEP == 0:
@@ -174,6 +189,20 @@ class Making:
                 known = self._known[site.node.name] = (site, self._spot(site))
             spots.append(known[1])
         return tuple(spot for spot in spots if spot)
+
+    def _set_sizes(self) -> Generator[None, None, None]:
+        """Determine what members of each kind get; parts as the least fraction of any device."""
+        memory = size = 0
+        for number, site in enumerate(self._sites.values() if self._parts else ()):
+            if number % NODES_PER_STEP == 0:
+                yield
+            memory = max([memory, *(device.memory for device in site.node.devices)])
+            size = max([size, *(device.bytes for device in site.node.devices)])
+        order = {number: place for place, number in enumerate(self._parts)}
+        self._sizes = [
+            PartSize(order[number], weight_on(query.ask, memory, size)) if number in order else query.ask.devices
+            for number, query in enumerate(self._asked)
+        ]
 
     def _bound_spots(self) -> Generator[None, None, tuple[BoundSpot, ...]]:
         """The nodes of bound members, with what their devices mean for every plan."""
@@ -195,46 +224,63 @@ class Making:
         fits_whole = site.shape.free.bit_count() >= self._smallest
         service = (site.served, site.node.mode, fits_whole, not site.shape.unattributed)
         if service not in self._ways:
-            able = [query for query in self._asked if site.serves(query) and (fits_whole or in_parts(query))]
+            able = {
+                number: query
+                for number, query in enumerate(self._asked)
+                if site.serves(query) and (fits_whole or in_parts(query))
+            }
             self._ways[service] = way_of(able, certain=not site.shape.unattributed)
         way = self._ways[service]
         if way is None:
             return None
         host = self._host(site, way)
         like = self._like(site)
-        key = (like, host.room, service)
-        caps = None if like is None else self._caps.get(key)
+        limits = tuple(
+            min(count, host.at_most(size, NO_FLOORS)) if number in way.asked else 0
+            for number, (size, count) in enumerate(zip(self._sizes, self._wanted, strict=True))
+        )
+        caps = None if like is None else self._caps.get((like, limits))
         if caps is None:
-            caps = self._caps[key] = self._caps_of(site, host, way.asked)
+            # The number of members of each kind that fit by all but links, if only that kind is placed there.
+            pairs = zip(self._demands, limits, strict=True)
+            caps = self._caps[like, limits] = tuple(most(demand, site.ground, limit) for demand, limit in pairs)
         fresh = site.node.name not in self._bound_names
         return Spot(site.node.name, host, caps, site.path, site.model, fresh, like) if any(caps) else None
 
-    def _caps_of(self, site: Site, host: Host, asked: Sequence[Query]) -> Counts:
-        """The number of members of each kind that fit by all but links, if only that kind is placed there."""
-        caps = []
-        for query, (size, demand, count) in zip(self._asked, self._sizes, strict=True):
-            limit = min(count, max(0, host.room) // size) if query in asked else 0
-            caps.append(most(demand, site.ground, limit))
-        return tuple(caps)
-
     def _host(self, site: Site, way: Way) -> Host:
-        if way.in_parts:
-            return self._hosts.in_parts(site.node, site.shape, site.held, way.asked)
-        asks = {query.ask.devices or 1: query for query in reversed(way.asked)}
-        if not way.by_links or may_reject(site.node):
-            return PickedHost(site.node, asks, self._arranged.setdefault((site.shape, id(way)), {}))
-        host = self._hosts.linked(site.node, site.shape, site.held)
-        if self._task.floor and isinstance(host, CountedHost):
-            return UncertainHost(site.node, asks, self._task.floor)
-        return host
+        whole = any(not in_parts(query) for query in way.asked.values())
+        asks = {self._sizes[number]: query for number, query in reversed(tuple(way.asked.items()))}
+        if not way.by_links or (whole and may_reject(site.node)):
+            # What a policy gives of used devices is not part of a shape.
+            known = {} if way.in_parts else self._arranged.setdefault((site.shape, id(way)), {})
+            return PickedHost(site.node, asks, known)
+        held = site.held
+        host = self._parts_host(site, way) if way.in_parts else self._hosts.linked(site.node, site.shape, held)
+        unlinked = isinstance(host, CountedHost) or (isinstance(host, PartsHost) and not host.links)
+        return UncertainHost(site.node, asks, self._task.floor) if self._task.floor and whole and unlinked else host
+
+    def _parts_host(self, site: Site, way: Way) -> PartsHost:
+        """The host of members with parts of devices, one for all nodes with equal devices in equal use."""
+        node, held = site.node, site.held
+        # All that a policy may consider, except for the use of each device.
+        unattributed = (node.unattributed, node.unattributed_share, node.unattributed_core)
+        like = (site.shape.build, node.mode, unattributed, facts_key(node), id(way))
+        uses = tuple(node.used.get(device.id, FREE) for device in node.devices)
+        taken = mask_of(place for place, device in enumerate(node.devices) if device.id in held) if held else 0
+        if (like, uses, taken) not in self._parts_hosts:
+            asked = [way.asked.get(number) for number in self._parts]
+            cards = cards_of(node, asked, held if self._task.distinct else (), self._needs, like)
+            values = self._hosts.values(node, site.shape)
+            host = PartsHost(values, cards, self._domains, taken, distinct=self._task.distinct)
+            self._parts_hosts[like, uses, taken] = host
+        return self._parts_hosts[like, uses, taken]
 
     def _side_by_side(self, name: str, counts: Counts) -> bool:
         site = self._sites[name]
         like = self._like(site)
         fit = None if like is None else self._beside.get((like, counts))
         if fit is None:
-            demands = [(demand, count) for (_, demand, _), count in zip(self._sizes, counts, strict=True)]
-            fit = self._beside[like, counts] = together(demands, site.ground)
+            fit = self._beside[like, counts] = together(zip(self._demands, counts, strict=True), site.ground)
         return fit
 
     def _like(self, site: Site) -> Hashable:
@@ -288,3 +334,9 @@ class Making:
                 members.setdefault(placement.node, []).append(placement.offer.devices)
         sites = {node.name: node.site for node in self._task.bound} | self._sites
         return [UsedNode(site, own) for name, own in members.items() if (site := sites.get(name))]
+
+
+def _largest_first(member: Member) -> tuple[int, ...]:
+    """Sort key of members: whole devices before parts, the largest first."""
+    ask = member.wanted.ask if member.wanted else None
+    return (-ask.devices, -ask.share, -ask.core) if ask else ()

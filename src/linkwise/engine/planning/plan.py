@@ -34,7 +34,7 @@ class Member:
 
     @property
     def size(self) -> int:
-        """The number of devices it needs; 1 for a share of a device."""
+        """The number of devices it needs; 1 for a part of a device."""
         return (self.wanted.ask.devices or 1) if self.wanted else 0
 
     @property
@@ -98,6 +98,8 @@ class Task:
     """the least number of members to place; the others may be left out if not all fit"""
     gang: bool = False
     """whether as many members as possible are placed if not all fit; otherwise they are placed by rank"""
+    distinct: bool = False
+    """whether no two members are on one device"""
     bound: tuple[BoundNode, ...] = ()
     """the nodes of bound members, which count in every plan: their models, domains, devices and number"""
 

@@ -13,10 +13,12 @@ from math import comb, inf
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from linkwise.engine.planning.hosts import weight_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Sequence
 
-    from linkwise.engine.planning.hosts import Host, Loss, Sizes
+    from linkwise.engine.planning.hosts import Host, Loss, Size, Sizes
 
 __all__ = [
     "SUBSETS",
@@ -57,9 +59,14 @@ SUBSETS: Final = 3000
 class MemberKind:
     """Members that are equal except for their name."""
 
-    size: int
-    """devices per member"""
+    size: Size
+    """what each member gets"""
     count: int
+
+    @property
+    def weight(self) -> float:
+        """The number of devices that each member takes at least."""
+        return weight_of(self.size)
 
 
 class Spot(NamedTuple):
@@ -104,7 +111,7 @@ class Option(NamedTuple):
 
     counts: Counts
     cost: Cost
-    devices: int
+    devices: float
 
 
 class Rack:
@@ -210,8 +217,8 @@ class Region:
         bound, fresh = self._largest
         return [*bound, *fresh[:count]]
 
-    def devices(self) -> int:
-        """The number of free devices."""
+    def devices(self) -> float:
+        """The number of devices that members can get, those of which they can get a part in part."""
         return sum(case.host.room * count for case, count in self.cases.items())
 
     def __len__(self) -> int:
@@ -251,7 +258,7 @@ class GroupProblem:
     options: dict[Hashable, list[Option]] = field(default_factory=dict, repr=False, compare=False)
     """cache of the combinations of members that nodes fit"""
     _sizes: dict[Counts, Sizes] = field(default_factory=dict, repr=False, compare=False)
-    _devices: dict[Counts, int] = field(default_factory=dict, repr=False, compare=False)
+    _devices: dict[Counts, float] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def wanted(self) -> Counts:
@@ -301,15 +308,15 @@ class GroupProblem:
         """The free devices on the nodes of a plan, the bound ones included, as part of its cost."""
         return self.left + (cost[1] if self.seed_order else cost[-1])
 
-    def devices(self, counts: Counts) -> int:
-        """The number of devices that these members need."""
+    def devices(self, counts: Counts) -> float:
+        """The number of devices that these members need at least."""
         known = self._devices.get(counts)
         if known is None:
-            known = self._devices[counts] = sum(self.sizes(counts))
+            known = self._devices[counts] = sum(map(weight_of, self.sizes(counts)))
         return known
 
     def sizes(self, counts: Counts) -> Sizes:
-        """The devices of each of these members, the largest first."""
+        """What each of these members gets, the largest first."""
         known = self._sizes.get(counts)  # cached: called very often with few different counts
         if known is None:
             pairs = zip(self.kinds, counts, strict=True)
@@ -330,7 +337,7 @@ def start_regions(problem: GroupProblem) -> Generator[None, None, list[Region]]:
 
 def _racks(problem: GroupProblem) -> Generator[None, None, dict[tuple[str, tuple[str, ...]], Rack]]:
     """The nodes that fit at least one member, by model and path."""
-    smallest, required, mixed = problem.kinds[-1].size, problem.required, problem.mixed
+    smallest, required, mixed = min(kind.weight for kind in problem.kinds), problem.required, problem.mixed
     racks: dict[tuple[str, tuple[str, ...]], Rack] = {}
     for number, spot in enumerate(problem.spots):
         if number % NODES_PER_STEP == 0:

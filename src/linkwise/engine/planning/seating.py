@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import combinations, islice
 from math import inf, isfinite
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from linkwise.engine.planning.hosts import arranged, by_links, in_parts, open_devices, picked
+from linkwise.engine.planning.hosts import PartSize, among, arranged, by_links, in_parts, picked
+from linkwise.engine.planning.parts import PartsHost, cards_of, divided
+from linkwise.engine.usage import node_after
 from linkwise.model.verdict import Offer, Part
 from linkwise.policies.alignment import may_reject
 from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
@@ -22,47 +23,142 @@ from linkwise.topology.machine import LARGEST_EXACT
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from linkwise.engine.index.node_index import Query
+    from linkwise.engine.planning.hosts import LinkedHost, Size
+    from linkwise.engine.planning.parts import Counts
     from linkwise.engine.planning.plan import Member
     from linkwise.model.node import Node
+    from linkwise.model.topology import Matrix
     from linkwise.topology.fabric import Fabric
 
 
 __all__ = ["Room", "Share", "seated", "share_out", "slowest_pair"]
 
 
-def seated(node: Node, held: Collection[str], members: Sequence[Member], floor: float = 0.0) -> list[Offer | None]:
+def seated(
+    node: Node, held: Collection[str], members: Sequence[Member], floor: float = 0.0, *, distinct: bool = False
+) -> list[Offer | None]:
     """An offer for each member, in their order.
 
-    None for all if there are too few devices, or if those of a member would be slower than the floor, in GB/s.
+    None for all if there are too few devices, or if those of a member would be slower than the floor, in GB/s; with
+    `distinct`, if two members would be on one device.
     """
     asked = [member.wanted for member in members if member.wanted]
     whole = [query for query in asked if not in_parts(query)]
-    if asked and (not whole or (by_links(whole[0]) and not may_reject(node))):
-        free = [device.id for device in node.free()] if whole else _preferred(node, asked, held)
+    if whole and (not by_links(whole[0]) or may_reject(node)):
+        return _picked(node, members)
+    if len(whole) < len(asked):
+        devices = _Seating(node, held, members, distinct=distinct).devices(floor)
+    else:
+        free = [device.id for device in node.free()]
         sizes = [member.size for member in members]
-        if sum(sizes) > len(free):
-            return [None for _ in members]
-        devices = _by_links(node, free, held, sizes, floor, shares=not whole)
-        if floor and any(len(own) > 1 and (slowest_pair(node, own) or 0.0) < floor for own in devices):
-            return [None for _ in members]
-        return [_offer(node, member, own) for member, own in zip(members, devices, strict=True)]
-    return _picked(node, members)
+        devices = _by_links(node, free, held, sizes, floor) if sum(sizes) <= len(free) else []
+    if not devices or (floor and any(len(own) > 1 and (slowest_pair(node, own) or 0.0) < floor for own in devices)):
+        return [None for _ in members]
+    return _offers(node, members, devices)
 
 
-def _preferred(node: Node, asked: Sequence[Query], held: Collection[str]) -> list[str]:
-    """The devices that fit a share of each member, in the order in which the policy would pick them for single pods."""
-    left, order = open_devices(node, asked, held), list[str]()
-    while left:
-        order += picked(asked[0], node, left)
-        left = [name for name in left if name not in order]
-    return order
+def _offers(node: Node, members: Sequence[Member], devices: Sequence[Collection[str]]) -> list[Offer | None]:
+    """The offers of these devices; none if one of them is refused."""
+    offers: list[Offer | None] = []
+    left = node
+    for member, own in zip(members, devices, strict=True):
+        query = member.wanted
+        offer = _offer(node if query and query.ask.devices else left, member, own)
+        if offer and query and in_parts(query):
+            left = node_after(left, offer, query.ask.domain, query.ask.mode)  # the next one may be on the same device
+        offers.append(offer)
+    return [None for _ in members] if None in offers else offers
 
 
-def _by_links(  # noqa: PLR0913 - the question that a node is asked
-    node: Node, names: Sequence[str], held: Collection[str], sizes: Sequence[int], floor: float, *, shares: bool
+class _Seating:
+    """Devices of one node for members of which some get parts, by the levels of the planner and the node's own samples."""
+
+    def __init__(self, node: Node, held: Collection[str], members: Sequence[Member], *, distinct: bool) -> None:
+        queries = [member.wanted for member in members if member.wanted]
+        self._node = node
+        self._parts = list({query.table_key(): query for query in queries if in_parts(query)}.values())
+        kinds = {query.table_key(): PartSize(number) for number, query in enumerate(self._parts)}
+        self._sizes: list[Size] = [kinds.get(query.table_key(), query.ask.devices) for query in queries]
+        self._whole, self._counts = divided(tuple(self._sizes), len(self._parts))
+        self._avoided = held if distinct else ()
+        taken = mask_of(place for place, device in enumerate(node.devices) if device.id in held)
+        cards, domains = cards_of(node, self._parts, self._avoided), [query.ask.domain for query in self._parts]
+        self._host = PartsHost(_samples(node), cards, domains, taken, distinct=distinct)
+
+    def devices(self, floor: float) -> list[list[str]]:
+        """Devices for each member, in their order; none if there are too few."""
+        seats = list(self._host.seats(tuple(self._sizes)))
+        if not seats:
+            return []
+        enough, order = floor, self._order()
+        if links := self._host.links:
+            seats = [seat for seat in seats if links.divides(seat[1], self._whole, floor)] or seats
+            fastest = max(links.speed(union) for union, _ in seats)
+            seats = [seat for seat in seats if links.speed(seat[0]) >= NEAR * fastest]
+            inside = self._fastest_inside(links, seats)
+            enough = max(NEAR * inside, min(inside, floor))
+            seats = [seat for seat in seats if links.divides(seat[1], self._whole, enough)]
+        least = min(self._host.loss_of(union) for union, _ in seats)
+        seats = [seat for seat in seats if self._host.loss_of(seat[0]) == least]
+        union, own = min(
+            seats, key=lambda seat: (sorted(order[place] for place in positions(seat[0] & ~seat[1])), seat[1])
+        )
+        on_parts = self._host.shared_out(sorted(positions(union & ~own), key=order.__getitem__), self._counts)
+        return self._named(own, on_parts, enough) if on_parts else []
+
+    def _fastest_inside(self, links: LinkedHost, seats: Sequence[tuple[int, int]]) -> float:
+        """The largest speed that every member with whole devices can have in at least one of the sets."""
+        speeds = sorted(links.speeds())
+        low, high = 0, len(speeds) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            fast = any(links.divides(own, self._whole, speeds[middle]) for _, own in seats)
+            low, high = (middle, high) if fast else (low, middle - 1)
+        return speeds[low]
+
+    def _order(self) -> Mapping[int, int]:
+        """The positions of devices, in the order in which the policy would pick them for single pods."""
+        number_of = {self._name(place): place for place in self._host.open()}
+        left, order = list(number_of), list[str]()
+        for query in self._parts:
+            while own := picked(query, self._node, left):
+                order += own
+                left = [name for name in left if name not in own]
+        return {number_of[name]: number for number, name in enumerate((*order, *left))}
+
+    def _name(self, place: int) -> str:
+        places = self._host.places
+        return self._node.devices[places[place] if places else place].id
+
+    def _named(self, own: int, on_parts: Mapping[int, Counts], enough: float) -> list[list[str]]:
+        """The devices of each member: whole ones as fast as can be, and parts by the number of each kind per device."""
+        if self._host.links:
+            shares = iter(share_out(self._host.links.fabric, Room(own), self._whole, enough) if own else ())
+        else:
+            devices = iter(positions(own))
+            shares = iter([tuple(islice(devices, size)) for size in self._whole])
+        seats = [
+            [place for place, counts in on_parts.items() for _ in range(counts[number])]
+            for number in range(len(self._parts))
+        ]
+        places = [(seats[size.number].pop(0),) if isinstance(size, PartSize) else next(shares) for size in self._sizes]
+        return [[self._name(place) for place in each] for each in places]
+
+
+def _samples(node: Node) -> Matrix | None:
+    """The bandwidths of the node's own devices, in their order; None unless they are known for all."""
+    topology, places = node.topology, node.positions()
+    if topology is None or not (topology.links or topology.bandwidth):
+        return None
+    if any(device.id not in places for device in node.devices):
+        return None
+    return among(fabric_of(topology.bandwidth, topology.links).values, [places[device.id] for device in node.devices])
+
+
+def _by_links(
+    node: Node, names: Sequence[str], held: Collection[str], sizes: Sequence[int], floor: float
 ) -> list[list[str]]:
-    """Devices for each member of those names; for shares they are sorted by the policy's preference."""
+    """Devices for each member, of those names."""
     if list(sizes) == [len(names)]:
         return [list(names)]  # one member takes all
     places, topology = node.positions(), node.topology
@@ -71,11 +167,8 @@ def _by_links(  # noqa: PLR0913 - the question that a node is asked
         return [list(islice(devices, size)) for size in sizes]
     fabric = fabric_of(topology.bandwidth, topology.links)
     taken = mask_of(places[name] for name in held if name in places)
-    room = mask_of(places[name] for name in names)
-    free = mask_of(places[device.id] for device in node.free() if device.id in places) & room if shares else room
-    order = {places[name]: number for number, name in enumerate(names)} if shares else {}
     ids = {place: name for name, place in places.items()}
-    found = share_out(fabric, Room(room, taken, free, order), sizes, floor)
+    found = share_out(fabric, Room(mask_of(places[name] for name in names), taken), sizes, floor)
     return [[ids[place] for place in share] for share in found]
 
 
@@ -112,10 +205,6 @@ class Room(NamedTuple):
     """those that members can get"""
     held: int = 0
     """those of bound members"""
-    free: int = -1
-    """the unused ones: not all of the open ones if members get shares"""
-    order: Mapping[int, int] = MappingProxyType({})
-    """the policy's order of the open ones, by position; by position if empty"""
 
 
 def share_out(fabric: Fabric, room: Room, sizes: Sequence[int], floor: float = 0.0) -> list[Share]:
@@ -134,8 +223,6 @@ class _Sharing:
     def __init__(self, fabric: Fabric, room: Room, sizes: tuple[int, ...], floor: float) -> None:
         self._fabric = fabric
         self._open = room.open
-        self._free = room.open & room.free
-        self._order = room.order
         self._sizes = sizes
         self._sorted = tuple(sorted(sizes, reverse=True))
         self._table = fabric.bottlenecks()
@@ -175,22 +262,14 @@ class _Sharing:
         return speeds[low]
 
     def _most_left(self, unions: list[int]) -> int:
-        """The first of the sets that leave the most good sets to other pods, compared by the largest sets first.
-
-        Shares go to used devices first, and of equal ones to those that the policy would pick for a single pod.
-        """
+        """The first of the sets that leave the most good sets to other pods, compared by the largest sets first."""
         for size in SIZES:
             if len(unions) == 1:
                 break
-            left = [self._fabric.good_sets(self._free & ~union, size) for union in unions]
+            left = [self._fabric.good_sets(self._open & ~union, size) for union in unions]
             most = max(left)
             unions = [union for union, count in zip(unions, left, strict=True) if count == most]
-        if not self._order:
-            return unions[0]
-        return min(unions, key=self._preference)
-
-    def _preference(self, union: int) -> tuple[int, list[int]]:
-        return (self._free & union).bit_count(), sorted(self._order[place] for place in positions(union))
+        return unions[0]
 
     def _divides(self, union: int, sizes: tuple[int, ...], speed: float) -> bool:
         """Whether a set can be divided into sets of these sizes, each fast enough."""

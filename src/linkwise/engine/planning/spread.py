@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, islice, product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from linkwise.engine.planning.hosts import NOTHING_LOST
+from linkwise.engine.planning.hosts import NO_FLOORS, NOTHING_LOST
 from linkwise.engine.planning.problem import Option
 
 if TYPE_CHECKING:
@@ -85,10 +85,11 @@ def options_of(problem: GroupProblem, spot: Spot, floors: Floors) -> list[Option
 
 def _options(problem: GroupProblem, spot: Spot, floors: Floors) -> list[Option]:
     host, options = spot.host, []
-    most = [min(cap, kind.count, host.room // kind.size) for cap, kind in zip(spot.caps, problem.kinds, strict=True)]
+    kinds = zip(spot.caps, problem.kinds, strict=True)
+    most = [min(cap, kind.count, host.at_most(kind.size, NO_FLOORS)) for cap, kind in kinds]
     for counts in product(*(range(limit, -1, -1) for limit in most)):
         devices = problem.devices(counts)
-        if not 0 < devices <= host.room:
+        if not any(counts) or devices > host.room:
             continue
         several = sum(1 for count in counts if count) > 1
         if several and not problem.together(spot.name, counts):
@@ -189,11 +190,11 @@ def exact_spread(
     return Spread(end[0], _counts_of(end[1])) if end else None
 
 
-def _free_ahead(spots: Sequence[Spot], most: int) -> list[list[int]]:
+def _free_ahead(spots: Sequence[Spot], most: int) -> list[list[float]]:
     """For each node the free devices after it: of all nodes that are not fresh, and of the 0, 1, ... largest fresh ones."""
     ahead = []
-    fresh: list[int] = []
-    bound = 0
+    fresh: list[float] = []
+    bound: float = 0
     for spot in reversed(spots):
         sums = list(accumulate(reversed(fresh), initial=bound))
         ahead.append(sums + sums[-1:] * (most + 1 - len(sums)))

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from linkwise.engine.planning.hosts import NOTHING_LOST
+from linkwise.engine.planning.hosts import NOTHING_LOST, PartSize
 from linkwise.engine.planning.spread import Spread, begun, fewest_with
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Hashable, Iterator, Sequence
 
-    from linkwise.engine.planning.hosts import Floors
+    from linkwise.engine.planning.hosts import Floors, Size
     from linkwise.engine.planning.problem import Cost, Counts, GroupProblem, Region, Spot
 
 __all__ = ["Budget", "Packed", "fewest_bound", "packed_fewest", "packed_on", "packed_spread"]
@@ -41,7 +41,7 @@ def fewest_bound(problem: GroupProblem, region: Region, floors: Floors) -> Gener
     """
     bound = 0
     for size in {kind.size for kind in problem.kinds}:
-        need = sum(kind.count * (kind.size // size) for kind in problem.kinds)
+        need = sum(kind.count * _several(kind.size, size) for kind in problem.kinds)
         rooms: Counter[int] = Counter()
         for number, (case, count) in enumerate(region.cases.items()):
             if number % CASES_PER_STEP == 0:
@@ -56,6 +56,13 @@ def fewest_bound(problem: GroupProblem, region: Region, floors: Floors) -> Gener
             return None
         bound = max(bound, used)
     return bound
+
+
+def _several(size: Size, each: Size) -> int:
+    """The number of members of one size that a member of another counts as."""
+    if isinstance(size, PartSize) or isinstance(each, PartSize):
+        return int(size == each)
+    return size // each
 
 
 class Packed(NamedTuple):
@@ -163,14 +170,14 @@ class _Loads:
 
     def put(self, number: int) -> bool:
         """Place one member of a kind on the tightest node that fits; false if there is none."""
-        size, order = self._problem.kinds[number].size, self._order
-        for place in range(bisect_left(order, (size, "")), len(order)):
+        weight, order = self._problem.kinds[number].weight, self._order
+        for place in range(bisect_left(order, (weight, "")), len(order)):
             free, name = order[place]
             taken = _more(self._problem, self._spots[name], self.counts[name], number, self._floors)
             if taken is not None:
                 self.counts[name] = taken
                 del order[place]
-                insort(order, (free - size, name))
+                insort(order, (free - weight, name))
                 return True
         return False
 
@@ -200,8 +207,8 @@ class _PackingSearch:
         self._floors = floors
         self._nodes = nodes
         self._members = [number for number, kind in enumerate(problem.kinds) for _ in range(kind.count)]
-        sizes = [problem.kinds[number].size for number in self._members]
-        self._ahead = [sum(sizes[place:]) for place in range(len(sizes) + 1)]
+        weights = [problem.kinds[number].weight for number in self._members]
+        self._ahead = [sum(weights[place:]) for place in range(len(weights) + 1)]
         nothing = (0,) * len(problem.kinds)
         self._opened = [
             _Opened(spot, self._alike(spot), place, nothing)
@@ -240,7 +247,7 @@ class _PackingSearch:
             node, more = chosen
             undo.append((node, node.taken))
             node.taken = more
-            node.room -= self._problem.kinds[self._members[depth]].size
+            node.room -= self._problem.kinds[self._members[depth]].weight
             if len(undo) == len(self._members):
                 budget.steps += steps
                 return Packed({node.spot.name: node.taken for node in self._opened if any(node.taken)})
@@ -256,8 +263,8 @@ class _PackingSearch:
         if sum(node.room for node in self._opened) + self._rooms[self._nodes_left(begun)] < self._ahead[depth]:
             return
         tried: set[Hashable] = set()
-        size = problem.kinds[number].size
-        used = [node for node in self._opened if node.place >= first and node.room >= size]
+        weight = problem.kinds[number].weight
+        used = [node for node in self._opened if node.place >= first and node.room >= weight]
         for node in sorted(used, key=lambda node: (node.room, node.place)):
             key = (node.alike, node.taken)
             if key in tried:
@@ -270,7 +277,7 @@ class _PackingSearch:
             return
         for alike, spots in self._classes.items():
             place = self._used[alike]
-            if place == len(spots) or spots[place].host.room < size:
+            if place == len(spots) or spots[place].host.room < weight:
                 continue
             more = _more(problem, spots[place], self._nothing, number, self._floors)
             if more is not None:
@@ -285,7 +292,7 @@ class _PackingSearch:
     def _take_back(self, node: _Opened, before: Counts) -> None:
         """Remove the last member; a fresh node without members is closed again."""
         number = next(place for place, (now, was) in enumerate(zip(node.taken, before, strict=True)) if now != was)
-        node.room += self._problem.kinds[number].size
+        node.room += self._problem.kinds[number].weight
         node.taken = before
         if node.spot.fresh and not any(before):
             self._opened.pop()

@@ -18,7 +18,7 @@ from linkwise.broker.cluster.pods import holds_devices
 from linkwise.broker.reservations.devices import reserved_nodes
 from linkwise.dialects.groups.network_labels import current_labels, same_level
 from linkwise.dialects.groups.network_topology import HOSTNAME, Ladder
-from linkwise.dialects.linkwise.dialect import any_model
+from linkwise.dialects.linkwise.dialect import any_model, distinct_devices
 from linkwise.engine.feasibility import HOST, is_domain, spread_limit
 from linkwise.engine.index.shapes import shape_of
 from linkwise.engine.planning.hosts import in_parts
@@ -83,6 +83,7 @@ def planning_input(
         floor=state.settings.bandwidth.floor,
         minimum=minimum_of(group_view),
         gang=group_view.group.minimum is not None,
+        distinct=any(map(distinct_devices, (*group_view.waiting, *group_view.bound))),
         bound=bound,
     )
     return task, sites
@@ -376,7 +377,7 @@ class _LevelFinder:
         self._usual = Ladder.of(cluster.settings.group.network)
 
     def required(self, wishes: Iterable[NetworkWish]) -> tuple[tuple[str, ...], frozenset[str]]:
-        """Return the levels the group must share, with the broader ones that separate their domains; and those it names."""
+        """Return the levels the group must share, with the broader ones that distinct their domains; and those it names."""
         head: dict[str, None] = {}
         must = set()
         for wish in wishes:

@@ -238,7 +238,8 @@ def _is_valid(state: State, views: Iterable[GroupView], plan: Plan) -> bool:
         return False
     if any(name not in nodes or nodes[name].unschedulable for name in plan.nodes):
         return False
-    free = all(still_free(state, uid, plan) for uid in plan.placements)
+    left: dict[str, Node] = {}
+    free = all(still_free(state, uid, plan, left) for uid in plan.placements)
     return free and not overcommits(state, plan.placements.values())
 
 
@@ -358,9 +359,11 @@ class _Room:
         ):
             return False
         least = minimum_of(view) - (len(view.waiting) - len(queries))
-        sizes = sorted(query.ask.devices or 1 for query in queries)[: max(0, least)]
+        # Parts count as nothing: how many of them a device fits depends on what is left of it.
+        needed = sorted(query.ask.devices for query in queries)[: max(0, least)]
+        sizes = [size for size in needed if size]
         by_model = self._by_model(words, mixed=takes_any_model(self._state, view))
-        return any(all(_enough(own, sizes, each) for each in set(sizes)) for own in by_model.values())
+        return any(any(own) and all(_enough(own, sizes, each) for each in set(sizes)) for own in by_model.values())
 
     def _by_model(self, words: dict[str, Query], *, mixed: bool) -> dict[str, list[int]]:
         key = (frozenset(words), mixed)

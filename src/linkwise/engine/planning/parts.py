@@ -1,0 +1,476 @@
+"""Parts of devices: the members that the devices of a node fit, each with a part of one, beside members with whole devices.
+
+A device takes several members of one sharing domain as long as its memory and compute suffice, unless the group wants
+distinct devices. Which of the devices are used is decided as for whole devices, by links and by what other pods lose: only
+sets without a spare device matter, because a subset is never slower and costs others never more. Bound: devices that are
+equal are one class, so the sets are found by counts per class. A search that reaches its limit proves nothing, and says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice, product
+from math import ceil, floor, inf
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from linkwise.engine.planning.hosts import NOTHING_LOST, LinkedHost, PartSize, among
+from linkwise.model.node import FREE
+from linkwise.model.verdict import Offer
+from linkwise.policies.memory_share import WHOLE_CORE
+from linkwise.topology.device_sets import mask_of, positions, sets_with
+from linkwise.topology.machine import LARGEST_EXACT
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+
+    from linkwise.engine.index.node_index import Query
+    from linkwise.engine.planning.hosts import Floors, Loss, Size, Sizes
+    from linkwise.model.ask import Ask
+    from linkwise.model.device import Device
+    from linkwise.model.node import Node
+    from linkwise.model.topology import Matrix
+
+__all__ = ["Amount", "Card", "Needs", "Packing", "PartsHost", "at_least", "cards_of", "divided", "weight_on"]
+
+GRAIN: Final = 1 << 20
+"""fractions of a device are multiples of 1/GRAIN, so that sums of them are exact"""
+STEPS: Final = 1_000
+"""devices filled in the search for one combination of members"""
+PATTERNS: Final = 500
+"""combinations of members tried on one device"""
+VECTORS: Final = 1_000
+"""numbers of devices per class that are tried for one combination of members"""
+SETS: Final = 20_000
+"""sets of devices that are tried for one combination of members"""
+
+Counts = tuple[int, ...]
+
+
+class Amount(NamedTuple):
+    """Memory in the unit of the node, and percent of compute."""
+
+    share: int
+    core: int = 0
+
+
+class Card(NamedTuple):
+    """What a device has left for members, and what one of each kind of parts takes of it."""
+
+    room: Amount
+    needs: tuple[Amount | None, ...]
+    """by the number of the kind; None if the device does not fit it"""
+    idle: bool = True
+    """whether it has no usage, so that it can also serve whole"""
+    size: int = 0
+    """its memory; by default that of `room`"""
+
+
+def at_least(fraction: float) -> float:
+    """A fraction of a device, rounded down."""
+    return floor(fraction * GRAIN) / GRAIN
+
+
+def at_most(fraction: float) -> float:
+    """A fraction of a device, rounded up."""
+    return ceil(fraction * GRAIN) / GRAIN
+
+
+def weight_on(ask: Ask, memory: int, size: int) -> float:
+    """The least fraction of a device that an ask takes, if no device has more memory: in the node's unit, and in bytes."""
+    largest = size if ask.in_bytes else memory
+    return at_least(ask.share / largest) if largest else 0.0
+
+
+Needs = dict["Hashable", tuple[Amount | None, ...]]
+"""what members of each kind get of a device, by all that this depends on"""
+
+
+def cards_of(
+    node: Node,
+    asked: Sequence[Query | None],
+    avoided: Collection[str] = (),
+    known: Needs | None = None,
+    like: Hashable = None,
+) -> dict[int, Card]:
+    """The healthy devices of a node, by position.
+
+    Args:
+        node: the node.
+        asked: the query of each kind of parts; None of one that the node does not serve.
+        avoided: devices that serve none of them.
+        known: cache, for nodes that are `like` each other except for the use of their devices.
+        like: what these nodes have in common.
+    """
+    rooms, cards = node.room(), {}
+    for position, device in enumerate(node.devices):
+        if not device.healthy:
+            continue
+        use, room = node.use(device), rooms[device.id]
+        core = 0 if use.whole else max(0, WHOLE_CORE - use.core - node.unattributed_core)
+        needs: tuple[Amount | None, ...] | None = (None,) * len(asked) if device.id in avoided else None
+        if needs is None:
+            key = (like, position, device.memory, device.bytes, use, room, core)
+            needs = known.get(key) if known is not None else None
+        if needs is None:
+            needs = tuple(_need(query, node, device) if query else None for query in asked)
+            if known is not None:
+                known[key] = needs
+        cards[position] = Card(Amount(room, core), needs, use == FREE, device.memory)
+    return cards
+
+
+def _need(query: Query, node: Node, device: Device) -> Amount | None:
+    """What the policy gives of a device now; None if it refuses."""
+    offer = query.pick(node.with_only({device.id}))
+    if not isinstance(offer, Offer):
+        return None
+    return Amount(sum(part.share for part in offer.parts), sum(part.core for part in offer.parts))
+
+
+class Packing:
+    """Members with parts on counted classes of equal devices.
+
+    Args:
+        cards: the devices by position.
+        domains: the sharing domain of each kind of parts.
+        distinct: whether no two members are on one device.
+    """
+
+    def __init__(self, cards: Mapping[int, Card], domains: Sequence[str], *, distinct: bool) -> None:
+        masks: dict[Card, int] = {}
+        for position, card in sorted(cards.items()):
+            if any(card.needs):
+                masks[card] = masks.get(card, 0) | 1 << position
+        self._classes = list(masks)
+        self.masks = list(masks.values())
+        self._all = tuple(mask.bit_count() for mask in self.masks)
+        self._domains = tuple(domains)
+        self._distinct = distinct
+        self.exact = True
+        self._steps = 0
+        self._fitting: dict[tuple[Counts, Counts], bool] = {}
+        self._patterns: dict[tuple[int, Counts], list[Counts]] = {}
+        self._least: dict[Counts, list[Counts]] = {}
+        self.room: float = sum(
+            at_most(1.0 if card.idle else card.room.share / (card.size or card.room.share)) * count
+            for card, count in zip(self._classes, self._all, strict=True)
+            if card.room.share
+        )
+
+    def fits(self, parts: Counts) -> bool:
+        """Whether all devices together fit these members, by the number of each kind."""
+        self._steps = STEPS
+        return self._fits(self._all, parts)
+
+    def most(self, number: int) -> int:
+        """The most members of one kind that all devices together fit."""
+        kind = range(len(self._domains))
+        return sum(
+            count * self._most(card, number, tuple(GRAIN if other == number else 0 for other in kind))
+            for card, count in zip(self._classes, self._all, strict=True)
+        )
+
+    def least(self, parts: Counts) -> list[Counts]:
+        """The numbers of devices per class that fit these members and of which none can be spared, the fewest first."""
+        if parts not in self._least:
+            self._steps = STEPS
+            self._least[parts] = list(self._minimal(parts))
+        return self._least[parts]
+
+    def sets(self, parts: Counts) -> Iterator[int]:
+        """The sets of devices that fit these members and of which none can be spared."""
+        for vector in self.least(parts):
+            choices = (list(sets_with(mask, 0, count)) for mask, count in zip(self.masks, vector, strict=True) if count)
+            yield from map(sum, product(*choices))
+
+    def shared_out(self, order: Sequence[int], parts: Counts) -> dict[int, Counts] | None:
+        """The number of members of each kind per device, which are filled in this order; None if they don't fit."""
+        self._steps = STEPS
+        classes = {place: number for number, mask in enumerate(self.masks) for place in positions(mask)}
+        left = Counter(classes[place] for place in order)
+        chosen: dict[int, Counts] = {}
+        for place in order:
+            if not any(parts):
+                break
+            number = classes[place]
+            left[number] -= 1
+            others = tuple(left[each] for each in range(len(self._classes)))
+            for pattern in (*self._filled(number, parts), (0,) * len(parts)):
+                rest = tuple(map(int.__sub__, parts, pattern))
+                if self._fits(others, rest):
+                    chosen[place] = pattern
+                    parts = rest
+                    break
+            else:
+                return None
+        return None if any(parts) else chosen
+
+    def _minimal(self, parts: Counts) -> Iterator[Counts]:
+        found: list[Counts] = []
+        tried = 0
+        for total in range(1, min(sum(parts), sum(self._all)) + 1):
+            for vector in _vectors(self._all, total):
+                tried += 1
+                if tried > VECTORS:
+                    self.exact = False
+                    return
+                if any(all(map(int.__le__, other, vector)) for other in found):
+                    continue
+                if self._fits(vector, parts):
+                    found.append(vector)
+                    yield vector
+
+    def _fits(self, devices: Counts, parts: Counts) -> bool:
+        """Whether so many devices of each class fit these members."""
+        if not any(parts):
+            return True
+        key = (devices, parts)
+        known = self._fitting.get(key)
+        if known is not None:
+            return known
+        number = next((number for number, count in enumerate(devices) if count), None)
+        if number is None or not self._enough(devices, parts):
+            return False
+        self._steps -= 1
+        if self._steps < 0:
+            self.exact = False
+            return False
+        fewer = (*devices[:number], devices[number] - 1, *devices[number + 1 :])
+        without = (*devices[:number], 0, *devices[number + 1 :])
+        # A device that fits none of them is left out with its class; otherwise only full ones matter.
+        patterns = self._filled(number, parts)
+        if patterns:
+            fit = any(self._fits(fewer, tuple(map(int.__sub__, parts, pattern))) for pattern in patterns)
+        else:
+            fit = self._fits(without, parts)
+        if fit or self._steps >= 0:
+            self._fitting[key] = fit
+        return fit
+
+    def _enough(self, devices: Counts, parts: Counts) -> bool:
+        """Whether memory and compute of the devices add up to what the members take at least."""
+        room = [0, 0]
+        for card, count in zip(self._classes, devices, strict=True):
+            room[0] += card.room.share * count
+            room[1] += card.room.core * count
+        for number, count in enumerate(parts):
+            if count:
+                needs = [
+                    card.needs[number]
+                    for card, left in zip(self._classes, devices, strict=True)
+                    if left and card.needs[number]
+                ]
+                known = [need for need in needs if need]
+                if not known:
+                    return False
+                room[0] -= count * min(need.share for need in known)
+                room[1] -= count * min(need.core for need in known)
+        return min(room) >= 0
+
+    def _filled(self, number: int, parts: Counts) -> list[Counts]:
+        """The members that one device of a class can take, so that none of the others can be added."""
+        card = self._classes[number]
+        key = (number, tuple(map(min, parts, self._limits(card, parts))))
+        known = self._patterns.get(key)
+        if known is None:
+            known = list(islice(self._fillings(card, key[1]), PATTERNS + 1))
+            if len(known) > PATTERNS:
+                self.exact = False
+                del known[PATTERNS:]
+            self._patterns[key] = known
+        return known
+
+    def _limits(self, card: Card, parts: Counts) -> Counts:
+        return tuple(self._most(card, number, parts) for number in range(len(parts)))
+
+    def _most(self, card: Card, number: int, parts: Counts) -> int:
+        """The most members of one kind that fit a device alone."""
+        need = card.needs[number]
+        if need is None:
+            return 0
+        most = min(parts[number], 1) if self._distinct else parts[number]
+        pairs = ((card.room.share, need.share), (card.room.core, need.core))
+        return min([most, *(has // each for has, each in pairs if each)])
+
+    def _fillings(self, card: Card, limits: Counts) -> Iterator[Counts]:
+        domains = dict.fromkeys(domain for domain, most in zip(self._domains, limits, strict=True) if most)
+        for domain in domains:
+            own = tuple(most if each == domain else 0 for each, most in zip(self._domains, limits, strict=True))
+            yield from self._of_domain(card, own, 0, card.room, ())
+
+    def _of_domain(self, card: Card, limits: Counts, number: int, room: Amount, taken: Counts) -> Iterator[Counts]:
+        if number == len(limits):
+            if any(taken) and not any(
+                more > own and self._takes_more(card, kind, room, taken)
+                for kind, (own, more) in enumerate(zip(taken, limits, strict=True))
+            ):
+                yield taken
+            return
+        need, most = card.needs[number], limits[number]
+        if need is None or (self._distinct and any(taken)):
+            most = 0
+        for count in range(most, -1, -1):
+            left = room if need is None else Amount(room.share - count * need.share, room.core - count * need.core)
+            if min(left) >= 0:
+                yield from self._of_domain(card, limits, number + 1, left, (*taken, count))
+
+    def _takes_more(self, card: Card, kind: int, room: Amount, taken: Counts) -> bool:
+        need = card.needs[kind]
+        if need is None or (self._distinct and any(taken)):
+            return False
+        return need.share <= room.share and need.core <= room.core
+
+
+def _vectors(most: Counts, total: int) -> Iterator[Counts]:
+    """All numbers per class that add up to a total."""
+    if not most:
+        if not total:
+            yield ()
+        return
+    for count in range(min(most[0], total), -1, -1):
+        if total - count <= sum(most[1:]):
+            for rest in _vectors(most[1:], total - count):
+                yield (count, *rest)
+
+
+class PartsHost:
+    """Nodes for members of which some get parts of devices, or all of them.
+
+    Args:
+        values: class values of every pair of devices; None if they are unknown. Of many devices, only those that are in
+            use by the group or have room matter.
+        cards: the devices by position.
+        domains: the sharing domain of each kind of parts.
+        held: the devices of members that are bound there already, as a mask.
+        distinct: whether no two members are on one device.
+    """
+
+    def __init__(
+        self, values: Matrix | None, cards: Mapping[int, Card], domains: Sequence[str], held: int = 0, *, distinct: bool
+    ) -> None:
+        self.places = tuple(range(len(values or ())))
+        """the positions of the devices in the masks of this host"""
+        if values is not None and len(values) > LARGEST_EXACT:
+            self.places = tuple(
+                place for place in range(len(values)) if held >> place & 1 or _is_open(cards.get(place))
+            )
+            new = {place: number for number, place in enumerate(self.places)}
+            cards = {new[place]: card for place, card in cards.items() if place in new}
+            held = mask_of(new[place] for place in positions(held))
+            values = among(values, self.places) if len(self.places) <= LARGEST_EXACT else None
+        self._packing = packing = Packing(cards, domains, distinct=distinct)
+        self._kinds, self._held = len(domains), held
+        self._idle = mask_of(place for place, card in cards.items() if card.idle)
+        parts = sum(packing.masks)
+        self.links = None if values is None else LinkedHost(values, parts | self._idle, held, self._idle)
+        """None if nothing is known of the links"""
+        self.free = self._idle.bit_count()
+        self.room: float = packing.room + (self._idle & ~parts).bit_count()
+        self._complete = True
+        self._losses: dict[tuple[Sizes, Floors], Loss | None] = {}
+        self._fitting: dict[tuple[Sizes, Floors], bool] = {}
+        self._slots: dict[tuple[Size, Floors], int] = {}
+
+    @property
+    def exact(self) -> bool:
+        """Whether no search has reached its limit."""
+        return self._complete and self._packing.exact
+
+    def speeds(self) -> set[float]:
+        """The values of all pairs, 0 if they are unknown, and infinity for a single device."""
+        return self.links.speeds() if self.links else {0.0, inf}
+
+    def loss(self, sizes: Sizes, floors: Floors) -> Loss | None:
+        """The least loss of all sets that are fast enough."""
+        key = (sizes, floors)
+        if key not in self._losses:
+            self._losses[key] = min(map(self.loss_of, self._unions(sizes, floors)), default=None)
+        return self._losses[key]
+
+    def fits(self, sizes: Sizes, floors: Floors) -> bool:
+        """Whether any set is fast enough."""
+        key = (sizes, floors)
+        if key not in self._fitting:
+            whole, parts = divided(sizes, self._kinds)
+            if whole or floors.node:
+                self._fitting[key] = next(self._unions(sizes, floors), None) is not None
+            else:
+                self._fitting[key] = self._packing.fits(parts)
+        return self._fitting[key]
+
+    def slots(self, size: Size, floors: Floors) -> int:
+        """The most members that some set fits which is fast enough."""
+        key = (size, floors)
+        if key not in self._slots:
+            low, high = 0, self._packing.most(size.number) if isinstance(size, PartSize) else self.free // size
+            while low < high and any(floors):
+                middle = (low + high + 1) // 2
+                low, high = (middle, high) if self.fits((size,) * middle, floors) else (low, middle - 1)
+            self._slots[key] = high
+        return self._slots[key]
+
+    at_most = slots  # exact as a bound: fewer members never need a slower set
+
+    def seats(self, sizes: Sizes) -> Iterator[tuple[int, int]]:
+        """Sets of devices for these members, without a spare one, and those of them that serve whole.
+
+        Without link data, one of the sets that are equal by the amounts of their devices.
+        """
+        whole, parts = divided(sizes, self._kinds)
+        count, tried = sum(whole), 0
+        for own in self._part_sets(parts):
+            rest = self._idle & ~own
+            if rest.bit_count() < count:
+                continue
+            for others in sets_with(rest, 0, count) if self.links else (mask_of(positions(rest)[:count]),):
+                tried += 1
+                if tried > SETS:
+                    self._complete = False
+                    return
+                yield own | others, others
+
+    def open(self) -> tuple[int, ...]:
+        """The devices that have room for members."""
+        return positions(sum(self._packing.masks))
+
+    def shared_out(self, order: Sequence[int], parts: Counts) -> Mapping[int, Counts] | None:
+        """The number of members of each kind per device, which are filled in this order; None if they don't fit."""
+        return self._packing.shared_out(order, parts)
+
+    def _part_sets(self, parts: Counts) -> Iterable[int]:
+        if not any(parts):
+            return (0,)
+        if self.links:
+            return self._packing.sets(parts)
+        masks = self._packing.masks
+        return (
+            mask_of(place for mask, count in zip(masks, vector, strict=True) for place in positions(mask)[:count])
+            for vector in self._packing.least(parts)
+        )
+
+    def _unions(self, sizes: Sizes, floors: Floors) -> Iterator[int]:
+        whole, _ = divided(sizes, self._kinds)
+        for union, own in self.seats(sizes):
+            if self.links is None:
+                pairs = (union | self._held).bit_count() > 1 and floors.node > 0
+                if not pairs and not (max(whole, default=0) > 1 and floors.member > 0):
+                    yield union
+            elif self.links.speed(union) >= floors.node and self.links.divides(own, whole, floors.member):
+                yield union
+
+    def loss_of(self, union: int) -> Loss:
+        """What other pods lose with a set of devices."""
+        if self.links:
+            return self.links.loss_of(union)
+        return (*NOTHING_LOST[:-1], (union & self._idle).bit_count())
+
+
+def _is_open(card: Card | None) -> bool:
+    return card is not None and (card.idle or any(card.needs))
+
+
+def divided(sizes: Sizes, kinds: int) -> tuple[tuple[int, ...], Counts]:
+    """The sizes of members with whole devices, and the number of members of each kind of parts."""
+    whole = tuple(size for size in sizes if not isinstance(size, PartSize))
+    counts = Counter(size.number for size in sizes if isinstance(size, PartSize))
+    return whole, tuple(counts[number] for number in range(kinds))
