@@ -1,7 +1,8 @@
 """Routes for users: tables, explanations and lists of what the caller's own rights cover.
 
 What needs reads of the whole cluster is computed here, and answered after the API server has confirmed that the caller may
-get that pod. Names of pods of other namespaces are left out, unless the caller may list pods everywhere.
+get that pod, or list the pods of a namespace. Lists of all namespaces have the pods of those namespaces. Nodes and devices
+are shown to every caller that may list the pods of some namespace; names of pods of other namespaces are left out.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import msgspec
 from linkwise.engine.selectors import all_met, label_requirements
 from linkwise.errors import InputError, LinkwiseError, NotFoundError, NotNowError
 from linkwise.explain.published.allocations import allocation_rows
-from linkwise.explain.published.lists import any_pod, group_rows, pod_rows
+from linkwise.explain.published.lists import any_pod, group_rows, namespaces_with_requests, pod_rows
 from linkwise.explain.published.redaction import Redaction, namespaces_of
 from linkwise.explain.published.usage import pod_usage_rows
+from linkwise.explain.text.phrases import names_text
 from linkwise.net.http.messages import Response, text
 from linkwise.net.http.routes import Route
 from linkwise.serve.explanations.access import Granted
@@ -26,7 +28,7 @@ from linkwise.views.cluster import ClusterView
 from linkwise.views.documents import plain
 from linkwise.views.explanations import explain_object
 from linkwise.views.listing import section_of
-from linkwise.views.selection import OF_NAMESPACES, parse_query
+from linkwise.views.selection import OF_NODES, parse_query
 from linkwise.views.table import encode_section
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from linkwise.serve.explanations.access import Access
     from linkwise.serve.service import Service
     from linkwise.views.explanations import AnyExplanation
+    from linkwise.views.selection import Selection
 
     Selects = Callable[[PodView], bool]
 
@@ -78,12 +81,27 @@ _PATHS = (
 )
 
 
+_DEFAULT: Final = "default"
+"""the namespace of names without one, as for kubectl"""
 _LISTING: Final = "the service is still listing the cluster; try again in a moment"
 
 
 def _turned_off(request: Request, variables: Mapping[str, str]) -> Response:
     del request, variables
     return text("explanations for tenants are turned off: ask an administrator to set explain.tenants", 403)
+
+
+def _hidden(granted: Granted, selection: Selection, *, named: bool) -> list[str]:
+    """What a table lacks because of the caller's rights, in at most one sentence; `named` if it lacks no names."""
+    if granted.everywhere or (selection.kind in OF_NODES and named):
+        return []
+    if selection.kind in OF_NODES:
+        return ["pods of namespaces that your rights do not cover are not named"]
+    if selection.namespace is not None:
+        return []
+    covered = f"only namespaces that your rights cover are shown: {names_text(sorted(granted.namespaces)) or 'none'}"
+    more = f"; {granted.unchecked} more were not checked: name yours with -n" if granted.unchecked else ""
+    return [f"{covered}{more}"]
 
 
 class _Tenants:
@@ -120,8 +138,9 @@ class _Tenants:
         return await self._explained(request, granted, kind, namespace, name)
 
     async def node(self, request: Request, variables: Mapping[str, str]) -> Response:
-        """The explanation of a node, for callers that may list nodes and the pods of all namespaces."""
-        granted = await self._access.check_cluster(request)
+        """The explanation of a node."""
+        (namespace,) = parse_qs(request.query).get("namespace", [""])[-1:]
+        granted = await self._access.check_nodes(request, self._namespaces(namespace))
         if not isinstance(granted, Granted):
             return granted
         return await self._explained(request, granted, "node", "", variables["name"])
@@ -135,15 +154,12 @@ class _Tenants:
             selection = parse_query(variables["kind"], request.query)
         except InputError as error:
             return text(str(error), 400)
-        namespace = selection.namespace
-        if namespace is not None and selection.kind in OF_NAMESPACES:
-            granted = await self._access.check(request, "list", namespace)
-        else:
-            granted = await self._access.check_cluster(request)
+        granted = await self._granted(request, selection)
         if not isinstance(granted, Granted):
             return granted
         if not self._service.synced:
             return text(_LISTING, 503)
+        namespace = selection.namespace
         query = parse_qs(request.query)
         wide, documents = (query.get(name) == ["true"] for name in ("wide", "documents"))
         before = namespaces_of(self._broker)
@@ -151,9 +167,12 @@ class _Tenants:
         def work() -> dict[str, Any] | LinkwiseError:
             cluster = self._cluster(granted, namespace or "")
             try:
-                return encode_section(section_of(cluster, selection), wide=wide, documents=documents)
+                section = encode_section(section_of(cluster, selection), wide=wide, documents=documents)
             except (InputError, NotFoundError) as error:
                 return error
+            (shown,) = self._redacted(granted, before, [section])
+            hidden = _hidden(granted, selection, named=shown == section)
+            return {**shown, "notes": [*hidden, *shown["notes"]]}
 
         try:
             answer = await self._explainer.consistent(work)
@@ -161,8 +180,23 @@ class _Tenants:
             return text(str(error), 503)
         if isinstance(answer, LinkwiseError):
             return text(str(answer), 404 if isinstance(answer, NotFoundError) else 400)
-        (shown,) = self._redacted(granted, namespace or "", before, [answer])
-        return Response(msgspec.json.encode(shown))
+        return Response(msgspec.json.encode(answer))
+
+    async def _granted(self, request: Request, selection: Selection) -> Granted | Response:
+        """What the caller may read of a table; else the response that says why not."""
+        access, namespace = self._access, selection.namespace
+        if selection.kind == "policy":
+            return await access.check_cluster(request)
+        if selection.kind in OF_NODES:
+            return await access.check_nodes(request, self._namespaces(namespace or ""))
+        if namespace is None and not selection.names and selection.kind != "capacity":
+            return await access.check_namespaces(request, self._namespaces(""))
+        return await access.check(request, "list", namespace or _DEFAULT)
+
+    def _namespaces(self, first: str) -> list[str]:
+        """Namespaces that lists may have rows of, after the one that the caller named."""
+        others = sorted(namespaces_with_requests(self._broker) - {first})
+        return [first, *others] if first else others
 
     async def pods(self, request: Request, variables: Mapping[str, str]) -> Response:
         """The pods of a namespace that request devices."""
@@ -210,11 +244,11 @@ class _Tenants:
         row.pop("explanation", None)
         return {**row, "data": plain(explanation) if explanation else None}
 
-    def _redacted(self, granted: Granted, namespace: str, before: frozenset[str], items: list[Any]) -> list[Any]:
+    def _redacted(self, granted: Granted, before: frozenset[str], items: list[Any]) -> list[Any]:
         """The items without what the caller may not read; also by namespaces that have gone away meanwhile."""
         if granted.everywhere:
             return items
-        redaction = Redaction(namespace, before | namespaces_of(self._broker))
+        redaction = Redaction(granted.namespaces, before | namespaces_of(self._broker))
         return [redaction.document(item) for item in items]
 
     async def _listed(
@@ -238,7 +272,7 @@ class _Tenants:
         before = namespaces_of(self._broker)
         try:
             items = await self._explainer.consistent(
-                lambda: self._redacted(granted, namespace, before, rows(namespace, selects))
+                lambda: self._redacted(granted, before, rows(namespace, selects))
             )
         except NotNowError as error:
             return text(str(error), 503)
@@ -247,8 +281,8 @@ class _Tenants:
 
     def _cluster(self, granted: Granted, namespace: str) -> ClusterView:
         """The cluster as this caller may see it."""
-        only = None if granted.everywhere else namespace
-        return ClusterView(self._broker, self._explainer.clock(), namespace or "default", is_service=True, only=only)
+        only = None if granted.everywhere else granted.namespaces
+        return ClusterView(self._broker, self._explainer.clock(), namespace or _DEFAULT, is_service=True, only=only)
 
     async def _explained(self, request: Request, granted: Granted, kind: str, namespace: str, name: str) -> Response:
         before = namespaces_of(self._broker)  # one that goes away meanwhile is hidden too
@@ -269,5 +303,5 @@ class _Tenants:
             # The right to get one pod does not include the names of others.
             hidden = kind == "pod" and not granted.everywhere
             return text(f"pod {namespace}/{name} not found" if hidden else str(explanation), 404)
-        redaction = None if granted.everywhere else Redaction(namespace, before | namespaces_of(self._broker))
+        redaction = None if granted.everywhere else Redaction(granted.namespaces, before | namespaces_of(self._broker))
         return render_explanation(request, explanation, redaction)
