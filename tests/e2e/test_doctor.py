@@ -85,7 +85,7 @@ def webhooks() -> Iterator[Raw]:
 
 def accounts() -> Iterator[Raw]:
     """The service accounts of the service and the scheduler, with their roles."""
-    yield from yaml.safe_load_all(rbac_yaml(namespace=SYSTEM, tenants=True))
+    yield from yaml.safe_load_all(rbac_yaml(namespace=SYSTEM))
     roles = webhook_rbac_yaml(namespace=SYSTEM, account="linkwise", secret=NAME, configuration="linkwise")
     yield from yaml.safe_load_all(roles)
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": about("linkwise-scheduler")}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PRINTED: Final = (
     ("crd",),
     ("rbac",),
-    ("rbac", "--tenants", "--evict", "--rank-tables"),
+    ("rbac", "--evict", "--rank-tables", "--tls"),
     ("rbac", "--agent", "--koordinator", "--device-info"),
     ("webhook",),
     ("protection",),

@@ -52,7 +52,12 @@ def test_own_names_resources_and_amounts_stay(sentence: str) -> None:
 
 def test_a_document_loses_names_that_stand_in_fields_of_their_own() -> None:
     pods = [{"uid": "1", "namespace": "team-b", "name": "q"}, {"uid": "2", "namespace": "team-a", "name": "p"}]
-    device = {"namespaces": ["team-a", "team-b"], "domains": ["team-b user:bob", "*"], "claim": "team-b/c", "pods": pods}
+    device = {
+        "namespaces": ["team-a", "team-b"],
+        "domains": ["team-b user:bob", "*"],
+        "claim": "team-b/c",
+        "pods": pods,
+    }
     assert OWN.document(device) == {
         "namespaces": ["team-a", "another namespace"],
         "domains": ["another namespace", "*"],

@@ -45,17 +45,16 @@ Examples:
   linkwise manifests rbac --user linkwise-test     # outside the cluster
   linkwise manifests rbac --evict                  # allow evictions
   linkwise manifests rbac --tls                    # certificates in Secrets
-  linkwise manifests rbac --tenants                # answer tenants
+  linkwise manifests rbac --without tenants        # answer administrators only
   linkwise manifests rbac --agent                  # for the node agent
 
-Optional features: leader, events, wake, conditions, gates, budgets, policies, inventories, koordinator, numa,
-configmaps, claims, groups, network; of the agent: node, events. Leaving one out removes its rules only.
+Optional features: leader, events, wake, conditions, tenants, gates, budgets, policies, inventories, koordinator,
+numa, configmaps, claims, groups, network; of the agent: node, events. Leaving one out removes its rules only.
 The namespace of the service account must exist. Without --evict the service can't evict pods, which
 placing.preemption.evict and placing.group.evict_half_bound need. Without --tls it can't keep
-certificates in Secrets, which tls.enabled without files needs. Without --tenants it can't check
-the tokens of users that have rights in single namespaces only, and these users can't reach it through
-the API server. Without --koordinator the agent can't write Device objects, which
-agent.koordinator_device needs.
+certificates in Secrets, which tls.enabled without files needs, and with it users reach the service by
+https. With --without tenants it can't check tokens, and users can't reach it through the API server.
+Without --koordinator the agent can't write Device objects, which agent.koordinator_device needs.
 """
 _WEBHOOK: Final = """\b
 Examples:
@@ -167,7 +166,6 @@ def crd() -> None:
 @click.option("--evict", is_flag=True, help="Allow the service to evict members of partially bound gangs.")
 @click.option("--rank-tables", is_flag=True, help="Allow the service to write the rank tables of Ascend jobs.")
 @click.option("--tls", is_flag=True, help="Allow the service to keep its certificates in Secrets, for tls.enabled.")
-@click.option("--tenants", is_flag=True, help="Let users of single namespaces ask the service, through the API server.")
 @click.option(
     "--agent", is_flag=True, help="Print the manifests of the node agent; its name is linkwise-agent by default."
 )
@@ -184,7 +182,6 @@ def rbac(  # noqa: PLR0913 - one parameter per option
     evict: bool,
     rank_tables: bool,
     tls: bool,
-    tenants: bool,
     agent: bool,
     koordinator: bool,
     device_info: bool,
@@ -194,8 +191,6 @@ def rbac(  # noqa: PLR0913 - one parameter per option
 
     if user == "":
         raise InputError("--user: the name is empty; use the user name that `kubectl auth whoami` prints")
-    if agent and tenants:
-        raise InputError("--tenants: the agent answers no users; leave out --agent for the service")
     if agent and evict:
         raise InputError("--evict: the agent evicts no pods; leave out --agent for the service")
     if agent and rank_tables:
@@ -213,7 +208,6 @@ def rbac(  # noqa: PLR0913 - one parameter per option
             user=user or "",
             without=without,
             evict=evict,
-            tenants=tenants,
             rank_tables=rank_tables,
             tls=tls,
         )

@@ -29,7 +29,6 @@ _CREATED_BEFORE: Final = {"leases": ("leases",), "secrets": ("webhook-secret", "
 """resources whose objects an installation may contain, so that no role has to create them, with the sources of these objects"""
 _FLAGS: Final = {
     "evict": " --evict",
-    "tenants": " --tenants",
     "rank-tables": " --rank-tables",
     "tls": " --tls",
 }

@@ -271,9 +271,7 @@ class _Tenants:
             return text(_LISTING, 503)
         before = namespaces_of(self._broker)
         try:
-            items = await self._explainer.consistent(
-                lambda: self._redacted(granted, before, rows(namespace, selects))
-            )
+            items = await self._explainer.consistent(lambda: self._redacted(granted, before, rows(namespace, selects)))
         except NotNowError as error:
             return text(str(error), 503)
         extra = {} if notes is None else {"notes": list(notes)}
