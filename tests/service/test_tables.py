@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -11,7 +12,9 @@ import pytest
 from linkwise.net.timing import Timing
 from linkwise.serve.explanations.access import MAX_NAMESPACES, Access
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place
+from linkwise.views.blocks import decode_page
 from linkwise.views.cluster import ClusterView
+from linkwise.views.description import description_of
 from linkwise.views.listing import section_of
 from linkwise.views.selection import KINDS, OF_NAMESPACES, OF_NODES, Selection
 from linkwise.views.table import encode_section
@@ -21,13 +24,14 @@ from support.fakes.review_api import ReviewApi
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-USERS = {"s3cret": "alice", "root": "admin", "half": "operator", "none": "stranger"}
+USERS = {"s3cret": "alice", "root": "admin", "half": "operator", "none": "stranger", "get": "reader"}
 RIGHTS = {
     "alice": {("list", "team-a", "")},
     "admin": {("list", "", ""), ("list", "default", ""), ("list", "team-a", ""), ("list", "nodes", "")},
+    "reader": {("get", "team-a", "own")},
     "operator": {("list", "nodes", "")},
 }
-ALICE, ADMIN, HALF, NONE = ({"X-Linkwise-Token": token} for token in USERS)
+ALICE, ADMIN, HALF, NONE, POD_READER = ({"X-Linkwise-Token": token} for token in USERS)
 
 
 @contextmanager
@@ -147,6 +151,25 @@ def test_a_node_is_explained_without_names_of_pods_of_others() -> None:
     assert (unknown.status, unknown.text.strip()) == (404, "node b not found; there is a")
     assert tenant.text == answer.text.replace("pod team-b/rival", "a pod of another namespace")
     assert b"team-b" not in document.body
+
+
+def test_descriptions_are_those_of_the_command_line_without_names_of_pods_of_others() -> None:
+    with served() as service:
+        broker = service.service.broker
+        broker.observe([replace(device_pod("own", 2), namespace="team-a")], 2.0)
+        cluster = ClusterView(broker, service.service.clock(), "default", is_service=True)
+        expected = description_of(cluster, "node", "a", "")
+        node = service.get("/v1/nodes/a/description", ADMIN)
+        tenant = service.get("/v1/nodes/a/description?namespace=team-a", ALICE)
+        pod = service.get("/v1/namespaces/team-a/pods/own/description", POD_READER)
+        denied = service.get("/v1/namespaces/team-b/pods/rival/description", ALICE)
+        group = service.get("/v1/namespaces/team-a/groups/none/description", ALICE)
+        refused = service.get("/v1/nodes/a/description?namespace=x", NONE)
+    assert decode_page(node.json) == expected
+    assert "team-b/rival" in node.text
+    assert tenant.json["page"] == json.loads(node.body.replace(b"team-b/rival", b"a pod of another namespace"))["page"]
+    assert pod.json["page"][0][0]["lines"][0].startswith("pod team-a/own is pending")
+    assert (denied.status, group.status, refused.status) == (403, 404, 403)
 
 
 @pytest.mark.parametrize(

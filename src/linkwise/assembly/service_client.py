@@ -22,6 +22,7 @@ from linkwise.wire.kubernetes.watch_stream import status_of
 if TYPE_CHECKING:
     from linkwise.kube.client.api import Connection
     from linkwise.net.http.client import Answer
+    from linkwise.views.blocks import Page
     from linkwise.views.selection import Selection
     from linkwise.views.table import Section
 
@@ -47,6 +48,7 @@ TOKEN_HEADER: Final = "X-Linkwise-Token"  # noqa: S105 - the name of a header
 WAIT: Final = 30.0  # seconds
 FIRST_WAIT: Final = 5.0
 """seconds to wait where the cluster can be read instead: a network policy may drop what the API server forwards"""
+_UNREADABLE: Final = "the answer of the service can't be read; its version may differ"
 _LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _SERVICE: Final = re.compile(rf"(?:({_LABEL})/)?({_LABEL})(?::([a-z0-9-]+))?")
 _PORTS: Final = {"http": 80, "https": 443}
@@ -110,6 +112,16 @@ class ServiceClient:
         """Code, sentences and data about a pod, group, node or workload."""
         return await self._ask(_path_of(kind, namespace, name, "explanation"))
 
+    async def description(self, kind: str, namespace: str, name: str) -> Page:
+        """The page about a node, pod or group."""
+        from linkwise.views.blocks import decode_page  # noqa: PLC0415 - imports msgspec, which tables do not need
+
+        answer = await self._ask(_path_of(kind, namespace, name, "description"))
+        try:
+            return decode_page(answer)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ServiceUnavailableError(_UNREADABLE) from error
+
     async def table(self, selection: Selection, detail: Detail = "") -> Section:
         """Rows of a list; with the columns of wide output, or the documents of the objects, if they are wanted."""
         query = "&".join(filter(None, (selection.query(), f"{detail}=true" if detail else "")))
@@ -117,7 +129,7 @@ class ServiceClient:
         try:
             return decode_section(answer)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ServiceUnavailableError("the answer of the service can't be read; its version may differ") from error
+            raise ServiceUnavailableError(_UNREADABLE) from error
 
     async def _ask(self, path: str) -> Document:
         """A document of the service; ServiceUnavailableError if it can't be asked, NotFoundError if it says so."""

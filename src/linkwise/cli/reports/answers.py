@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from linkwise.assembly.service_client import Detail, ServiceAddress
     from linkwise.kube.client.api import Connection
+    from linkwise.views.blocks import Page
     from linkwise.views.cluster import ClusterView
     from linkwise.views.selection import Selection
     from linkwise.views.table import Section
@@ -78,9 +79,29 @@ class Answers:
             from linkwise.views.explanations import document_of, explain_object  # noqa: PLC0415 - imports the planner
 
             return document_of(explain_object(cluster, kind, name, namespace or cluster.namespace)), ""
-        if kind != "pod" or isinstance(unavailable, ServiceRefusedError):
-            raise _failed(f"{kind} {name} can't be explained: ", unavailable, refusal)
+        self._check_published(kind, name, unavailable, refusal)
         return self._published_explanation(name, namespace, unavailable, refusal), _note(unavailable)
+
+    def description(self, kind: str, name: str, namespace: str | None) -> tuple[Page, str]:
+        """Return the page of an object, and a note if it is only what is published on the pod."""
+
+        async def work(connection: Connection) -> Page:
+            return await self._client(connection).description(kind, namespace or connection.namespace, name)
+
+        try:
+            return with_cluster(self.kubeconfig, self.context, work), ""
+        except ServiceUnavailableError as error:
+            unavailable = error
+        cluster, refusal = self._cluster(unavailable)
+        if cluster is not None:
+            from linkwise.views.description import description_of  # noqa: PLC0415 - imports the planner
+
+            return description_of(cluster, kind, name, namespace or cluster.namespace), ""
+        self._check_published(kind, name, unavailable, refusal)
+        from linkwise.views.blocks import Sentences  # noqa: PLC0415 - only needed here
+
+        heading, *lines = self._published_explanation(name, namespace, unavailable, refusal)["lines"]
+        return ((Sentences((heading,), 0, "bold"), Sentences(tuple(lines))),), _note(unavailable)
 
     def sections(self, selections: Selections, detail: Detail) -> list[Section]:
         """Return the tables of selections."""
@@ -121,6 +142,14 @@ class Answers:
             return read_cluster(self.kubeconfig, self.context), None
         except ForbiddenError as error:
             return None, error
+
+    @staticmethod
+    def _check_published(
+        kind: str, name: str, unavailable: ServiceUnavailableError, refusal: ForbiddenError | None
+    ) -> None:
+        """Raise what the user should know, unless something is published on the object: a pod, of an absent service."""
+        if kind != "pod" or isinstance(unavailable, ServiceRefusedError):
+            raise _failed(f"{kind} {name} can't be explained: ", unavailable, refusal)
 
     def _published_explanation(
         self, name: str, namespace: str | None, unavailable: ServiceUnavailableError, refusal: ClusterError | None

@@ -8,7 +8,7 @@ are shown to every caller that may list the pods of some namespace; names of pod
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qs
 
 import msgspec
@@ -24,7 +24,9 @@ from linkwise.net.http.messages import Response, text
 from linkwise.net.http.routes import Route
 from linkwise.serve.explanations.access import Granted
 from linkwise.serve.explanations.response import render_explanation
+from linkwise.views.blocks import encode_page
 from linkwise.views.cluster import ClusterView
+from linkwise.views.description import description_of
 from linkwise.views.documents import plain
 from linkwise.views.explanations import explain_object
 from linkwise.views.listing import section_of
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 
     Selects = Callable[[PodView], bool]
 
+T = TypeVar("T")
+
 __all__ = ["tenant_routes"]
 
 
@@ -62,6 +66,9 @@ def tenant_routes(service: Service, access: Access | None) -> list[Route]:
         tenants.allocations,
         tenants.workload,
         tenants.node,
+        tenants.describe_pod,
+        tenants.describe_group,
+        tenants.describe_node,
         tenants.table,
     )
     return [Route("GET", path, handler) for path, handler in zip(_PATHS, handlers, strict=True)]
@@ -77,6 +84,9 @@ _PATHS = (
     "/v1/namespaces/{namespace}/allocations",
     "/v1/namespaces/{namespace}/workloads/{kind}/{name}/explanation",
     "/v1/nodes/{name}/explanation",
+    "/v1/namespaces/{namespace}/pods/{name}/description",
+    "/v1/namespaces/{namespace}/groups/{name}/description",
+    "/v1/nodes/{name}/description",
     "/v1/tables/{kind}",
 )
 
@@ -115,19 +125,31 @@ class _Tenants:
 
     async def pod(self, request: Request, variables: Mapping[str, str]) -> Response:
         """The explanation of a pod."""
-        namespace, name = variables["namespace"], variables["name"]
-        granted = await self._access.check(request, "get", namespace, name)
+        granted = await self._granted_pod(request, variables)
         if not isinstance(granted, Granted):
             return granted
-        return await self._explained(request, granted, "pod", namespace, name)
+        return await self._explained(request, granted, "pod", variables["namespace"], variables["name"])
+
+    async def describe_pod(self, request: Request, variables: Mapping[str, str]) -> Response:
+        """The page of `linkwise describe` about a pod."""
+        granted = await self._granted_pod(request, variables)
+        if not isinstance(granted, Granted):
+            return granted
+        return await self._described(granted, "pod", variables["namespace"], variables["name"])
 
     async def group(self, request: Request, variables: Mapping[str, str]) -> Response:
         """The explanation of a group, whose members the caller may list."""
-        namespace, name = variables["namespace"], variables["name"]
-        granted = await self._access.check(request, "list", namespace)
+        granted = await self._access.check(request, "list", variables["namespace"])
         if not isinstance(granted, Granted):
             return granted
-        return await self._explained(request, granted, "group", namespace, name)
+        return await self._explained(request, granted, "group", variables["namespace"], variables["name"])
+
+    async def describe_group(self, request: Request, variables: Mapping[str, str]) -> Response:
+        """The page of `linkwise describe` about a group."""
+        granted = await self._access.check(request, "list", variables["namespace"])
+        if not isinstance(granted, Granted):
+            return granted
+        return await self._described(granted, "group", variables["namespace"], variables["name"])
 
     async def workload(self, request: Request, variables: Mapping[str, str]) -> Response:
         """The explanation of all pods of a workload, which the caller may list."""
@@ -139,11 +161,17 @@ class _Tenants:
 
     async def node(self, request: Request, variables: Mapping[str, str]) -> Response:
         """The explanation of a node."""
-        (namespace,) = parse_qs(request.query).get("namespace", [""])[-1:]
-        granted = await self._access.check_nodes(request, self._namespaces(namespace))
+        granted = await self._granted_node(request)
         if not isinstance(granted, Granted):
             return granted
         return await self._explained(request, granted, "node", "", variables["name"])
+
+    async def describe_node(self, request: Request, variables: Mapping[str, str]) -> Response:
+        """The page of `linkwise describe` about a node."""
+        granted = await self._granted_node(request)
+        if not isinstance(granted, Granted):
+            return granted
+        return await self._described(granted, "node", "", variables["name"])
 
     async def table(self, request: Request, variables: Mapping[str, str]) -> Response:
         """A table as `linkwise get` and `linkwise top` print it.
@@ -181,6 +209,13 @@ class _Tenants:
         if isinstance(answer, LinkwiseError):
             return text(str(answer), 404 if isinstance(answer, NotFoundError) else 400)
         return Response(msgspec.json.encode(answer))
+
+    async def _granted_pod(self, request: Request, variables: Mapping[str, str]) -> Granted | Response:
+        return await self._access.check(request, "get", variables["namespace"], variables["name"])
+
+    async def _granted_node(self, request: Request) -> Granted | Response:
+        (namespace,) = parse_qs(request.query).get("namespace", [""])[-1:]
+        return await self._access.check_nodes(request, self._namespaces(namespace))
 
     async def _granted(self, request: Request, selection: Selection) -> Granted | Response:
         """What the caller may read of a table; else the response that says why not."""
@@ -284,22 +319,43 @@ class _Tenants:
 
     async def _explained(self, request: Request, granted: Granted, kind: str, namespace: str, name: str) -> Response:
         before = namespaces_of(self._broker)  # one that goes away meanwhile is hidden too
+        explanation = await self._found(
+            granted, kind, namespace, name, lambda cluster: explain_object(cluster, kind, name, namespace)
+        )
+        if isinstance(explanation, Response):
+            return explanation
+        redaction = None if granted.everywhere else Redaction(granted.namespaces, before | namespaces_of(self._broker))
+        return render_explanation(request, explanation, redaction)
 
-        def explain() -> AnyExplanation | NotFoundError:
+    async def _described(self, granted: Granted, kind: str, namespace: str, name: str) -> Response:
+        before = namespaces_of(self._broker)
+        page = await self._found(
+            granted, kind, namespace, name, lambda cluster: encode_page(description_of(cluster, kind, name, namespace))
+        )
+        if isinstance(page, Response):
+            return page
+        (shown,) = self._redacted(granted, before, [page])
+        return Response(msgspec.json.encode(shown))
+
+    async def _found(
+        self, granted: Granted, kind: str, namespace: str, name: str, look: Callable[[ClusterView], T]
+    ) -> T | Response:
+        """What is computed about an object; else the response that says that it is not there, or not now."""
+
+        def found() -> T | NotFoundError:
             try:
-                return explain_object(self._cluster(granted, namespace), kind, name, namespace)
+                return look(self._cluster(granted, namespace))
             except NotFoundError as error:
                 return error
 
         try:
-            explanation = await self._explainer.consistent(explain)
+            answer = await self._explainer.consistent(found)
         except NotNowError as error:
             return text(str(error), 503)
-        if isinstance(explanation, NotFoundError) and not self._service.synced:
+        if not isinstance(answer, NotFoundError):
+            return answer
+        if not self._service.synced:
             return text(_LISTING, 503)
-        if isinstance(explanation, NotFoundError):
-            # The right to get one pod does not include the names of others.
-            hidden = kind == "pod" and not granted.everywhere
-            return text(f"pod {namespace}/{name} not found" if hidden else str(explanation), 404)
-        redaction = None if granted.everywhere else Redaction(granted.namespaces, before | namespaces_of(self._broker))
-        return render_explanation(request, explanation, redaction)
+        # The right to get one pod does not include the names of others.
+        hidden = kind == "pod" and not granted.everywhere
+        return text(f"pod {namespace}/{name} not found" if hidden else str(answer), 404)
