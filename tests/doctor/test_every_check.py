@@ -13,6 +13,7 @@ from linkwise.doctor.facts import CertificateFacts, Connected, ServiceAnswer
 from linkwise.doctor.sources import PARTS, SOURCES
 from support.builders.installation import (
     NOW,
+    SYSTEM,
     at,
     configuration,
     found,
@@ -149,6 +150,10 @@ BREAKS: dict[str, tuple[Break, ...]] = {
     ),
     "rbac-agent": (lambda: without_right("linkwise-agent", "patch", "deviceinventories/status"),),
     "rbac-scheduler": (lambda: without_right("linkwise-scheduler", "create", "pods/binding"),),
+    "rbac-tenants": (
+        lambda: without_right("system:authenticated", "get", "services/proxy"),
+        lambda: using("services", {"metadata": meta("linkwise", SYSTEM)}, *installation().items("services")[1:]),
+    ),
     "extender-service": (
         lambda: using("services", {"metadata": meta("linkwise-webhook")}),
         lambda: using("slices", dict(installation().items("slices")[1])),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from linkwise.config.rbac import TENANTS_PORT
 from linkwise.doctor.findings import Check, problem, skipped, warning
-from linkwise.doctor.objects import find, name
-from linkwise.doctor.permissions import AGENT, SCHEDULER, SERVICE, needed
+from linkwise.doctor.objects import find, items_at, name, text_at
+from linkwise.doctor.permissions import AGENT, SCHEDULER, SERVICE, needed, of_users
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,14 +68,39 @@ def _exists(permission: Permission, need: Need, facts: Facts) -> bool:
     return bool(wanted and sources) and (wanted <= found or any(source in facts.unread for source in sources))
 
 
-CHECKS: Final = tuple(
+def tenants(facts: Facts) -> Iterator[Finding]:
+    """Users reach their port of the service through the API server."""
+    service = find(facts.items("services"), SERVICE)
+    if not facts.settings.explain.tenants or service is None:
+        yield skipped(f"explain.tenants is off, or there is no Service {SERVICE} in namespace {facts.namespace}")
+        return
+    found = "users with rights in single namespaces can't ask why their pods are pending"
+    if TENANTS_PORT not in {text_at(port, "name") for port in items_at(service, "spec", "ports")}:
+        remedy = f"set features.tenants in the chart, or explain.port, and name its port of the Service {TENANTS_PORT}"
+        yield warning(f"service/{SERVICE}", f"it has no port {TENANTS_PORT}: {found}", remedy)
+    if facts.allowed.get(right := of_users(facts.settings, facts.namespace)) is False:
+        flags = " --tls" if facts.settings.tls.enabled else ""
+        command = _COMMANDS[SERVICE].format(flags=flags, namespace=facts.namespace)
+        yield warning(f"role/{SERVICE}-tenants", f"users may not {right}: {found}", f"grant it: `{command}`")
+
+
+CHECKS: Final = (
+    *(
+        Check(
+            f"rbac-{word}",
+            GROUP,
+            f"ServiceAccount {account} may do what it needs to",
+            partial(rights, account),
+            ("accounts", "access", "settings"),
+            ("groups", "leases", "webhook-secret", "tls-secrets"),
+        )
+        for word, account in (("service", SERVICE), ("agent", AGENT), ("scheduler", SCHEDULER))
+    ),
     Check(
-        f"rbac-{word}",
+        "rbac-tenants",
         GROUP,
-        f"ServiceAccount {account} may do what it needs to",
-        partial(rights, account),
-        ("accounts", "access", "settings"),
-        ("groups", "leases", "webhook-secret", "tls-secrets"),
-    )
-    for word, account in (("service", SERVICE), ("agent", AGENT), ("scheduler", SCHEDULER))
+        "users reach the service through the API server",
+        tenants,
+        ("services", "accounts", "access", "settings"),
+    ),
 )
