@@ -152,7 +152,7 @@ BREAKS: dict[str, tuple[Break, ...]] = {
     "rbac-scheduler": (lambda: without_right("linkwise-scheduler", "create", "pods/binding"),),
     "rbac-tenants": (
         lambda: without_right("system:authenticated", "get", "services/proxy"),
-        lambda: using("services", {"metadata": meta("linkwise", SYSTEM)}, *installation().items("services")[1:]),
+        lambda: using("services", {"metadata": meta("linkwise", SYSTEM)}, dict(installation().items("services")[1])),
     ),
     "extender-service": (
         lambda: using("services", {"metadata": meta("linkwise-webhook")}),
