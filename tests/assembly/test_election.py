@@ -18,3 +18,11 @@ def test_the_port_of_volcano_leads_to_the_leader_too() -> None:
     settings = ServeSettings()
     with_volcano = replace(settings, volcano=replace(settings.volcano, port=39997))
     assert service_ports(with_volcano, 39999) == {"http": 39999, "volcano": 39997}
+
+
+def test_the_port_for_tenants_leads_to_the_leader_too() -> None:
+    settings = ServeSettings()
+    opened = replace(settings, explain=replace(settings.explain, port=39996))
+    assert service_ports(opened, 39999) == {"http": 39999, "tenants": 39996}
+    turned_off = replace(opened, explain=replace(opened.explain, tenants=False))
+    assert service_ports(turned_off, 39999) == {"http": 39999}

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 TOKEN = "s3cret"  # noqa: S105 - of this test
-PROXY = "/api/v1/namespaces/linkwise-system/services/https:linkwise:39999/proxy"
+PROXY = "/api/v1/namespaces/linkwise-system/services/https:linkwise:tenants/proxy"
 EXPLANATION = f"{PROXY}/v1/namespaces/default/pods/p/explanation"
 TABLE = f"{PROXY}/v1/tables/node"
-FORBIDDEN = Reply(403, {"kind": "Status", "message": 'services "linkwise:39999" is forbidden'})
+FORBIDDEN = Reply(403, {"kind": "Status", "message": 'services "linkwise:tenants" is forbidden'})
 UNAVAILABLE = Reply(503, {"kind": "Status", "message": "server gave HTTP response to HTTPS client"})
 
 
@@ -72,7 +72,7 @@ def test_the_service_is_asked_through_the_api_server_with_the_token_in_a_header_
     [
         (
             FORBIDDEN,
-            "you may not get services/proxy of Service linkwise-system/linkwise: ask an administrator to apply",
+            "you may not get services/proxy of Service linkwise-system/linkwise: ask an administrator to turn on features.tenants",
         ),
         (Reply(404, {"kind": "Status", "message": "not found"}), "there is no Service linkwise-system/linkwise"),
         (Reply(503, {"kind": "Status", "message": "no endpoints"}), "does not answer: no endpoints"),

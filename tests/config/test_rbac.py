@@ -16,8 +16,10 @@ Permission = tuple[str, str, str, str]
 """namespace or nothing, API group, resource, verb"""
 
 
-def objects(**wishes: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - any wish
-    return list(yaml.safe_load_all(rbac_yaml(**wishes)))
+def objects(name: str = "linkwise", **wishes: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - any wish
+    """Of the service itself; the role of all users is not among them."""
+    printed = yaml.safe_load_all(rbac_yaml(name=name, **wishes))
+    return [each for each in printed if each["metadata"]["name"] == name]
 
 
 def allowed(**wishes: Any) -> set[Permission]:  # noqa: ANN401 - any wish
@@ -52,6 +54,8 @@ def test_what_is_written_are_binds_evictions_events_annotations_conditions_and_t
         ("", "", "pods", "patch"),
         ("", "", "pods/status", "patch"),
         ("", "linkwise.dev", "acceleratorpolicies/status", "patch"),
+        ("", "authentication.k8s.io", "tokenreviews", "create"),
+        ("", "authorization.k8s.io", "subjectaccessreviews", "create"),
     }
 
 
@@ -87,13 +91,8 @@ def test_certificates_need_their_two_secrets_where_the_service_is_and_only_on_re
 
 
 def test_with_tls_tenants_reach_the_service_by_https_only() -> None:
-    role = list(yaml.safe_load_all(rbac_yaml(tenants=True, tls=True)))[-2]
-    assert role["rules"][0]["resourceNames"] == ["https:linkwise:39999"]
-
-
-def test_tenants_are_not_left_out_but_not_asked_for() -> None:
-    with pytest.raises(InputError, match="unknown feature: tenants"):
-        rbac_yaml(without=["tenants"])
+    role = list(yaml.safe_load_all(rbac_yaml(tls=True)))[-2]
+    assert role["rules"][0]["resourceNames"] == ["https:linkwise:tenants"]
 
 
 def test_every_object_of_groups_and_networks_may_be_read() -> None:
@@ -128,7 +127,7 @@ def test_pods_are_not_patched_where_neither_waking_nor_ungating_is_wanted() -> N
 
 
 def test_every_feature_is_described_above_its_rules() -> None:
-    text = rbac_yaml(tenants=True, rank_tables=True, tls=True).replace("\n  # ", " ")
+    text = rbac_yaml(rank_tables=True, tls=True).replace("\n  # ", " ")
     assert [name for name, feature in FEATURES.items() if f"{name}: {feature.why}" not in text] == []
 
 
@@ -209,9 +208,9 @@ def test_conditions_need_one_right_and_can_be_left_out() -> None:
     assert "pods/status" not in rbac_yaml(without=["conditions", "gates"])
 
 
-def test_tenants_are_opted_in_with_reviews_and_a_role_for_everybody_on_the_proxy_of_the_service_alone() -> None:
-    assert "tokenreviews" not in rbac_yaml()
-    things = list(yaml.safe_load_all(rbac_yaml(tenants=True)))
+def test_tenants_bring_reviews_and_a_role_for_all_users_on_the_proxy_of_their_port_alone() -> None:
+    assert not any(word in rbac_yaml(without=["tenants"]) for word in ("tokenreviews", "services/proxy"))
+    things = list(yaml.safe_load_all(rbac_yaml()))
     assert {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]} in next(
         thing["rules"] for thing in things if thing["kind"] == "ClusterRole"
     )
@@ -221,7 +220,7 @@ def test_tenants_are_opted_in_with_reviews_and_a_role_for_everybody_on_the_proxy
         {
             "apiGroups": [""],
             "resources": ["services/proxy"],
-            "resourceNames": ["linkwise", "linkwise:39999", "http:linkwise:39999"],
+            "resourceNames": ["linkwise:tenants", "http:linkwise:tenants"],
             "verbs": ["get"],
         }
     ]

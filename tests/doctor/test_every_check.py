@@ -14,6 +14,7 @@ from linkwise.doctor.facts import CertificateFacts, Connected, ServiceAnswer
 from linkwise.doctor.sources import PARTS, SOURCES
 from support.builders.installation import (
     NOW,
+    SYSTEM,
     at,
     configuration,
     found,
@@ -176,6 +177,10 @@ BREAKS: dict[str, tuple[Break, ...]] = {
                 for each in installation().items("protection-bindings")
             ),
         ),
+    ),
+    "rbac-tenants": (
+        lambda: without_right("system:authenticated", "get", "services/proxy"),
+        lambda: using("services", {"metadata": meta("linkwise", SYSTEM)}, dict(installation().items("services")[1])),
     ),
     "extender-service": (
         lambda: using("services", {"metadata": meta("linkwise-webhook")}),

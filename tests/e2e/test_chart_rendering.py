@@ -26,7 +26,6 @@ NAMESPACE: Final = "linkwise-system"
 RULES: Final = "rbac.authorization.k8s.io/v1"
 PARTS: Final = ("scheduler", "agent", "webhook", "protection", "networkPolicy", "crds", "tests")
 EVERYTHING: Final = (
-    "features.tenants",
     "features.evict",
     "features.rankTables",
     "agent.koordinatorDevice",
@@ -176,13 +175,27 @@ def test_a_service_without_a_lease_may_not_write_any(helm: str) -> None:
 @pytest.mark.parametrize(
     ("value", "names"),
     [
-        ("tls.enabled=true", ["https:linkwise:39999"]),
-        ("tls.enabled=false", ["linkwise", "linkwise:39999", "http:linkwise:39999"]),
+        ("tls.enabled=true", ["https:linkwise:tenants"]),
+        ("tls.enabled=false", ["linkwise:tenants", "http:linkwise:tenants"]),
     ],
 )
-def test_tenants_reach_the_service_through_the_api_server(helm: str, value: str, names: list[str]) -> None:
-    (rule,) = named(rendered(helm, "features.tenants=true", value), "Role", "linkwise-tenants")["rules"]
+def test_tenants_reach_their_port_of_the_service_through_the_api_server(
+    helm: str, value: str, names: list[str]
+) -> None:
+    objects = rendered(helm, value)
+    (rule,) = named(objects, "Role", "linkwise-tenants")["rules"]
     assert (rule["resources"], rule["resourceNames"], rule["verbs"]) == (["services/proxy"], names, ["get"])
+    ports = {port["name"]: port for port in named(objects, "Service", "linkwise")["spec"]["ports"]}
+    assert ports["tenants"]["targetPort"] == settings(objects)["explain"]["port"] == 39996
+    opened = [rule for rule in named(objects, "NetworkPolicy", "linkwise")["spec"]["ingress"] if "from" not in rule]
+    assert [port["port"] for rule in opened for port in rule["ports"]] == ["tenants", "webhook"]
+
+
+def test_without_tenants_there_is_neither_their_port_nor_their_role(helm: str) -> None:
+    objects = rendered(helm, "features.tenants=false")
+    assert "tenants" not in {port["name"] for port in named(objects, "Service", "linkwise")["spec"]["ports"]}
+    assert settings(objects)["explain"]["port"] == 0
+    assert [one for one in objects if one["metadata"]["name"] == "linkwise-tenants"] == []
 
 
 def test_no_role_creates_secrets_or_leases(helm: str) -> None:
@@ -206,7 +219,8 @@ def test_a_part_that_is_off_leaves_nothing_behind(helm: str, part: str) -> None:
 @pytest.mark.parametrize(
     ("value", "path", "found"),
     [
-        ("features.tenants=true", "explain.tenants", True),
+        ("features.tenants=false", "explain.tenants", False),
+        ("service.tenantsPort=8443", "explain.port", 8443),
         ("features.conditions=false", "explain.publish", False),
         ("features.evict=false", "placing.preemption.evict", False),
         ("features.evictHalfBound=true", "placing.group.evict_half_bound", True),
@@ -220,7 +234,7 @@ def test_a_part_that_is_off_leaves_nothing_behind(helm: str, part: str) -> None:
         ("volcano.enabled=true", "volcano.port", 39997),
         ("webhook.enabled=false", "webhook.enabled", False),
         ("agent.driverRoot=/run/nvidia/driver", "agent.driver_root", "/run/nvidia/driver"),
-        ("config.explain.tenants=true", "explain.tenants", True),
+        ("config.explain.tenants=false", "explain.tenants", False),
     ],
 )
 def test_a_value_becomes_a_setting(helm: str, value: str, path: str, found: object) -> None:

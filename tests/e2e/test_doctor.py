@@ -86,7 +86,7 @@ def webhooks() -> Iterator[Raw]:
 
 def accounts() -> Iterator[Raw]:
     """The service accounts of the service and the scheduler, with their roles."""
-    yield from yaml.safe_load_all(rbac_yaml(namespace=SYSTEM, tenants=True))
+    yield from yaml.safe_load_all(rbac_yaml(namespace=SYSTEM))
     roles = webhook_rbac_yaml(namespace=SYSTEM, account="linkwise", secret=NAME, configuration="linkwise")
     yield from yaml.safe_load_all(roles)
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": about("linkwise-scheduler")}
@@ -350,8 +350,7 @@ def test_what_a_user_may_not_read_is_skipped_with_the_verb_and_never_passes(
     items = json.loads(done.stdout)["items"]
     assert (done.returncode, done.stderr) == (0, "")
     assert {each["severity"] for each in items} == {"skipped", "ok"}
-    open_to_all = ["extender-ready", "extender-notes", "records-agree", "clock-local"]
-    assert [each["check"] for each in items if each["severity"] == "ok"] == open_to_all
+    assert [each["check"] for each in items if each["severity"] == "ok"] == ["clock-local"]
     reasons = {each["check"]: each["found"] for each in items}
     assert reasons["agent-missing"].startswith("may not list ")
     assert reasons["webhook-endpoints"].endswith("grant the verb list on services")

@@ -34,7 +34,7 @@ LONG: Final = 60.0  # seconds; longer than a group rests that was planned in vai
 @pytest.fixture(scope="module")
 def answering(kubernetes: Cluster) -> Iterator[Serve]:
     """A service that evicts, under the role that does not let it."""
-    with running_service(kubernetes, "evicting", configuration=QUICKLY, without=("leader", "evict")) as made:
+    with running_service(kubernetes, "evicting", configuration=QUICKLY, without=("leader", "tenants", "evict")) as made:
         yield made
 
 

@@ -38,7 +38,7 @@ def installed(
 ) -> Iterator[Installation]:
     """The chart on a cluster of its own, with one node that has devices."""
     with installation_bed(programs, helm_programs, root, tmp_path_factory.mktemp("install")) as bed:
-        bed.install(features={"tenants": True})
+        bed.install()
         bed.add_nodes("gpu-1")
         yield bed
 

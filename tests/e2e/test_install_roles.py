@@ -104,7 +104,7 @@ def lived(programs: Path, helm_programs: Path, root: Path, tmp_path_factory: pyt
     with installation_bed(programs, helm_programs, root, folder, *audit_flags(folder, *users)) as bed:
         define_sources(bed.cluster)
         # The tests themselves write what the policies reserve for the service and the agents.
-        bed.install(features={"tenants": True, "evict": True}, protection={"enabled": False})
+        bed.install(features={"evict": True}, protection={"enabled": False})
         bed.add_nodes("gpu-1")
         all_it_does(bed.placing, partial(ask_as_scheduler, bed))
         evict(bed)

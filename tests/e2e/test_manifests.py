@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PRINTED: Final = (
     ("crd",),
     ("rbac",),
-    ("rbac", "--tenants", "--rank-tables"),
+    ("rbac", "--rank-tables", "--tls"),
     ("rbac", "--agent", "--koordinator", "--device-info"),
     ("webhook",),
     ("protection",),
@@ -45,7 +45,7 @@ VALUES: Final[Mapping[str, Mapping[str, Any]]] = {
     "default": {},
     "one node": {"service": {"replicas": 1}, "scheduler": {"replicas": 1}},
     "everything": {
-        "features": {"tenants": True, "evict": True, "rankTables": True},
+        "features": {"evict": True, "rankTables": True},
         "agent": {"koordinatorDevice": True, "deviceInfo": True},
         "volcano": {"enabled": True},
         "priorityQuota": {"enabled": True},

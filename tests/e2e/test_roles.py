@@ -119,7 +119,7 @@ def trail(programs: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) 
     """A cluster of its own that logs every call of the service, while that does all it ever does."""
     folder = tmp_path_factory.mktemp("audited")
     cluster = OwnCluster(programs, folder, *audit_flags(folder, "linkwise"))
-    role = printed("manifests", "rbac", "--user", "linkwise", "--namespace", "kube-system")
+    role = printed("manifests", "rbac", "--user", "linkwise", "--namespace", "kube-system", "--without", "tenants")
     leader = {"leader": {"namespace": "kube-system", "service": "linkwise", "address": "192.0.2.1"}}
     made = Serve(cluster.kubeconfig("linkwise"), folder, configuration=leader, environment={"POD_NAME": "linkwise-0"})
     try:

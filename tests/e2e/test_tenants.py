@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +11,7 @@ import pytest
 
 from support.e2e.api_client import ApiError, marked
 from support.e2e.node_objects import machine
-from support.e2e.processes import wait_for
+from support.e2e.processes import free_ports, wait_for
 from support.e2e.proxied_service import proxied_service
 from support.e2e.service import printed, running_service
 from support.e2e.tenant import Tenant
@@ -25,14 +26,21 @@ if TYPE_CHECKING:
 GPU: Final = "nvidia.com/gpu"
 SYSTEM: Final = "linkwise-system"
 RATE, BURST = 4.0, 8
-SETTINGS: Final = {"explain": {"delay": 1.0, "interval": 1.0, "rate": RATE, "burst": BURST}}
+PUBLISHING: Final = {"delay": 1.0, "interval": 1.0, "rate": RATE, "burst": BURST}
+PROXY: Final = f"/api/v1/namespaces/{SYSTEM}/services/linkwise:{{}}/proxy"
 LONG: Final = 30.0  # seconds
 
 
 @pytest.fixture(scope="module")
-def answering(kubernetes: Cluster) -> Iterator[Serve]:
+def port() -> int:
+    """The port for tenants, on the loopback."""
+    return free_ports(1)[0]
+
+
+@pytest.fixture(scope="module")
+def answering(kubernetes: Cluster, port: int) -> Iterator[Serve]:
     """A service that publishes soon, under the shipped role."""
-    with running_service(kubernetes, "tenants", configuration=SETTINGS) as made:
+    with running_service(kubernetes, "tenants", configuration={"explain": {**PUBLISHING, "port": port}}) as made:
         yield made
 
 
@@ -57,9 +65,9 @@ def tenant(placing: Placing) -> Tenant:
 
 
 @pytest.fixture
-def reachable(tenant: Tenant) -> Iterator[Tenant]:
-    """The service may check tokens, and every user reaches it through the API server."""
-    cluster, serve = tenant.placing.cluster, tenant.placing.serve
+def reachable(tenant: Tenant, port: int) -> Iterator[Tenant]:
+    """The service may check tokens, and every user reaches its port for tenants through the API server."""
+    cluster = tenant.placing.cluster
     space = marked({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}})
 
     def made() -> bool:
@@ -72,11 +80,11 @@ def reachable(tenant: Tenant) -> Iterator[Tenant]:
         return True
 
     wait_for(made, 60, f"namespace {SYSTEM} is made")
-    role = printed("manifests", "rbac", "--tenants", "--user", "linkwise", "--name", "e2e-for-tenants")
+    role = printed("manifests", "rbac", "--user", "linkwise", "--name", "e2e-for-tenants")
     cluster.kubectl("apply", "--filename", "-", stdin=role)
     try:
-        with proxied_service(cluster, SYSTEM, serve.port):
-            path = f"/api/v1/namespaces/{SYSTEM}/services/linkwise:39999/proxy/livez"
+        with proxied_service(cluster, SYSTEM, tenant.placing.serve.port, port):
+            path = f"{PROXY.format('tenants')}/v1/tables/pod"
             wait_for(lambda: reached(cluster, path), LONG, "the API server's proxy reaches the service")
             yield tenant
     finally:
@@ -85,7 +93,7 @@ def reachable(tenant: Tenant) -> Iterator[Tenant]:
 
 def reached(cluster: Cluster, path: str) -> bool:
     status, said = cluster.api.raw("GET", path)
-    assert status == 200, said.decode(errors="replace")
+    assert (status, said[:17]) == (401, b"not authenticated"), said.decode(errors="replace")
     return True
 
 
@@ -123,28 +131,104 @@ def test_a_tenant_is_refused_in_other_namespaces_and_without_a_token(reachable: 
     assert f"user tenant may not get pod {other}/rival: ask an administrator to grant get on pods" in shown.stderr
     listed = reachable.command("get", "pods", "-n", other)
     assert f"user tenant may not list pods in namespace {other}" in listed.stderr
-    path = f"/api/v1/namespaces/{SYSTEM}/services/linkwise:39999/proxy"
-    status, said = cluster.connect("tenant").raw("GET", f"{path}/explain/{other}/rival")
+    user, path = cluster.connect("tenant"), PROXY.format("tenants")
+    status, said = user.raw("GET", f"{path}/explain/{other}/rival")
     assert (status, said.decode().partition(":")[0]) == (401, "not authenticated")
-    assert b"rival" not in cluster.connect("tenant").raw("GET", f"{path}/gpushare-scheduler/inspect/a")[1]
-    assert cluster.connect("tenant").raw("GET", f"{path}/debug/explain/{other}/rival")[0] == 403
-    with pytest.raises(ApiError) as refused:
-        cluster.connect("tenant").call("POST", f"{path}/bind", {})
-    assert refused.value.status == 403
+
+
+def test_every_user_reaches_the_port_for_tenants_and_no_other(reachable: Tenant) -> None:
+    user = reachable.placing.cluster.connect("tenant")
+    others = ("/gpushare-scheduler/inspect/a", "/debug/explain/default/train", "/metrics", "/readyz", "/version")
+    assert {user.raw("GET", f"{PROXY.format('tenants')}{each}")[0] for each in others} == {404}
+    admin = reachable.placing.cluster.api
+    assert admin.raw("GET", f"{PROXY.format('39999')}/livez")[0] == 200
+    for name in ("39996", "39999", "http"):
+        assert user.raw("GET", f"{PROXY.format(name)}/v1/tables/pod")[0] == 403
+    for path in (f"{PROXY.format('tenants')}/v1/tables/pod", f"{PROXY.format('39999')}/bind"):
+        with pytest.raises(ApiError) as refused:
+            user.call("POST", path, {})
+        assert refused.value.status == 403
+
+
+COMMANDS: Final = (
+    "get pods -A",
+    "get pods",
+    "get groups -A",
+    "get nodes",
+    "get devices",
+    "get devices a -o json",
+    "get usage",
+    "get capacity",
+    "top nodes",
+    "top pods -A",
+    "explain node/a",
+    "explain pod/train",
+    "describe node/a",
+    "describe pod/train",
+    "describe pod/small",
+    "describe pod/train -o json",
+)
+
+
+def test_a_tenant_gets_every_answer_without_names_of_others(reachable: Tenant) -> None:
+    own = reachable.namespace
+    reachable.placing.place(own, "small", {GPU: 1})
+    reachable.placing.create(own, "train", {GPU: 4})
+    reachable.placing.refused(own, "train")
+    other = next(
+        pod["metadata"]["namespace"]
+        for pod in reachable.placing.cluster.api.list("/api/v1/pods")
+        if pod["metadata"]["name"] == "rival"
+    )
+    shown = {words: reachable.command(*words.split(), *([] if "-A" in words else ["-n", own])) for words in COMMANDS}
+    assert {words: (one.returncode, one.stderr) for words, one in shown.items() if one.returncode} == {}
+    assert [words for words, one in shown.items() if "rival" in one.stdout or other in one.stdout + one.stderr] == []
+    assert [words for words, one in shown.items() if "ask an administrator" in one.stderr] == []
+    rows = [line.split()[:2] for line in shown["get pods -A"].stdout.splitlines()[1:]]
+    assert sorted(rows) == [[own, "small"], [own, "train"]]
+    assert f"note: only namespaces that your rights cover are shown: {own}\n" in shown["get pods -A"].stderr
+    assert shown["get devices"].stdout.count("a pod of another namespace") == 6
+    assert f"{own}/small" in shown["get devices"].stdout
+    assert "note: pods of namespaces that your rights do not cover are not named\n" in shown["get devices"].stderr
+    assert shown["get nodes"].stderr == ""
+    for words in ("get nodes", "top nodes", "explain node/a", "describe node/a"):
+        assert "a " in shown[words].stdout, words
+    assert "links: NVLink" in shown["describe node/a"].stdout
+    assert "links: NVLink" in shown["describe pod/small"].stdout
+    assert shown["describe pod/train"].stdout.startswith(shown["explain pod/train"].stdout)
+    usage = [line.split()[0] for line in shown["get usage"].stdout.splitlines()[1:]]
+    assert usage == [own, own]
+
+
+def test_an_administrator_sees_the_same_pages_with_all_names(reachable: Tenant) -> None:
+    words = ("describe", "node/a", "-n", reachable.namespace)
+    named = ("--service", f"{SYSTEM}/linkwise:tenants")
+    everything, own = reachable.command(*words, *named, user="admin").stdout, reachable.command(*words).stdout
+    assert "/rival" in everything
+    assert re.sub(r"\S+/rival", "a pod of another namespace", everything) == own
+
+
+def test_what_is_for_administrators_is_refused_without_advice_to_get_their_rights(reachable: Tenant) -> None:
+    refused = reachable.command("get", "policies")
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "linkwise: user tenant may not read what concerns all namespaces; `linkwise explain pod/NAME` shows what concerns"
+        " a pod of yours\n"
+    )
 
 
 def test_who_may_list_all_pods_sees_all_names(reachable: Tenant) -> None:
     reachable.placing.create(reachable.namespace, "train", {GPU: 4})
     reachable.placing.refused(reachable.namespace, "train")
-    words = ("explain", "pod/train", "-n", reachable.namespace, "--service", f"{SYSTEM}/linkwise:39999")
+    words = ("explain", "pod/train", "-n", reachable.namespace, "--service", f"{SYSTEM}/linkwise:tenants")
     assert "/rival (6 devices) finishes" in reachable.command(*words, user="admin").stdout
 
 
-def test_a_service_at_an_address_answers_the_same(reachable: Tenant) -> None:
+def test_a_service_at_an_address_answers_the_same(reachable: Tenant, port: int) -> None:
     reachable.placing.create(reachable.namespace, "train", {GPU: 4})
     reachable.placing.refused(reachable.namespace, "train")
     words = ("explain", "pod/train", "-n", reachable.namespace)
-    there = reachable.command(*words, "--service", reachable.placing.serve.url)
+    there = reachable.command(*words, "--service", f"http://127.0.0.1:{port}")
     assert there.stdout == reachable.command(*words).stdout
 
 
@@ -210,11 +294,22 @@ def test_without_the_service_what_is_published_is_shown(tenant: Tenant) -> None:
     assert shown.returncode == 0
     assert shown.stdout.splitlines()[0].startswith(published["message"][:60])
     assert "note: only what is published on the pods is shown, because you may not get services/proxy" in shown.stderr
-    assert "linkwise manifests rbac --tenants" in shown.stderr
+    assert "ask an administrator to turn on features.tenants" in shown.stderr
     listed = tenant.command("get", "pods", "-n", tenant.namespace, "-o", "json")
     assert [(each["pod"], each["code"], each["why"]) for each in json.loads(listed.stdout)["items"]] == [
         ("train", "NoRoom", published["message"])
     ]
+    for words in (
+        ("get", "nodes"),
+        ("describe", "node/a"),
+        ("get", "devices"),
+        ("top", "pods", "-A"),
+        ("get", "usage"),
+    ):
+        nodes = tenant.command(*words)
+        assert nodes.returncode == 1
+        assert "since your rights cover only a part of it" in nodes.stderr
+        assert "list on nodes" not in nodes.stderr
 
 
 def test_a_restarted_service_ends_the_condition_of_a_pod_that_was_bound_meanwhile(tenant: Tenant) -> None:

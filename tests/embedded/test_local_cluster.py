@@ -178,7 +178,7 @@ async def test_a_user_with_rights_in_one_namespace_asks_the_service_about_it_and
     token = api.tokens.add(JANE)
     http = Http(Origin("127.0.0.1", api.port, tls=_trust(api.certificate)))
     head = f"Authorization: Bearer {token}\r\nX-Linkwise-Token: {token}\r\n".encode()
-    root = "/api/v1/namespaces/linkwise-system/services/linkwise:39999/proxy/v1/namespaces"
+    root = "/api/v1/namespaces/linkwise-system/services/linkwise:tenants/proxy/v1/namespaces"
     try:
         own = await http.call("GET", f"{root}/default/pods", head)
         other = await http.call("GET", f"{root}/kube-system/pods", head)

@@ -15,7 +15,7 @@ from linkwise.testing.cluster import FakeNode, broker_of, device_pod, in_gang, p
 
 FULL = Finding("NoRoom", "4 devices requested, but only 2 are free", "NoRoom too few")
 POD = device_pod("p", 4)
-NOBODY = Redaction("default", frozenset())
+NOBODY = Redaction(frozenset({"default"}), frozenset())
 
 
 def test_the_sentence_says_what_is_requested_and_why_no_node_fits() -> None:

@@ -11,7 +11,7 @@ from linkwise.explain.published.redaction import Redaction, namespaces_of
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place
 
-OWN = Redaction("team-a", frozenset({"team-a", "team-b", "group"}))
+OWN = Redaction(frozenset({"team-a"}), frozenset({"team-a", "team-b", "group"}))
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,7 @@ OWN = Redaction("team-a", frozenset({"team-a", "team-b", "group"}))
             "it fits once terminating pods team-b/x (1 device) and team-b/y (1 device) have stopped",
             "it fits once a terminating pod of another namespace (1 device) and a pod of another namespace (1 device) have stopped",
         ),
+        ("ResourceClaim team-b/c has it", "a ResourceClaim of another namespace has it"),
         ("4 devices are reserved for group team-b/llm/v1", "4 devices are reserved for a group of another namespace"),
         (
             "devices with free memory are used by namespaces team-a, team-b, and namespace team-a can't share them",
@@ -49,6 +50,22 @@ def test_own_names_resources_and_amounts_stay(sentence: str) -> None:
     assert OWN.text(sentence) == sentence
 
 
+def test_a_document_loses_names_that_stand_in_fields_of_their_own() -> None:
+    pods = [{"uid": "1", "namespace": "team-b", "name": "q"}, {"uid": "2", "namespace": "team-a", "name": "p"}]
+    device = {
+        "namespaces": ["team-a", "team-b"],
+        "domains": ["team-b user:bob", "*"],
+        "claim": "team-b/c",
+        "pods": pods,
+    }
+    assert OWN.document(device) == {
+        "namespaces": ["team-a", "another namespace"],
+        "domains": ["another namespace", "*"],
+        "claim": "another namespace",
+        "pods": [{"uid": "", "namespace": "", "name": "a pod of another namespace"}, pods[1]],
+    }
+
+
 def test_a_document_loses_the_names_and_the_uids_of_other_pods() -> None:
     document = {"uid": "1", "name": "team-a/p", "pods": [{"uid": "2", "name": "team-b/q", "devices": 4}]}
     assert OWN.document(document) == {
@@ -66,6 +83,6 @@ def test_an_explanation_names_no_pod_of_another_namespace() -> None:
     assert report is not None
     lines = "\n".join(explanation_lines(report))
     assert "team-b/rival" in lines
-    shown = Redaction("team-a", namespaces_of(broker)).text(lines)
+    shown = Redaction(frozenset({"team-a"}), namespaces_of(broker)).text(lines)
     assert "rival" not in shown
     assert "team-b" not in shown

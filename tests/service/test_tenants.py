@@ -45,6 +45,14 @@ def cluster() -> Broker:
     return broker
 
 
+OTHERS = (
+    *(("POST", path) for path in ("/filter", "/prioritize", "/bind", "/preempt", "/volcano/predicate")),
+    *(("GET", path) for path in ("/metrics", "/readyz", "/livez", "/debug/snapshot", "/debug/explain/team-a/p")),
+    *(("GET", path) for path in ("/gpushare-scheduler/inspect", "/gpushare-scheduler/inspect/a", "/version")),
+)
+"""what schedulers, Prometheus and administrators call"""
+
+
 @contextmanager
 def served(seconds: list[float] | None = None) -> Iterator[tuple[Served, ReviewApi]]:
     clock = seconds or [0.0]
@@ -64,6 +72,19 @@ def test_a_pod_is_explained_to_whoever_may_get_it_without_names_of_others() -> N
     assert b"rival" not in document.body
     assert document.json["code"] == "NoRoom"
     assert other.body == document.body
+
+
+def test_the_port_for_tenants_has_no_other_routes() -> None:
+    with ReviewApi(USERS, RIGHTS) as api:
+        access = Access(api.reviewer(), Timing())
+        with Served(cluster(), access=access, tenants="alone") as alone:
+            answered = [alone.get(path, ALICE).status for path in (POD, "/v1/tables/pod?namespace=team-a")]
+            others = {alone.call(method, path, {}, ALICE).status for method, path in OTHERS}
+        with Served(cluster(), access=access, tenants="elsewhere") as main:
+            moved = [main.get(path, ALICE).status for path in (POD, "/v1/tables/pod?namespace=team-a")]
+            kept = main.get("/metrics").status
+    assert (answered, others) == ([200, 200], {404})
+    assert (moved, kept) == ([404, 404], 200)
 
 
 def test_a_bearer_token_counts_too() -> None:
@@ -169,7 +190,7 @@ def test_a_service_that_may_not_ask_names_the_role_it_lacks() -> None:
         answer = service.get(POD, ALICE)
     assert answer.status == 503
     assert "may not create tokenreviews.authentication.k8s.io" in answer.text
-    assert "linkwise manifests rbac --tenants" in answer.text
+    assert "linkwise manifests rbac" in answer.text
 
 
 def test_without_access_the_routes_are_turned_off() -> None:

@@ -46,7 +46,7 @@ def rbac_file() -> str:
     )
     proxy = [
         document
-        for document in yaml.safe_load_all(rbac_yaml(name=FULLNAME, namespace=NAMESPACE, tenants=True))
+        for document in yaml.safe_load_all(rbac_yaml(name=FULLNAME, namespace=NAMESPACE))
         if document["kind"] == "Role" and document["metadata"]["name"] == f"{FULLNAME}-tenants"
     ]
     return _data(

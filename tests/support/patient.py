@@ -44,6 +44,7 @@ CONFIG_MAP: Final = f"/api/v1/namespaces/{SYSTEM}/configmaps/linkwise-scheduler"
 INVENTORIES: Final = "/apis/linkwise.dev/v1alpha1/deviceinventories"
 CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+TENANTS_ROLE: Final = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{SYSTEM}/roles/linkwise-tenants"
 LATER: Final = 7200.0  # seconds
 
 
@@ -361,6 +362,7 @@ BREAKAGES: Final[Mapping[str, Breakage]] = {
     "replicas-budget": _budget,
     "rbac-service": _without_verb("linkwise", "pods/binding", "create"),
     "rbac-agent": _without_verb("linkwise-agent", "deviceinventories/status", "patch"),
+    "rbac-tenants": lambda patient: changed(patient.api, TENANTS_ROLE, {"rules": []}),
     "extender-events": lambda patient: created(patient.api, _event(patient)),
     "records-agree": _strange_pod,
     "scheduler-config": _text("kind: KubeSchedulerConfiguration\nextenders: [\n"),

@@ -3,6 +3,9 @@
 {{- if and (not .Values.leaderElection.enabled) (gt (int .Values.service.replicas) 1) -}}
 {{- fail "service.replicas: without leaderElection.enabled two replicas would allocate devices twice; set service.replicas=1 or enable it" -}}
 {{- end -}}
+{{- if and .Values.features.tenants (eq (int .Values.service.port) (int .Values.service.tenantsPort)) -}}
+{{- fail "service.tenantsPort: it is service.port too; choose another port" -}}
+{{- end -}}
 {{- if eq .Values.scheduler.name (include "linkwise.fullname" .) -}}
 {{- fail (printf "scheduler.name: the Leases of the service and of kube-scheduler would both be %s; choose another name" .Values.scheduler.name) -}}
 {{- end -}}

@@ -53,7 +53,7 @@
   "http" (dict "port" .Values.service.port)
   "leader" $leader
   "tls" $tls
-  "explain" (dict "publish" $f.conditions "tenants" $f.tenants "schedulers" (list .Values.scheduler.name))
+  "explain" (dict "publish" $f.conditions "tenants" $f.tenants "port" ($f.tenants | ternary .Values.service.tenantsPort 0) "schedulers" (list .Values.scheduler.name))
   "placing" (dict
     "every_pod" .Values.scheduler.everyPod
     "rank_tables" $f.rankTables

@@ -33,7 +33,7 @@ from linkwise.doctor.checks.hardware import nodes_without_policy
 from linkwise.doctor.examine import CHECKS, sources_of
 from linkwise.doctor.facts import CertificateFacts, Connected, Facts, ServiceAnswer
 from linkwise.doctor.objects import find, items_at, name, namespace, object_at, text_at
-from linkwise.doctor.permissions import needed
+from linkwise.doctor.permissions import USERS, needed, of_users
 from linkwise.doctor.sources import OWN, SOURCES
 from linkwise.errors import ClusterError, InputError
 from linkwise.kube.client.survey import Survey, Surveyed, SurveyKind
@@ -58,6 +58,8 @@ MAX_KUBELETS: Final = 20
 """kubelets that are asked for their configuration"""
 CONNECT: Final = 3.0  # seconds
 SERVICE: Final = "linkwise"
+_ANY_USER: Final = "linkwise-doctor:any-user"
+"""a user without rights of its own"""
 EMBEDDED: Final = "+linkwise"
 """how the version of the embedded cluster ends"""
 _SETTINGS_KEY: Final = "config.yaml"
@@ -316,6 +318,7 @@ class _Gathering:
         there = {name(each) for each in self._lists.get("accounts", ())}
         needs = needed(self._settings, self._wanted.namespace, groups)
         wanted = dict.fromkeys(each for need in needs if need.account in there for each in need.permissions)
+        wanted[of_users(self._settings, self._wanted.namespace)] = None
         answers = await asyncio.gather(*(self._may(each) for each in wanted))
         for answer in answers:
             if isinstance(answer, str):
@@ -332,7 +335,8 @@ class _Gathering:
             "namespace": wanted.namespace,
             "name": wanted.name,
         }
-        user = f"system:serviceaccount:{self._wanted.namespace}:{wanted.account}"
+        account = f"system:serviceaccount:{self._wanted.namespace}:{wanted.account}"
+        user = _ANY_USER if wanted.account == USERS else account
         async with self._limit:
             if "access" in self._unread:
                 return self._unread["access"]

@@ -15,6 +15,7 @@ import socket
 import uuid
 from typing import TYPE_CHECKING, Final
 
+from linkwise.config.rbac import TENANTS_PORT
 from linkwise.errors import ClusterError
 from linkwise.kube.client.api import FencedConnection
 from linkwise.kube.client.kubeconfig import own_namespace
@@ -45,8 +46,12 @@ WARM_SECONDS: Final = 1.0
 
 def service_ports(settings: ServeSettings, port: int) -> dict[str, int]:
     """The ports of the Service by name, as this replica listens on them."""
-    volcano = {"volcano": settings.volcano.port} if settings.volcano.port else {}
-    return {"https" if settings.tls.enabled else "http": port, **volcano}
+    explain = settings.explain
+    further = {"volcano": settings.volcano.port, TENANTS_PORT: explain.port if explain.tenants else 0}
+    return {
+        "https" if settings.tls.enabled else "http": port,
+        **{name: number for name, number in further.items() if number},
+    }
 
 
 class Election:

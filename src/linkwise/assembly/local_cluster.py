@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from linkwise.assembly.local_install import NAME, expose, install, service_kubeconfig, with_webhook
 from linkwise.assembly.service import Serving
+from linkwise.config.rbac import TENANTS_PORT
 from linkwise.config.settings import ServeSettings
 from linkwise.embedded.apiserver.server import EmbeddedApi
 from linkwise.embedded.cluster import EmbeddedCluster
@@ -112,9 +113,10 @@ class LocalCluster:
                 if self._service_task.done():
                     await self._service_task
                 await asyncio.sleep(POLL_INTERVAL)
-            expose(api.store, NAME, self._socket.getsockname()[1])
+            port = self._socket.getsockname()[1]
+            expose(api.store, NAME, {"http": port, TENANTS_PORT: settings.explain.port or port})
             if webhook is not None:
-                expose(api.store, settings.webhook.service, webhook.port)
+                expose(api.store, settings.webhook.service, {"webhook": webhook.port})
             self._open = stack.pop_all()
         return self
 

@@ -12,12 +12,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from linkwise.config.rbac import SERVICE_PORT, rbac_yaml, webhook_rbac_yaml
+from linkwise.config.rbac import (
+    SERVICE_PORT,
+    TENANTS_PORT,
+    TENANTS_PORT_NUMBER,
+    rbac_yaml,
+    webhook_rbac_yaml,
+)
 from linkwise.config.webhook_manifests import WebhookFile, webhook_configurations
 from linkwise.embedded.kinds.crds import CRD_RESOURCE
 from linkwise.embedded.users import service_account
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from linkwise.config.settings import ServeSettings
     from linkwise.embedded.apiserver.server import EmbeddedApi
     from linkwise.embedded.store import Store
@@ -55,14 +63,18 @@ def install(store: Store, settings: ServeSettings) -> None:
     roles = webhook_rbac_yaml(
         namespace=NAMESPACE, account=NAME, secret=webhook.secret, configuration=webhook.configuration
     )
-    for text in (rbac_yaml(name=NAME, namespace=NAMESPACE, tenants=True), roles):
+    for text in (rbac_yaml(name=NAME, namespace=NAMESPACE), roles):
         for document in yaml.load_all(text, yaml.CSafeLoader):
             _create(store, document)
     for document in webhook_configurations(wanted):  # not as text: they are long, and writing YAML is slow
         _create(store, document)
-    ports = ((NAME, {"name": "http", "port": SERVICE_PORT}), (webhook.service, {"name": "webhook", "port": 443}))
-    for name, port in ports:
-        store.create("services", {"metadata": {"name": name}, "spec": {"ports": [port]}}, NAMESPACE)
+    ports = {
+        NAME: {"http": SERVICE_PORT, TENANTS_PORT: TENANTS_PORT_NUMBER},
+        webhook.service: {"webhook": 443},
+    }
+    for name, numbers in ports.items():
+        spec = {"ports": [{"name": each, "port": number} for each, number in numbers.items()]}
+        store.create("services", {"metadata": {"name": name}, "spec": spec}, NAMESPACE)
 
 
 def service_kubeconfig(api: EmbeddedApi) -> str:
@@ -71,10 +83,10 @@ def service_kubeconfig(api: EmbeddedApi) -> str:
     return api.kubeconfig(NAMESPACE, token=token, user=NAME)
 
 
-def expose(store: Store, service: str, port: int) -> None:
-    """Write the Endpoints of a Service with one port."""
-    name = store.get("services", service, NAMESPACE).read()["spec"]["ports"][0]["name"]
-    subset = {"addresses": [{"ip": "127.0.0.1"}], "ports": [{"name": name, "port": port}]}
+def expose(store: Store, service: str, ports: Mapping[str, int]) -> None:
+    """Write the Endpoints of a Service, by the names of its ports."""
+    listed = [{"name": name, "port": port} for name, port in ports.items()]
+    subset = {"addresses": [{"ip": "127.0.0.1"}], "ports": listed}
     store.create("endpoints", {"metadata": {"name": service}, "subsets": [subset]}, NAMESPACE)
 
 

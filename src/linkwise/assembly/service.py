@@ -7,15 +7,16 @@ import contextlib
 import gc
 import logging
 import signal
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 import uvloop
 
 from linkwise import __version__
 from linkwise.assembly.election import Election
+from linkwise.assembly.further_port import FurtherPort
 from linkwise.assembly.logs import start_logging
 from linkwise.assembly.tls import ExtenderTls, open_port_warning
-from linkwise.assembly.volcano_port import VolcanoPort
 from linkwise.assembly.webhook import WebhookServing
 from linkwise.broker.broker import Broker
 from linkwise.errors import LostLeaseError
@@ -28,7 +29,7 @@ from linkwise.kube.watch.watcher import Watching
 from linkwise.net.http.budget import Budget
 from linkwise.net.http.server import Server, listen
 from linkwise.net.timing import SteadyClock, Timing
-from linkwise.serve.app import application
+from linkwise.serve.app import application, tenant_application, volcano_application
 from linkwise.serve.explanations.access import Access
 from linkwise.serve.gauges import Gauges, WatchStatus
 from linkwise.serve.leadership import ALONE
@@ -128,10 +129,22 @@ class Serving:
             access,
             predicate_reply=settings.volcano.predicate_reply,
             strangers=self._tls.strangers if self._tls else None,
+            tenants=not settings.explain.port,
         )
-        budget = Budget()
-        self._server = Server(routes, tls=self._tls.context if self._tls else None, budget=budget)
-        self._volcano = VolcanoPort(settings, self._service, self._not_ready, self._notes, budget)
+        tls, host, budget = self._tls.context if self._tls else None, settings.http.host, Budget()
+        self._server = Server(routes, tls=tls, budget=budget)
+        for_volcano = volcano_application(self._service, self._not_ready, self._notes, settings.volcano.predicate_reply)
+        for_tenants, port = tenant_application(self._service, access), settings.explain.port if access else 0
+        self._further = tuple(
+            filter(
+                attrgetter("on"),
+                (
+                    FurtherPort("volcano.port", host, settings.volcano.port, for_volcano, budget),
+                    FurtherPort("explain.port", host, port, for_tenants, budget, tls),
+                ),
+            )
+        )
+        """ports beside http.port"""
         self.webhook: Final = (
             WebhookServing(settings.webhook, connection, broker, self._service.counting, timing, budget=budget)
             if settings.webhook.enabled
@@ -183,7 +196,7 @@ class Serving:
                 *((("endpoint", self.election.announce(port)),) if self.election else ()),
                 *((("overdue", self.election.when_overdue(self._end_connections)),) if self.election else ()),
                 *((("tls", self._tls.run()),) if self._tls else ()),
-                *((("volcano", self._volcano.run()),) if self._volcano.on else ()),
+                *((port.name, port.run()) for port in self._further),
             )
         }
         try:
@@ -255,13 +268,15 @@ class Serving:
             # Last of all writes: the next leader begins at once. It waits for the end of the lease if a bind may still arrive.
             await self.election.elector.release(keep=left > 0)
         self._server.stop()
-        self._volcano.stop()
+        for further in self._further:
+            further.stop()
         if self.webhook:
             self.webhook.stop()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await named["http"]
-        with contextlib.suppress(asyncio.CancelledError, Exception):
-            await named["volcano"] if self._volcano.on else None
+        for further in self._further:
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await named[further.name]
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await named["webhook"] if self.webhook and self.webhook.serving else None
         for task in parts:
@@ -273,12 +288,14 @@ class Serving:
     def _end_connections(self) -> None:
         """End connections of schedulers, which would keep them alive and not find another leader."""
         self._server.end_connections()
-        self._volcano.end_connections()
+        for further in self._further:
+            further.end_connections()
 
     async def _abort(self, parts: set[asyncio.Task[None]]) -> None:
         """Stop immediately, as a killed process would, but leave no task or socket behind."""
         self._server.abort()
-        self._volcano.abort()
+        for further in self._further:
+            further.abort()
         if self.webhook:
             self.webhook.abort()
         for task in parts:

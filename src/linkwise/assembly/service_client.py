@@ -22,6 +22,7 @@ from linkwise.wire.kubernetes.watch_stream import status_of
 if TYPE_CHECKING:
     from linkwise.kube.client.api import Connection
     from linkwise.net.http.client import Answer
+    from linkwise.views.blocks import Page
     from linkwise.views.selection import Selection
     from linkwise.views.table import Section
 
@@ -40,16 +41,17 @@ __all__ = [
 Document = dict[str, Any]
 Detail = Literal["", "wide", "documents"]
 
-SERVICE_PORT: Final = 39999
+SERVICE_PORT: Final = "tenants"
+"""name of the port of the Service that every user may reach through the API server"""
 DEFAULT_SERVICE: Final = f"linkwise-system/linkwise:{SERVICE_PORT}"
 TOKEN_HEADER: Final = "X-Linkwise-Token"  # noqa: S105 - the name of a header
 WAIT: Final = 30.0  # seconds
 FIRST_WAIT: Final = 5.0
 """seconds to wait where the cluster can be read instead: a network policy may drop what the API server forwards"""
+_UNREADABLE: Final = "the answer of the service can't be read; its version may differ"
 _LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _SERVICE: Final = re.compile(rf"(?:({_LABEL})/)?({_LABEL})(?::([a-z0-9-]+))?")
 _PORTS: Final = {"http": 80, "https": 443}
-_ASK_FOR_ROLE: Final = "ask an administrator to apply `linkwise manifests rbac --tenants`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def parse_service(text: str) -> ServiceAddress:
     if match is None:
         raise InputError(f"--service: {text!r} is neither a URL nor NAMESPACE/NAME:PORT of a Service")
     namespace, name, port = match.groups()
-    return ServiceAddress(namespace or DEFAULT_SERVICE.partition("/")[0], name, port or str(SERVICE_PORT))
+    return ServiceAddress(namespace or DEFAULT_SERVICE.partition("/")[0], name, port or SERVICE_PORT)
 
 
 def _origin(text: str) -> Origin:
@@ -108,9 +110,17 @@ class ServiceClient:
 
     async def explanation(self, kind: str, namespace: str, name: str) -> Document:
         """Code, sentences and data about a pod, group, node or workload."""
-        below = "" if kind == "node" else f"/namespaces/{quote(namespace, safe='')}"
-        kinds = f"{kind}s" if kind in {"pod", "group", "node"} else f"workloads/{quote(kind, safe='')}"
-        return await self._ask(f"/v1{below}/{kinds}/{quote(name, safe='')}/explanation")
+        return await self._ask(_path_of(kind, namespace, name, "explanation"))
+
+    async def description(self, kind: str, namespace: str, name: str) -> Page:
+        """The page about a node, pod or group."""
+        from linkwise.views.blocks import decode_page  # noqa: PLC0415 - imports msgspec, which tables do not need
+
+        answer = await self._ask(_path_of(kind, namespace, name, "description"))
+        try:
+            return decode_page(answer)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ServiceUnavailableError(_UNREADABLE) from error
 
     async def table(self, selection: Selection, detail: Detail = "") -> Section:
         """Rows of a list; with the columns of wide output, or the documents of the objects, if they are wanted."""
@@ -119,7 +129,7 @@ class ServiceClient:
         try:
             return decode_section(answer)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ServiceUnavailableError("the answer of the service can't be read; its version may differ") from error
+            raise ServiceUnavailableError(_UNREADABLE) from error
 
     async def _ask(self, path: str) -> Document:
         """A document of the service; ServiceUnavailableError if it can't be asked, NotFoundError if it says so."""
@@ -184,11 +194,23 @@ class ServiceClient:
         named = f"Service {self.service.namespace}/{self.service.name}"
         match answer.status:
             case 403:
-                raise ServiceUnavailableError(f"you may not get services/proxy of {named}: {_ASK_FOR_ROLE}")
+                raise ServiceUnavailableError(
+                    f"you may not get services/proxy of {named}: ask an administrator to turn on features.tenants of the"
+                    " Helm chart, or to apply `linkwise manifests rbac`"
+                )
             case 404:
                 raise ServiceUnavailableError(f"there is no {named}: name another with --service")
             case _:
                 raise ServiceUnavailableError(f"{named} does not answer: {status}")
+
+
+def _path_of(kind: str, namespace: str, name: str, what: str) -> str:
+    """The path of what the service says about an object; of a node, as a user of that namespace may read it."""
+    where, name = quote(namespace, safe=""), quote(name, safe="")
+    if kind == "node":
+        return f"/v1/nodes/{name}/{what}?namespace={where}"
+    kinds = f"{kind}s" if kind in {"pod", "group"} else f"workloads/{quote(kind, safe='')}"
+    return f"/v1/namespaces/{where}/{kinds}/{name}/{what}"
 
 
 def _api_status(answer: Answer) -> str | None:

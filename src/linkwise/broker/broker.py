@@ -129,6 +129,11 @@ class BrokerView:
             reserved=len({(entry.node, device) for entry in kept for device in entry.grant.offer.devices}),
         )
 
+    @property
+    def namespaces(self) -> Mapping[str, Mapping[str, str]]:
+        """Labels of observed namespaces."""
+        return self._state.cluster.shared.namespaces
+
     # nodes
 
     @property

@@ -18,9 +18,13 @@ __all__ = [
     "FEATURES",
     "OPTIONAL",
     "OWN_NAMESPACE",
+    "SERVICE_PORT",
+    "TENANTS_PORT",
+    "TENANTS_PORT_NUMBER",
     "Feature",
     "Rule",
     "agent_rbac_yaml",
+    "proxied_service",
     "rbac_yaml",
     "webhook_features",
     "webhook_rbac_yaml",
@@ -36,6 +40,10 @@ OWN_NAMESPACE: Final = "linkwise-system"
 """stands for the namespace of the service, which is an argument"""
 SERVICE_PORT: Final = 39999
 """of the Service, as `http.port` is by default"""
+TENANTS_PORT: Final = "tenants"
+"""name of the port of the Service that leads to the routes for tenants alone"""
+TENANTS_PORT_NUMBER: Final = 39996
+"""of the Service, as the chart sets `explain.port`"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +115,11 @@ FEATURES: Final[Mapping[str, Feature]] = {
         (Rule(_CORE, ("pods/status",), ("patch",)),),
     ),
     "tenants": Feature(
-        "Answer callers that may read the pods of their own namespace only, with their own rights (explain.tenants).",
+        "Answer users who have rights in single namespaces only, with their own rights (explain.tenants).",
         (
             Rule(("authentication.k8s.io",), ("tokenreviews",), ("create",)),
             Rule(("authorization.k8s.io",), ("subjectaccessreviews",), ("create",)),
         ),
-        opt_in=True,
     ),
     "gates": Feature(
         "Write the plan of a gang on its members, nominate their nodes, and remove the scheduling gate that the webhook adds."
@@ -235,19 +242,18 @@ def rbac_yaml(  # noqa: PLR0913 - one per flag
     namespace: str = "linkwise-system",
     user: str = "",
     without: Collection[str] = (),
-    tenants: bool = False,
     rank_tables: bool = False,
     tls: bool = False,
 ) -> str:
     """Roles and bindings of the service, for a service account or a user; what is dangerous only on request."""
-    wanted = {"tenants": tenants, "rank-tables": rank_tables, "tls": tls}
+    wanted = {"rank-tables": rank_tables, "tls": tls}
     chosen = _chosen(FEATURES, OPTIONAL, without, [key for key, value in wanted.items() if value])
     chosen = {
         key: replace(feature, namespace=namespace) if feature.namespace == OWN_NAMESPACE else feature
         for key, feature in chosen.items()
     }
     own = _manifests(chosen, name, namespace, user)
-    return "---\n".join((own, *_proxy_role(name, namespace, tls=tls))) if tenants else own
+    return own if "tenants" in without else "---\n".join((own, *_proxy_role(name, namespace, tls=tls)))
 
 
 def agent_rbac_yaml(  # noqa: PLR0913 - one per flag
@@ -329,16 +335,26 @@ def _roles(chosen: Mapping[str, Feature], name: str, subject: Mapping[str, str])
     return "---\n".join(texts)
 
 
+def proxied_service(service: str, *, tls: bool) -> tuple[str, ...]:
+    """Names of the resource services/proxy by which the port for tenants is reached: scheme, Service and name of the port."""
+    return (
+        (f"https:{service}:{TENANTS_PORT}",) if tls else (f"{service}:{TENANTS_PORT}", f"http:{service}:{TENANTS_PORT}")
+    )
+
+
 def _proxy_role(name: str, namespace: str, *, tls: bool) -> list[str]:
     """Role and binding that let every authenticated user reach the service through the API server."""
-    service, about = "linkwise", f"{name}-tenants"
-    plain = [service, f"{service}:{SERVICE_PORT}", f"http:{service}:{SERVICE_PORT}"]
-    names = [f"https:{service}:{SERVICE_PORT}"] if tls else plain
-    rule = {"apiGroups": [""], "resources": ["services/proxy"], "resourceNames": names, "verbs": ["get"]}
+    about = f"{name}-tenants"
+    rule = {
+        "apiGroups": [""],
+        "resources": ["services/proxy"],
+        "resourceNames": list(proxied_service("linkwise", tls=tls)),
+        "verbs": ["get"],
+    }
     role = {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": _meta(about, namespace), "rules": [rule]}
     note = (
-        "tenants: Let users ask the service through the API server; it answers each with the user's own rights. Every GET"
-        " route of the port can be reached, /metrics and gpushare's inspect too."
+        "tenants: Let users ask the service through the API server; it answers each with the user's own rights. The port has"
+        " no other routes, and the names of the resource allow no other port."
     )
     everybody = {"kind": "Group", "apiGroup": _RBAC, "name": "system:authenticated"}
     return [yaml_with_comments(role, {"rules[0]": note}), _binding(about, namespace, everybody)]

@@ -171,7 +171,9 @@ class ExplainSettings:
     burst: int = 50
     """conditions that may be written in a burst"""
     tenants: bool = True
-    """whether /explain and /v1 answer callers with a token, for pods that they may get"""
+    """whether /explain and /v1 answer callers with a token, for what their own rights cover"""
+    port: int = 0
+    """port for /explain and /v1 alone, which every user may reach, with TLS if tls.enabled; 0: they are on http.port"""
 
 
 @dataclass(frozen=True, slots=True)

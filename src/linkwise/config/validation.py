@@ -39,6 +39,7 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "explain.interval": (1, 3600),
     "explain.rate": (0.1, 10_000),
     "explain.burst": (1, 100_000),
+    "explain.port": (0, 65535),
     "agent.port": (0, 65535),
     "webhook.port": (0, 65535),
     "volcano.port": (0, 65535),

@@ -5,17 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from linkwise.config.rbac import AGENT_FEATURES, FEATURES, OWN_NAMESPACE, Feature, Rule, webhook_features
+from linkwise.config.rbac import (
+    AGENT_FEATURES,
+    FEATURES,
+    OWN_NAMESPACE,
+    Feature,
+    Rule,
+    proxied_service,
+    webhook_features,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from linkwise.config.settings import ServeSettings
 
-__all__ = ["AGENT", "SCHEDULER", "SERVICE", "Need", "Permission", "needed"]
+__all__ = ["AGENT", "SCHEDULER", "SERVICE", "USERS", "Need", "Permission", "needed", "of_users"]
 
 SERVICE, AGENT, SCHEDULER = "linkwise", "linkwise-agent", "linkwise-scheduler"
 """names of the service accounts"""
+USERS: Final = "system:authenticated"
+"""the account of what every user needs"""
 _SCHEDULER_FEATURES: Final[Mapping[str, Feature]] = {
     "scheduler": Feature(
         "Schedule pods, as the cluster roles system:kube-scheduler and system:volume-scheduler allow.",
@@ -37,7 +47,7 @@ _ALWAYS: Final = frozenset({"extender", "inventory", "pods", "scheduler"})
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """One verb on one resource, for a service account."""
+    """One verb on one resource, for a service account or for all users."""
 
     account: str
     verb: str
@@ -65,6 +75,12 @@ class Need:
     required: bool
     """whether the settings demand it; any other may have been left out on purpose"""
     permissions: tuple[Permission, ...]
+
+
+def of_users(settings: ServeSettings, namespace: str) -> Permission:
+    """What every user must be allowed to reach the port for tenants."""
+    name = proxied_service(SERVICE, tls=settings.tls.enabled)[0]
+    return Permission(USERS, "get", "", "services/proxy", namespace, name)
 
 
 def needed(settings: ServeSettings, namespace: str, groups: frozenset[str]) -> Iterator[Need]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from linkwise.serve.strangers import Strangers
     from linkwise.wire.volcano import PredicateReply
 
-__all__ = ["application", "volcano_application"]
+__all__ = ["application", "tenant_application", "volcano_application"]
 
 
 def application(  # noqa: PLR0913 - what the routes need
@@ -36,6 +36,7 @@ def application(  # noqa: PLR0913 - what the routes need
     *,
     predicate_reply: PredicateReply = "string",
     strangers: Strangers | None = None,
+    tenants: bool = True,
 ) -> Routes:
     """Build the application.
 
@@ -47,6 +48,7 @@ def application(  # noqa: PLR0913 - what the routes need
         access: checks callers of the routes for tenants; None turns these off.
         predicate_reply: the shape of Volcano's predicate reply.
         strangers: refuses callers of the schedulers' routes that have no client certificate; None: everyone may call them.
+        tenants: whether the routes for tenants are among them, because they have no port of their own.
     """
     extender = Extender(service)
     scheduling = [*extender.routes(), *Volcano(service, predicate_reply).routes(), *extender.routes(PREFIX)]
@@ -62,9 +64,14 @@ def application(  # noqa: PLR0913 - what the routes need
             *health_routes(ready, notes, lambda: service.leadership().line()),
             Route("GET", "/metrics", metrics),
             *debug_routes(service, token),
-            *tenant_routes(service, access),
+            *(tenant_routes(service, access) if tenants else ()),
         ]
     )
+
+
+def tenant_application(service: Service, access: Access | None) -> Routes:
+    """The application of explain.port: the routes for tenants alone, so that every user may reach the port."""
+    return Routes(tenant_routes(service, access))
 
 
 def volcano_application(

@@ -12,9 +12,11 @@ from linkwise.explain.text.phrases import names_text
 from linkwise.explain.workload import workload_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from linkwise.broker.broker import Broker
+    from linkwise.model.views import PodView
+    from linkwise.views.selection import Selection
 
 __all__ = ["ClusterView"]
 
@@ -29,8 +31,13 @@ class ClusterView:
     """the one that is meant where none is named"""
     is_service: bool = False
     """whether the broker is that of the service, which also knows the calls of schedulers"""
-    only: str | None = None
-    """the only namespace whose names may be mentioned; None: those of all namespaces"""
+    only: frozenset[str] | None = None
+    """the namespaces whose pods and groups are listed and named; None for all"""
+
+    def selects_pod(self, selection: Selection) -> Callable[[PodView], bool]:
+        """Return whether a pod is selected, of the namespaces that are listed."""
+        only = self.only
+        return selection.selects if only is None else lambda pod: pod.namespace in only and selection.selects(pod)
 
     def node(self, name: str) -> str:
         """The name, if there is such a node."""
@@ -62,7 +69,7 @@ class ClusterView:
 
     def group(self, namespace: str, name: str) -> str:
         """The key of a group, by its name or by the key itself."""
-        keys = [key for key in self.broker.group_keys() if self.only in {None, named(key)[0]}]
+        keys = [key for key in self.broker.group_keys() if self.only is None or named(key)[0] in self.only]
         if name in keys:
             return name
         found = [key for key in keys if named(key) == (namespace, name)]

@@ -24,7 +24,9 @@ def group_rows(
     cluster: ClusterView, namespace: str | None, key: str, selects: Callable[[PodView], bool] = lists.any_pod
 ) -> list[Row]:
     """Return rows for the group of that key, or for all groups of a namespace (None for all namespaces)."""
-    rows = lists.group_rows(cluster.broker, cluster.now, namespace, key, selects)
+    every = namespace is None and cluster.only is not None and not key
+    namespaces = sorted(cluster.only or ()) if every else [namespace]
+    rows = [row for one in namespaces for row in lists.group_rows(cluster.broker, cluster.now, one, key, selects)]
     return [
         group_row(row.namespace, row.name, row.why, plain(row.explanation), everywhere=namespace is None)
         for row in rows

@@ -55,11 +55,12 @@ def section_of(cluster: ClusterView, selection: Selection) -> Section:
 def _rows(cluster: ClusterView, selection: Selection) -> tuple[list[Row], list[str]]:
     kind, names, namespace = selection.kind, selection.names, selection.namespace
     where = namespace or cluster.namespace
+    selects_pod = cluster.selects_pod(selection)
     match kind:
         case "usage" | "capacity" if names:
             raise InputError(f"{kind} has no names; use -n for a namespace, or -l for labels")
         case "usage":
-            return usage_table(cluster, namespace, selection.selects)
+            return usage_table(cluster, namespace, selects_pod)
         case "capacity":
             return capacity_table(cluster, where, selection.selects), []
         case "node" | "device":
@@ -71,7 +72,7 @@ def _rows(cluster: ClusterView, selection: Selection) -> tuple[list[Row], list[s
             return _each(
                 names,
                 lambda name: pod_rows(cluster, where, cluster.pod(where, name)),
-                partial(pod_rows, cluster, namespace, "", selection.selects),
+                partial(pod_rows, cluster, namespace, "", selects_pod),
             ), []
         case "policy" if selection.selector:
             raise InputError("-l can't be used with policies")

@@ -56,6 +56,7 @@ def _node(cluster: ClusterView, node: NodeInspection) -> Row:
         *(drift_text(drift, broker.pod_name) for drift in broker.drift.get(node.name, ())),
         *(problem.text for problem in stock.problems),
     ]
+    address = view.address if cluster.only is None else ""
     models = ", ".join(sorted({device.model for device in node.devices if device.model}))
     links = links_text(stock)
     cells = {
@@ -68,7 +69,7 @@ def _node(cluster: ClusterView, node: NodeInspection) -> Row:
         "reserved": Cell(_reserved(cluster, node), "cyan", wide=True),
         "model": Cell(models, wide=True),
         "profile": Cell(node.profile, wide=True),
-        "address": Cell(view.address, wide=True),
+        "address": Cell(address, wide=True),
         "allocated by": Cell(_allocator(node), wide=True),
         "problems": Cell("; ".join(problems), "yellow"),
     }
@@ -77,7 +78,7 @@ def _node(cluster: ClusterView, node: NodeInspection) -> Row:
         cells,
         lambda: {
             **plain(node),
-            "address": view.address,
+            "address": address,
             "links": links,
             "rings": [list(ring) for ring in rings_of(stock)],
             "problems": problems,
@@ -91,9 +92,15 @@ def _reserved(cluster: ClusterView, node: NodeInspection) -> str:
     for device in node.devices:
         for pod in device.pods:
             if pod.state == "planned":
-                key = cluster.broker.group_of(pod.uid)
-                devices.setdefault(named(key)[1] if key else "a deleted pod", set()).add(device.index)
+                devices.setdefault(_reserved_for(cluster, pod), set()).add(device.index)
     return ", ".join(f"{len(indices)} for {group}" for group, indices in sorted(devices.items()))
+
+
+def _reserved_for(cluster: ClusterView, pod: Holder) -> str:
+    if cluster.only is not None and pod.namespace not in cluster.only:
+        return "another namespace"
+    key = cluster.broker.group_of(pod.uid)
+    return named(key)[1] if key else "a deleted pod"
 
 
 def _allocator(node: NodeInspection) -> str:

@@ -12,11 +12,13 @@ from linkwise.errors import InputError
 if TYPE_CHECKING:
     from linkwise.model.views import NodeView, PodView, SelectorRequirement
 
-__all__ = ["KINDS", "OF_NAMESPACES", "Selection", "parse_query"]
+__all__ = ["KINDS", "OF_NAMESPACES", "OF_NODES", "Selection", "parse_query"]
 
 OF_NAMESPACES: Final = frozenset({"pod", "group", "usage", "pod-usage"})
 """kinds of which the objects of one namespace can be listed with rights in that namespace"""
-KINDS: Final = OF_NAMESPACES | {"node", "device", "policy", "capacity", "node-usage"}
+OF_NODES: Final = frozenset({"node", "device", "node-usage"})
+"""kinds of which all objects are shown to users with rights in some namespace, without names of pods of others"""
+KINDS: Final = OF_NAMESPACES | OF_NODES | {"capacity", "policy"}
 SORTS: Final = ("memory", "utilization")
 
 

@@ -32,7 +32,8 @@ def usage_section(cluster: ClusterView, selection: Selection) -> Section:
     namespace = selection.namespace
     for name in selection.names:
         cluster.pod(namespace or cluster.namespace, name)
-    pods = [pod_usage_rows(broker, now, namespace, name, selection.selects) for name in names]
+    selects = cluster.selects_pod(selection)
+    pods = [pod_usage_rows(broker, now, namespace, name, selects) for name in names]
     notes = [note for found in pods for note in found.notes]
     return _section(cluster, selection, [row for found in pods for row in found.pods], notes)
 

@@ -180,6 +180,8 @@ def test_the_role_is_bound_to_a_user_and_omits_disabled_features(run: Config) ->
         "network",
         "--without",
         "leader",
+        "--without",
+        "tenants",
     )
     role, binding = yaml.safe_load_all(shown.stdout)
     assert (role["kind"], role["metadata"]["name"], binding["subjects"][0]["name"]) == ("ClusterRole", "lw", "me")

@@ -95,13 +95,13 @@ def test_a_service_that_does_not_listen_is_unavailable(space: Space) -> None:
 
 
 @pytest.mark.usefixtures("echo")
-def test_a_tenant_needs_the_right_to_the_proxy_of_this_service(served: EmbeddedThread, space: Space) -> None:
+def test_a_tenant_needs_the_right_to_this_port_of_the_service(served: EmbeddedThread, space: Space) -> None:
     token = served.do(lambda server: server.tokens.add(Requester("jane", ("system:authenticated",))))
     jane = space.api.another(token)
     status = Space(jane, "default").status("GET", PROXY)
     assert (status["code"], status["reason"]) == (403, "Forbidden")
     assert 'cannot get resource "services/proxy" in API group "" in the namespace "default"' in status["message"]
-    rules = [{"apiGroups": [""], "resources": ["services/proxy"], "resourceNames": ["echo"], "verbs": ["get"]}]
+    rules = [{"apiGroups": [""], "resources": ["services/proxy"], "resourceNames": ["echo:web"], "verbs": ["get"]}]
     rbac = "rbac.authorization.k8s.io"
     about = {"apiVersion": f"{rbac}/v1", "metadata": {"name": "reach"}}
     reference = {"apiGroup": rbac, "kind": "Role", "name": "reach"}
@@ -109,5 +109,8 @@ def test_a_tenant_needs_the_right_to_the_proxy_of_this_service(served: EmbeddedT
     space.make("roles", {**about, "kind": "Role", "rules": rules}, group=f"{rbac}/v1")
     binding = {**about, "kind": "RoleBinding", "roleRef": reference, "subjects": subjects}
     space.make("rolebindings", binding, group=f"{rbac}/v1")
-    assert jane.raw("GET", PROXY)[0] == 418
+    named = "/api/v1/namespaces/default/services/{}/proxy/"
+    assert [jane.raw("GET", named.format(name))[0] for name in ("echo:web", "echo:80", "echo", "http:echo:web")] == [
+        *(418, 403, 403, 403)
+    ]
     jane.close()

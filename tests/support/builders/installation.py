@@ -15,7 +15,7 @@ from linkwise.config.settings import ServeSettings, WebhookSettings
 from linkwise.config.webhook_manifests import WebhookFile, webhook_configurations
 from linkwise.doctor.examine import CHECKS, examine
 from linkwise.doctor.facts import CertificateFacts, Facts, ServiceAnswer
-from linkwise.doctor.permissions import needed
+from linkwise.doctor.permissions import needed, of_users
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -141,6 +141,7 @@ def installation(**changes: Any) -> Facts:  # noqa: ANN401 - fields of Facts
         for hook in each["webhooks"]:
             hook["clientConfig"] |= bundle
     allowed = {each: True for need in needed(settings, SYSTEM, GROUPS) for each in need.permissions}
+    allowed[of_users(settings, SYSTEM)] = True
     labelled = {"kubernetes.io/service-name": "linkwise"}
     service = {"metadata": meta("linkwise-0", SYSTEM, component="service"), "status": {"podIP": "10.0.0.7"}}
     agent = {
@@ -152,7 +153,10 @@ def installation(**changes: Any) -> Facts:  # noqa: ANN401 - fields of Facts
         "nodes": (node("gpu-1"),),
         "inventories": (inventory("gpu-1"),),
         "own-pods": (service, agent),
-        "services": ({"metadata": meta("linkwise", SYSTEM)}, {"metadata": meta("linkwise-webhook", SYSTEM)}),
+        "services": (
+            {"metadata": meta("linkwise", SYSTEM), "spec": {"ports": [{"name": "https"}, {"name": "tenants"}]}},
+            {"metadata": meta("linkwise-webhook", SYSTEM)},
+        ),
         "slices": (
             {"metadata": {"name": "linkwise-leader", "labels": labelled}, "endpoints": [{"addresses": ["10.0.0.7"]}]},
             {

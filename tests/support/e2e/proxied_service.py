@@ -25,13 +25,20 @@ if TYPE_CHECKING:
 
 __all__ = ["proxied_service"]
 
-PORT: Final = 39999
+PORTS: Final = {"http": 39999, "tenants": 39996}
 CLONE_NEWNET: Final = 0x40000000
 
 
 @contextmanager
-def proxied_service(cluster: Cluster, namespace: str, target: int) -> Iterator[None]:
-    """A Service called linkwise whose only endpoint leads to a port of the loopback."""
+def proxied_service(cluster: Cluster, namespace: str, target: int, tenants: int = 0) -> Iterator[None]:
+    """A Service called linkwise with the ports of the chart, whose only endpoint leads to ports of the loopback.
+
+    Args:
+        cluster: where the Service is
+        namespace: of the Service
+        target: the port of the service
+        tenants: its port for tenants, if it has one
+    """
     number = os.getpid() % 250
     name, outer, inner = f"lwt{number}", f"198.18.{number}.1", f"198.18.{number}.2"
     _ip("netns", "add", name)
@@ -41,7 +48,10 @@ def proxied_service(cluster: Cluster, namespace: str, target: int) -> Iterator[N
         _ip("link", "set", f"{name}a", "up")
         _ip("-n", name, "addr", "add", f"{inner}/30", "dev", f"{name}b")
         _ip("-n", name, "link", "set", f"{name}b", "up")
-        with _relay(_listen_inside(name, inner), target):
+        with (
+            _relay(_listen_inside(name, inner, PORTS["http"]), target),
+            _relay(_listen_inside(name, inner, PORTS["tenants"]), tenants or target),
+        ):
             _announce(cluster, namespace, inner)
             yield
     finally:
@@ -52,7 +62,7 @@ def proxied_service(cluster: Cluster, namespace: str, target: int) -> Iterator[N
 
 def _announce(cluster: Cluster, namespace: str, address: str) -> None:
     about = {"name": "linkwise", "namespace": namespace}
-    ports = [{"port": PORT, "protocol": "TCP"}]
+    ports = [{"name": name, "port": port, "protocol": "TCP"} for name, port in PORTS.items()]
     cluster.api.create({"apiVersion": "v1", "kind": "Service", "metadata": about, "spec": {"ports": ports}})
     # The proxy accepts only the address of an existing pod.
     made = cluster.api.create(pod(namespace, "linkwise-0"))
@@ -70,7 +80,7 @@ def _ip(*words: str) -> None:
         raise AssertionError(f"ip {' '.join(words)}: {done.stderr.strip()}")
 
 
-def _listen_inside(name: str, address: str) -> socket.socket:
+def _listen_inside(name: str, address: str, port: int) -> socket.socket:
     """A listening socket of the namespace; a thread enters it, so that the process stays where it is."""
     made: list[socket.socket] = []
 
@@ -79,7 +89,7 @@ def _listen_inside(name: str, address: str) -> socket.socket:
         with Path(f"/run/netns/{name}").open() as file:
             if libc.setns(file.fileno(), CLONE_NEWNET):
                 raise OSError(ctypes.get_errno(), "setns")
-        made.append(socket.create_server((address, PORT)))
+        made.append(socket.create_server((address, port)))
 
     thread = threading.Thread(target=work)
     thread.start()

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from support.e2e.cluster import Cluster
 
 
-__all__ = ["Granted", "Placing", "grant", "printed", "running_service", "running_service_for_koordinator"]
+__all__ = ["SINGLE", "Granted", "Placing", "grant", "printed", "running_service", "running_service_for_koordinator"]
 
 GRANT: Final = "linkwise.dev/grant"
 SECONDS: Final = 15.0
+SINGLE: Final = ("--without", "leader", "--without", "tenants")
+"""of the role of a service that is alone, and that users do not ask"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +215,7 @@ def running_service(
     *,
     kubeconfig: Path | None = None,
     configuration: Mapping[str, object] | None = None,
-    without: Iterable[str] = ("leader",),
+    without: Iterable[str] = ("leader", "tenants"),
 ) -> Iterator[Serve]:
     """A service of the user linkwise under the shipped role, which outlasts a clearing; kube-scheduler asks it."""
     less = [word for feature in without for word in ("--without", feature)]

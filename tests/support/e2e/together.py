@@ -41,7 +41,7 @@ def installed(cluster: Cluster, name: str, owners: Mapping[str, str] | None = No
         settings["placing"] = {"group": {"owners": dict(owners)}}
     user = USERS["linkwise"].name
     words = ("--user", user, "--namespace", NAMESPACE, "--name", f"e2e-{name}-tenants")
-    tenants = printed("manifests", "rbac", "--tenants", *words)
+    tenants = printed("manifests", "rbac", *words)
     cluster.define(device_definition())
     try:
         cluster.apply(tenants, NAMESPACE)

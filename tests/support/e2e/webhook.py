@@ -11,7 +11,7 @@ from support.e2e.api_client import ApiError
 from support.e2e.pod_objects import pod
 from support.e2e.processes import free_ports, wait_for
 from support.e2e.scheduler import Serve
-from support.e2e.service import printed
+from support.e2e.service import SINGLE, printed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -91,7 +91,7 @@ def running_webhook(
     url = f"https://127.0.0.1:{port}"
     words = ("--user", "linkwise", "--namespace", NAMESPACE, "--name", NAME, "--url", url)
     manifest = printed("manifests", "webhook", *words, *flags)
-    role = printed("manifests", "rbac", "--user", "linkwise", "--name", f"e2e-{name}", "--without", "leader")
+    role = printed("manifests", "rbac", "--user", "linkwise", "--name", f"e2e-{name}", *SINGLE)
     serve = Serve(cluster.kubeconfig("linkwise"), cluster.folder, name=f"serve-{name}", configuration=settings)
     try:
         for text in (role, manifest):

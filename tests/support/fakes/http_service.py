@@ -6,11 +6,11 @@ import asyncio
 import json
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from linkwise.net.http.client import Origin
 from linkwise.net.http.server import Limits, Server, listen
-from linkwise.serve.app import application
+from linkwise.serve.app import application, tenant_application
 from linkwise.serve.gauges import Gauges
 from linkwise.serve.leadership import ALONE
 from linkwise.serve.metrics import Counting
@@ -61,14 +61,18 @@ class Served:
         token: str = "",
         limits: Limits | None = None,
         access: Access | None = None,
+        tenants: Literal["here", "elsewhere", "alone"] = "here",
     ) -> None:
         self.performer = performer or Recorder()
         self.service = Service(broker, self.performer, Counting(), refusal, clock, leadership=leadership)
         self.service.synced = synced
         self.service.counting.registry.register(Gauges(self.service, dict, dict))
-        self._server = Server(
-            application(self.service, self._waits_for, token=token, access=access), limits or Limits()
+        routes = (
+            tenant_application(self.service, access)
+            if tenants == "alone"
+            else application(self.service, self._waits_for, token=token, access=access, tenants=tenants == "here")
         )
+        self._server = Server(routes, limits or Limits())
         self._door = listen("127.0.0.1", 0)
         self.port: int = self._door.getsockname()[1]
         self._http = BlockingHttp(Origin("127.0.0.1", self.port), 100.0)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from linkwise.cli.options.cluster import EXIT_CODES, cluster_flags, namespace_flag
+from linkwise.cli.options.cluster import EXIT_CODES, cluster_flags, namespace_flag, service_flag
 from linkwise.cli.options.completion import complete_objects
 from linkwise.cli.options.kinds import kind_and_name
 from linkwise.cli.options.output import form_flag
@@ -26,6 +26,9 @@ In the link table, a star marks the devices of the pod, and a minus marks device
 unhealthy; faster links are brighter. In the device map of a group, a letter is a member, `.` is a free
 device, `x` a device in use and `!` an unhealthy device.
 
+The service is asked first, through the API server and with your token; pods of namespaces that your rights do
+not cover are not named. Without a service, the cluster is read with your own rights.
+
 JSON and YAML are those of `linkwise explain`.
 
 {EXIT_CODES}
@@ -36,18 +39,23 @@ JSON and YAML are those of `linkwise explain`.
 @click.argument("what", nargs=-1, metavar="KIND NAME", shell_complete=complete_objects(KINDS))
 @namespace_flag
 @form_flag("json", "yaml")
+@service_flag
 @cluster_flags
-def command(
-    what: tuple[str, ...], namespace: str | None, form: str | None, *, kubeconfig: Path | None, context: str | None
+def command(  # noqa: PLR0913 - one per flag
+    what: tuple[str, ...],
+    namespace: str | None,
+    form: str | None,
+    *,
+    service: str | None,
+    kubeconfig: Path | None,
+    context: str | None,
 ) -> None:
     """Show the details of a node, pod or group: links, device usage and the reasons for decisions.
 
-    This command is read-only and does not need the service to be running.
+    This command is read-only.
     """
     kind, name = kind_and_name(what, KINDS)
-    from linkwise.assembly.cluster_reader import read_cluster  # noqa: PLC0415 - imports the client
+    from linkwise.cli.reports.answers import answers_of  # noqa: PLC0415 - imports the client
+    from linkwise.cli.reports.describe import describe  # noqa: PLC0415 - imports rich
 
-    reader = read_cluster(kubeconfig, context)
-    from linkwise.cli.reports.describe import describe  # noqa: PLC0415 - imports the planner and rich
-
-    describe(reader, kind, name, namespace or reader.namespace, form)
+    describe(answers_of(service, kubeconfig, context), kind, name, namespace, form)

@@ -43,7 +43,8 @@ all namespaces unless -n is given. The reason is computed for the first 100 pods
 details.
 
 The service is asked first, through the API server and with your token: it knows the cluster and answers what you may
-read. Without a service, the cluster is read with your own rights. If these cover single namespaces only, pods are listed
+read. With rights in single namespaces, lists of all namespaces have these, and pods of others on nodes and devices are
+not named. Without a service, the cluster is read with your own rights. If these cover single namespaces only, pods are listed
 with what the service has published on them.
 
 {EXIT_CODES}

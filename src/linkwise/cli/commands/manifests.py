@@ -45,17 +45,16 @@ Examples:
   linkwise manifests rbac --user linkwise-test     # outside the cluster
   linkwise manifests rbac --without evict          # no evictions
   linkwise manifests rbac --tls                    # certificates in Secrets
-  linkwise manifests rbac --tenants                # answer tenants
+  linkwise manifests rbac --without tenants        # answer administrators only
   linkwise manifests rbac --agent                  # for the node agent
 
-Optional features: leader, events, wake, conditions, gates, evict, budgets, volumes, policies, inventories, koordinator,
-numa, configmaps, claims, groups, network; of the agent: node, events. Leaving one out removes its rules only.
-The namespace of the service account must exist. With --without evict, set placing.preemption.evict to
+Optional features: leader, events, wake, conditions, tenants, gates, evict, budgets, volumes, policies, inventories,
+koordinator, numa, configmaps, claims, groups, network; of the agent: node, events. Leaving one out removes its rules
+only. The namespace of the service account must exist. With --without evict, set placing.preemption.evict to
 false. Without --tls the service can't keep certificates in Secrets, which tls.enabled without files
-needs. Without --tenants it can't check
-the tokens of users that have rights in single namespaces only, and these users can't reach it through
-the API server. Without --koordinator the agent can't write Device objects, which
-agent.koordinator_device needs.
+needs, and with it users reach the service by https. With --without tenants it can't check tokens, and
+users can't reach it through the API server. Without --koordinator the agent can't write Device objects,
+which agent.koordinator_device needs.
 """
 _WEBHOOK: Final = """\b
 Examples:
@@ -166,7 +165,6 @@ def crd() -> None:
 @click.option("--without", multiple=True, metavar="FEATURE", help="Leave out a feature; can be repeated.")
 @click.option("--rank-tables", is_flag=True, help="Allow the service to write the rank tables of Ascend jobs.")
 @click.option("--tls", is_flag=True, help="Allow the service to keep its certificates in Secrets, for tls.enabled.")
-@click.option("--tenants", is_flag=True, help="Let users of single namespaces ask the service, through the API server.")
 @click.option(
     "--agent", is_flag=True, help="Print the manifests of the node agent; its name is linkwise-agent by default."
 )
@@ -182,7 +180,6 @@ def rbac(  # noqa: PLR0913 - one parameter per option
     *,
     rank_tables: bool,
     tls: bool,
-    tenants: bool,
     agent: bool,
     koordinator: bool,
     device_info: bool,
@@ -192,8 +189,6 @@ def rbac(  # noqa: PLR0913 - one parameter per option
 
     if user == "":
         raise InputError("--user: the name is empty; use the user name that `kubectl auth whoami` prints")
-    if agent and tenants:
-        raise InputError("--tenants: the agent answers no users; leave out --agent for the service")
     if agent and rank_tables:
         raise InputError("--rank-tables: the service writes rank tables; leave out --agent for it")
     if agent and tls:
@@ -208,7 +203,6 @@ def rbac(  # noqa: PLR0913 - one parameter per option
             namespace=namespace,
             user=user or "",
             without=without,
-            tenants=tenants,
             rank_tables=rank_tables,
             tls=tls,
         )

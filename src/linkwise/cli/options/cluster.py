@@ -51,7 +51,7 @@ def service_flag(function: Function) -> Function:
         metavar="ADDRESS",
         help="Ask the service there: a URL, such as that of a port-forward, or NAMESPACE/NAME:PORT of its Service; "
         "`none` reads the cluster instead. "
-        "[default: linkwise-system/linkwise:39999, and the cluster itself if there is no service]",
+        "[default: linkwise-system/linkwise:tenants, and the cluster itself if there is no service]",
     )(function)
 
 

@@ -1,4 +1,4 @@
-"""Link and bandwidth matrices in colour, and usage bars.
+"""Link and bandwidth matrices in colour.
 
 In a matrix, a star marks chosen devices and a minus marks devices that are not available.
 """
@@ -12,17 +12,18 @@ from rich.table import Table
 from rich.text import Text
 
 from linkwise.topology.canonical import GAP
+from linkwise.views.blocks import bandwidth_forms, link_forms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection, Sequence
 
     from rich.console import RenderableType
 
     from linkwise.model.topology import Matrix, Topology
 
-    Cell = Callable[[int, int], str]
+    Cells = Sequence[Sequence[str]]
 
-__all__ = ["Marks", "bandwidth_table", "bar", "link_table"]
+__all__ = ["Marks", "bandwidth_table", "link_table", "pair_table"]
 
 # From the best class of pairs on a machine to the worst.
 COLOURS: Final = ("green", "cyan", "yellow", "magenta", "red")
@@ -50,42 +51,30 @@ class Marks:
 
 def link_table(topology: Topology, scores: Matrix, marks: Marks, width: int) -> RenderableType:
     """Return the link kinds, coloured by score; a narrow terminal gets no PCIe path beside direct links."""
-
-    def cell(i: int, j: int) -> str:
-        return topology.links[i][j]
-
-    return _fitting([cell, lambda i, j: cell(i, j).split("+")[0]], scores, marks, width)
+    return pair_table(link_forms(topology), scores, marks, width)
 
 
 def bandwidth_table(values: Matrix, marks: Marks, suspects: Collection[tuple[int, int]], width: int) -> RenderableType:
     """Return the cleaned bandwidth, coloured by value; a question mark marks samples that were replaced."""
-
-    def cells(digits: int) -> Cell:
-        def cell(i: int, j: int) -> str:
-            whole = f"{values[i][j]:.{digits}g}" if values[i][j] < 10**digits else f"{values[i][j]:.0f}"
-            return whole + ("?" if (min(i, j), max(i, j)) in suspects else "")
-
-        return cell
-
-    return _fitting([cells(4), cells(3), cells(2)], values, marks, width)
+    return pair_table(bandwidth_forms(values, suspects), values, marks, width)
 
 
-def _fitting(forms: list[Cell], worth: Matrix, marks: Marks, width: int) -> RenderableType:
-    """The table in the longest form that the terminal has room for."""
-    for gap, cell in ((2, forms[0]), *((1, form) for form in forms)):
-        if _width(cell, worth, gap) <= width:
-            return _table(cell, worth, marks, gap)
+def pair_table(forms: Sequence[Cells], worth: Matrix, marks: Marks, width: int) -> RenderableType:
+    """Return the texts of pairs in the longest form that the terminal has room for."""
+    for gap, cells in ((2, forms[0]), *((1, form) for form in forms)):
+        if _width(cells, worth, gap) <= width:
+            return _table(cells, worth, marks, gap)
     return Text(f"The table of {len(worth)} devices needs {_width(forms[-1], worth, 1)} columns.", "dim")
 
 
-def _width(cell: Cell, worth: Matrix, gap: int) -> int:
+def _width(cells: Cells, worth: Matrix, gap: int) -> int:
     devices = range(len(worth))
-    longest = max((len(cell(i, j)) for i in devices for j in devices if i != j), default=0)
+    longest = max((len(cells[i][j]) for i in devices for j in devices if i != j), default=0)
     name = len(str(len(worth))) + 1
     return name + len(devices) * (max(longest, name) + gap)
 
 
-def _table(cell: Cell, worth: Matrix, marks: Marks, gap: int) -> Table:
+def _table(cells: Cells, worth: Matrix, marks: Marks, gap: int) -> Table:
     devices = range(len(worth))
     colour = _colours({worth[i][j] for i in devices for j in devices if i != j})
     table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False)
@@ -93,10 +82,10 @@ def _table(cell: Cell, worth: Matrix, marks: Marks, gap: int) -> Table:
     for j in devices:
         table.add_column(marks.name(j), justify="right", no_wrap=True)
     for i in devices:
-        cells = [
-            Text("X", "dim") if i == j else Text(cell(i, j), marks.style(i, j, colour[worth[i][j]])) for j in devices
+        row = [
+            Text("X", "dim") if i == j else Text(cells[i][j], marks.style(i, j, colour[worth[i][j]])) for j in devices
         ]
-        table.add_row(marks.name(i), *cells)
+        table.add_row(marks.name(i), *row)
     return table
 
 
@@ -110,13 +99,3 @@ def _colours(values: set[float]) -> dict[float, str]:
         colours[value] = COLOURS[min(step, len(COLOURS) - 1)]
         previous = value
     return colours
-
-
-BAR_WIDTH: Final = 20
-FULL, EMPTY = "#", "."
-
-
-def bar(part: float, width: int = BAR_WIDTH) -> Text:
-    """Return a bar for a fraction; a fraction above 0 has at least one mark."""
-    marks = min(width, max(round(part * width), int(part > 0)))
-    return Text(FULL * marks, "cyan") + Text(EMPTY * (width - marks), "dim")

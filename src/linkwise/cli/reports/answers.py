@@ -22,7 +22,6 @@ from linkwise.assembly.service_client import (
 )
 from linkwise.errors import ClusterError, NotFoundError
 from linkwise.kube.errors import ForbiddenError
-from linkwise.views.selection import OF_NAMESPACES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from linkwise.assembly.service_client import Detail, ServiceAddress
     from linkwise.kube.client.api import Connection
+    from linkwise.views.blocks import Page
     from linkwise.views.cluster import ClusterView
     from linkwise.views.selection import Selection
     from linkwise.views.table import Section
@@ -44,6 +44,15 @@ __all__ = ["Answers", "answers_of"]
 
 Document = dict[str, Any]
 
+_NAMES: Final = {
+    "node": "nodes",
+    "device": "devices",
+    "group": "groups",
+    "policy": "policies",
+    "node-usage": "the usage of nodes",
+    "pod-usage": "the usage of pods",
+}
+"""what is listed, where it is not the name of the kind"""
 NO_SERVICE: Final = "none"
 """the value of --service with which the user's token is not sent to any service"""
 
@@ -70,11 +79,29 @@ class Answers:
             from linkwise.views.explanations import document_of, explain_object  # noqa: PLC0415 - imports the planner
 
             return document_of(explain_object(cluster, kind, name, namespace or cluster.namespace)), ""
-        if kind == "node" and refusal:
-            raise refusal
-        if kind != "pod" or isinstance(unavailable, ServiceRefusedError):
-            raise _failed(f"{kind} {name} can't be explained: ", unavailable, refusal)
+        self._check_published(kind, name, unavailable, refusal)
         return self._published_explanation(name, namespace, unavailable, refusal), _note(unavailable)
+
+    def description(self, kind: str, name: str, namespace: str | None) -> tuple[Page, str]:
+        """Return the page of an object, and a note if it is only what is published on the pod."""
+
+        async def work(connection: Connection) -> Page:
+            return await self._client(connection).description(kind, namespace or connection.namespace, name)
+
+        try:
+            return with_cluster(self.kubeconfig, self.context, work), ""
+        except ServiceUnavailableError as error:
+            unavailable = error
+        cluster, refusal = self._cluster(unavailable)
+        if cluster is not None:
+            from linkwise.views.description import description_of  # noqa: PLC0415 - imports the planner
+
+            return description_of(cluster, kind, name, namespace or cluster.namespace), ""
+        self._check_published(kind, name, unavailable, refusal)
+        from linkwise.views.blocks import Sentences  # noqa: PLC0415 - only needed here
+
+        heading, *lines = self._published_explanation(name, namespace, unavailable, refusal)["lines"]
+        return ((Sentences((heading,), 0, "bold"), Sentences(tuple(lines))),), _note(unavailable)
 
     def sections(self, selections: Selections, detail: Detail) -> list[Section]:
         """Return the tables of selections."""
@@ -86,7 +113,7 @@ class Answers:
         if cluster is not None:
             return sections_of(cluster, selections)
         own = with_cluster(self.kubeconfig, self.context, _default_namespace)
-        return [self._with_few_rights(selection, own, unavailable, refusal, detail) for selection in selections(own)]
+        return [self._with_few_rights(selection, own, unavailable, refusal) for selection in selections(own)]
 
     def _explained(self, kind: str, name: str, namespace: str | None) -> Work[Document]:
         async def work(connection: Connection) -> Document:
@@ -116,6 +143,14 @@ class Answers:
         except ForbiddenError as error:
             return None, error
 
+    @staticmethod
+    def _check_published(
+        kind: str, name: str, unavailable: ServiceUnavailableError, refusal: ForbiddenError | None
+    ) -> None:
+        """Raise what the user should know, unless something is published on the object: a pod, of an absent service."""
+        if kind != "pod" or isinstance(unavailable, ServiceRefusedError):
+            raise _failed(f"{kind} {name} can't be explained: ", unavailable, refusal)
+
     def _published_explanation(
         self, name: str, namespace: str | None, unavailable: ServiceUnavailableError, refusal: ClusterError | None
     ) -> Document:
@@ -132,29 +167,20 @@ class Answers:
         own: str,
         unavailable: ServiceUnavailableError,
         refusal: ForbiddenError | None,
-        detail: Detail,
     ) -> Section:
-        """Return a table for a user with rights in one namespace: pods as published, and usage of the user's namespace."""
-        if selection.kind == "usage" and selection.namespace is None and isinstance(unavailable, ServiceRefusedError):
-            (section,) = with_cluster(
-                self.kubeconfig,
-                self.context,
-                self._tables(lambda _: [replace(selection, namespace=own)], detail),
-            )
-            note = f"only namespace {own} is shown: your rights do not cover the cluster"
-            return replace(section, notes=(note, *section.notes))
-        if refusal and (selection.namespace is None or selection.kind not in OF_NAMESPACES):
-            raise refusal
+        """Return a table for a user with rights in single namespaces, without the service: pods as published on them."""
         if selection.kind != "pod" or isinstance(unavailable, ServiceRefusedError):
-            raise _failed(f"{selection.kind}s can't be listed: ", unavailable, refusal)
+            raise _failed(f"{_NAMES.get(selection.kind, selection.kind)} can't be listed: ", unavailable, refusal)
         from linkwise.assembly.published_pods import published_pods  # noqa: PLC0415 - imports dialects
 
+        where = selection.namespace or own
+
         async def work(connection: Connection) -> Section:
-            where = selection.namespace or connection.namespace
             return await published_pods(connection, where, selection.selector, selection.names, time.time())
 
         published = self._with_reason(work, unavailable, refusal)
-        return replace(published, notes=(_note(unavailable), *published.notes))
+        others = "" if selection.namespace else f", of namespace {where} only"
+        return replace(published, notes=(_note(unavailable, others), *published.notes))
 
     def _with_reason(self, work: Work[T], unavailable: ServiceUnavailableError, refusal: ClusterError | None) -> T:
         """Do something with the cluster; an error says too why the service and the cluster could not be asked."""
@@ -184,13 +210,13 @@ async def _default_namespace(connection: Connection) -> str:
     return connection.namespace
 
 
-def _note(unavailable: ClusterError) -> str:
-    return f"only what is published on the pods is shown, because {unavailable}"
+def _note(unavailable: ClusterError, others: str = "") -> str:
+    return f"only what is published on the pods is shown{others}, because {unavailable}"
 
 
 def _failed(what: str, unavailable: ServiceUnavailableError, refusal: ClusterError | None) -> ClusterError:
     """Return the error for the user: what the service said, and why the cluster can't be read either."""
     if isinstance(unavailable, ServiceRefusedError):
         return ClusterError(str(unavailable))
-    own = f"; your own rights do not suffice either: {refusal}" if refusal else ""
+    own = "; it can't be read from the cluster either, since your rights cover only a part of it" if refusal else ""
     return ClusterError(f"{what}{unavailable}{own}")

@@ -6,9 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from linkwise.config.protection import POLICIES
+from linkwise.config.rbac import TENANTS_PORT
 from linkwise.doctor.findings import Check, problem, skipped, warning
-from linkwise.doctor.objects import find, name, text_at, texts_at
-from linkwise.doctor.permissions import AGENT, SCHEDULER, SERVICE, needed
+from linkwise.doctor.objects import find, items_at, name, text_at, texts_at
+from linkwise.doctor.permissions import AGENT, SCHEDULER, SERVICE, needed, of_users
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +30,6 @@ _COMMANDS: Final = {
 _CREATED_BEFORE: Final = {"leases": ("leases",), "secrets": ("webhook-secret", "tls-secrets")}
 """resources whose objects an installation may contain, so that no role has to create them, with the sources of these objects"""
 _FLAGS: Final = {
-    "tenants": " --tenants",
     "rank-tables": " --rank-tables",
     "tls": " --tls",
 }
@@ -125,6 +125,22 @@ def protected(facts: Facts) -> Iterator[Finding]:
             )
 
 
+def tenants(facts: Facts) -> Iterator[Finding]:
+    """Users reach their port of the service through the API server."""
+    service = find(facts.items("services"), SERVICE)
+    if not facts.settings.explain.tenants or service is None:
+        yield skipped(f"explain.tenants is off, or there is no Service {SERVICE} in namespace {facts.namespace}")
+        return
+    found = "users with rights in single namespaces can't ask why their pods are pending"
+    if TENANTS_PORT not in {text_at(port, "name") for port in items_at(service, "spec", "ports")}:
+        remedy = f"set features.tenants in the chart, or explain.port, and name its port of the Service {TENANTS_PORT}"
+        yield warning(f"service/{SERVICE}", f"it has no port {TENANTS_PORT}: {found}", remedy)
+    if facts.allowed.get(right := of_users(facts.settings, facts.namespace)) is False:
+        flags = " --tls" if facts.settings.tls.enabled else ""
+        command = _COMMANDS[SERVICE].format(flags=flags, namespace=facts.namespace)
+        yield warning(f"role/{SERVICE}-tenants", f"users may not {right}: {found}", f"grant it: `{command}`")
+
+
 CHECKS: Final = (
     *(
         Check(
@@ -143,5 +159,12 @@ CHECKS: Final = (
         "the API server protects records of devices",
         protected,
         ("protection", "protection-bindings"),
+    ),
+    Check(
+        "rbac-tenants",
+        GROUP,
+        "users reach the service through the API server",
+        tenants,
+        ("services", "accounts", "access", "settings"),
     ),
 )

@@ -60,10 +60,10 @@ class ApiAccess:
             request.requester, Access(verb, resource.group, resource.plural, path.subresource, namespace, path.name)
         )
 
-    def authorize_proxy(self, request: ApiRequest, namespace: str, service: str) -> None:
+    def authorize_proxy(self, request: ApiRequest, namespace: str, name: str) -> None:
         """ApiError 403 if the user may not send this request through the service proxy."""
         verb = _VERBS.get(request.method, request.method.lower())
-        self._check(request.requester, Access(verb, "", "services", "proxy", namespace, service))
+        self._check(request.requester, Access(verb, "", "services", "proxy", namespace, name))
 
     def authorize_path(self, request: ApiRequest, path: str) -> None:
         """ApiError 403 if the user may not read a path that is not a resource."""

@@ -108,7 +108,7 @@ class Application:
         segments = path.split("/")[1:]
         if segments[0] in {"api", "apis"} and len(segments) > (2 if segments[0] == "api" else 3):
             if (target := proxy_target(request.path)) is not None:
-                self._access.authorize_proxy(request, target.namespace, target.service)
+                self._access.authorize_proxy(request, target.namespace, target.name)
                 return await self._proxy.forward(request, target)
             _check_accept(request)
             request_path = parse_path(self._store.database.kinds, request.path)

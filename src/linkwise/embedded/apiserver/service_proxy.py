@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ProxyTarget", "ServiceProxy", "proxy_target"]
 
-_PATH: Final = re.compile(r"/api/v1/namespaces/([^/]+)/services/(?:(https?):)?([^/:]+)(?::([^/]*))?/proxy(/.*)?")
+_PATH: Final = re.compile(r"/api/v1/namespaces/([^/]+)/services/((?:(https?):)?([^/:]+)(?::([^/]*))?)/proxy(/.*)?")
 _NOT_FORWARDED: Final = frozenset(
     {b"authorization", b"host", b"connection", b"content-length", b"transfer-encoding", b"upgrade", b"expect"}
 )
@@ -35,6 +35,8 @@ class ProxyTarget:
     """A Service and the path to request from it."""
 
     namespace: str
+    name: str
+    """as in the path, with scheme and port: RBAC compares it with resourceNames"""
     service: str
     port: str
     """name or number; empty if there is only one"""
@@ -47,8 +49,8 @@ def proxy_target(path: str) -> ProxyTarget | None:
     match = _PATH.fullmatch(path)
     if match is None:
         return None
-    namespace, scheme, service, port, rest = match.groups()
-    return ProxyTarget(namespace, service, port or "", scheme == "https", rest or "/")
+    namespace, name, scheme, service, port, rest = match.groups()
+    return ProxyTarget(namespace, name, service, port or "", scheme == "https", rest or "/")
 
 
 class ServiceProxy:

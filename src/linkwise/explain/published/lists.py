@@ -22,7 +22,7 @@ from linkwise.model.views import FINISHED
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from linkwise.broker.broker import Broker
+    from linkwise.broker.broker import Broker, BrokerView
     from linkwise.broker.state import State
     from linkwise.explain.reports.group import GroupExplanation
     from linkwise.explain.reports.pod import Explanation, Requested
@@ -38,6 +38,7 @@ __all__ = [
     "any_pod",
     "group_rows",
     "named",
+    "namespaces_with_requests",
     "pod_rows",
     "why_text",
 ]
@@ -197,6 +198,12 @@ def _pods_with_requests(broker: Broker, namespace: str | None) -> list[PodView]:
         if namespace in {None, pod.namespace} and pod.phase not in FINISHED and _is_shown(pod)
     ]
     return sorted(pods, key=lambda pod: (bool(pod.node), pod.created, pod.namespace, pod.name))
+
+
+def namespaces_with_requests(broker: BrokerView) -> set[str]:
+    """Return the namespaces that have rows in lists: those of pods that request devices, and of groups."""
+    pods = (pod.namespace for pod in broker.pods.values() if pod.phase not in FINISHED and _is_shown(pod))
+    return {*pods, *(named(key)[0] for key in broker.group_keys())}
 
 
 def _is_shown(pod: PodView) -> bool:

@@ -50,5 +50,5 @@ class Reviews:
             return answer.body
         message = status_of(answer.body).message or f"the API server answered {answer.status}"
         if answer.status == 403:
-            raise ClusterError(f"may not create {kind}: grant it (`linkwise manifests rbac --tenants` prints the role)")
+            raise ClusterError(f"may not create {kind}: grant it (`linkwise manifests rbac` prints the role)")
         raise ClusterError(f"create of {kind} failed: {message}")

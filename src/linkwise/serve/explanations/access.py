@@ -18,7 +18,7 @@ from linkwise.net.http.messages import text
 from linkwise.net.timing import Timing
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Hashable
+    from collections.abc import Awaitable, Callable, Collection, Hashable
 
     from linkwise.net.http.messages import Request, Response
     from linkwise.wire.kubernetes.reviews import Caller
@@ -36,6 +36,8 @@ MAX_REMEMBERED: Final = 4096
 """answers that are kept"""
 MAX_REVIEWS: Final = 8
 """requests to the API server at a time: many callers, or many invalid tokens, don't crowd out binds"""
+MAX_NAMESPACES: Final = 200
+"""namespaces about which one request asks the API server"""
 MAX_TOKEN: Final = 16_384
 """characters; a longer token is not a token"""
 
@@ -64,6 +66,10 @@ class Granted:
 
     everywhere: bool
     """whether it may list the pods of all namespaces, so that nothing is hidden from it"""
+    namespaces: frozenset[str] = frozenset()
+    """namespaces whose pods it may read, of those that were asked about"""
+    unchecked: int = 0
+    """namespaces that were not asked about, because there were too many"""
 
 
 class Access:
@@ -87,7 +93,28 @@ class Access:
                     f"user {caller.user} may not {verb} {what}: ask an administrator to {grant}, as the role view has",
                     403,
                 )
-            return Granted(await self._may(digest, caller, "list", "", ""))
+            return Granted(await self._may(digest, caller, "list", "", ""), frozenset({namespace}))
+
+        return await self._decided(request, decide)
+
+    async def check_namespaces(self, request: Request, namespaces: Collection[str]) -> Granted | Response:
+        """In which namespaces the caller may list pods, in the order in which they are given; there may be none."""
+
+        async def decide(digest: bytes, caller: Caller) -> Granted:
+            return await self._granted(digest, caller, namespaces)
+
+        return await self._decided(request, decide)
+
+    async def check_nodes(self, request: Request, namespaces: Collection[str]) -> Granted | Response:
+        """Whether the caller may read about nodes: with the right to list them, or to list pods in one of the namespaces."""
+
+        async def decide(digest: bytes, caller: Caller) -> Granted | Response:
+            granted = await self._granted(digest, caller, namespaces)
+            if granted.everywhere or granted.namespaces or await self._may_list_nodes(digest, caller):
+                return granted
+            return text(
+                f"user {caller.user} may not list pods in {_named(namespaces)}: name a namespace of yours with -n", 403
+            )
 
         return await self._decided(request, decide)
 
@@ -95,17 +122,29 @@ class Access:
         """Whether the caller may list all nodes and the pods of all namespaces; else the response that says why not."""
 
         async def decide(digest: bytes, caller: Caller) -> Granted | Response:
-            for resource in ("nodes", "pods"):
-                if not await self._may(digest, caller, "list", "", "", resource=resource):
-                    where = " in all namespaces" if resource == "pods" else ""
-                    return text(
-                        f"user {caller.user} may not list {resource}{where}: name a namespace, or ask an administrator"
-                        f" to grant list on nodes, and on pods in all namespaces",
-                        403,
-                    )
-            return Granted(everywhere=True)
+            if await self._may_list_nodes(digest, caller) and await self._may(digest, caller, "list", "", ""):
+                return Granted(everywhere=True)
+            return text(
+                f"user {caller.user} may not read what concerns all namespaces; `linkwise explain pod/NAME` shows what"
+                " concerns a pod of yours",
+                403,
+            )
 
         return await self._decided(request, decide)
+
+    async def _may_list_nodes(self, digest: bytes, caller: Caller) -> bool:
+        return await self._may(digest, caller, "list", "", "", resource="nodes")
+
+    async def _granted(self, digest: bytes, caller: Caller, namespaces: Collection[str]) -> Granted:
+        if await self._may(digest, caller, "list", "", ""):
+            return Granted(everywhere=True)
+        asked = list(namespaces)[:MAX_NAMESPACES]
+        allowed = await asyncio.gather(*(self._may(digest, caller, "list", one, "") for one in asked))
+        return Granted(
+            everywhere=False,
+            namespaces=frozenset(one for one, may in zip(asked, allowed, strict=True) if may),
+            unchecked=len(namespaces) - len(asked),
+        )
 
     async def _decided(
         self, request: Request, decide: Callable[[bytes, Caller], Awaitable[Granted | Response]]
@@ -143,6 +182,12 @@ class Access:
         if len(self._known) > MAX_REMEMBERED:
             del self._known[next(iter(self._known))]
         return answer
+
+
+def _named(namespaces: Collection[str]) -> str:
+    """The first namespace, which the caller asked about, and that there are others."""
+    first = next(iter(namespaces), "")
+    return f"namespace {first}" + (", nor in others with devices" if len(namespaces) > 1 else "")
 
 
 def is_proxied(request: Request) -> bool:

@@ -149,7 +149,7 @@ class Publisher:
         if explanation is None or now_there is None or not waits(now_there) or pod.uid not in self._pending:
             return  # bound or deleted meanwhile
         self._pending[pod.uid] = self._timing.clock()
-        finding = finding_of(explanation, Redaction(pod.namespace, namespaces))
+        finding = finding_of(explanation, Redaction(frozenset({pod.namespace}), namespaces))
         if finding is None:
             self._published.pop(pod.uid, None)
             return

@@ -1,13 +1,14 @@
 """Routes for users: tables, explanations and lists of what the caller's own rights cover.
 
 What needs reads of the whole cluster is computed here, and answered after the API server has confirmed that the caller may
-get that pod. Names of pods of other namespaces are left out, unless the caller may list pods everywhere.
+get that pod, or list the pods of a namespace. Lists of all namespaces have the pods of those namespaces. Nodes and devices
+are shown to every caller that may list the pods of some namespace; names of pods of other namespaces are left out.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qs
 
 import msgspec
@@ -15,18 +16,21 @@ import msgspec
 from linkwise.engine.selectors import all_met, label_requirements
 from linkwise.errors import InputError, LinkwiseError, NotFoundError, NotNowError
 from linkwise.explain.published.allocations import allocation_rows
-from linkwise.explain.published.lists import any_pod, group_rows, pod_rows
+from linkwise.explain.published.lists import any_pod, group_rows, namespaces_with_requests, pod_rows
 from linkwise.explain.published.redaction import Redaction, namespaces_of
 from linkwise.explain.published.usage import pod_usage_rows
+from linkwise.explain.text.phrases import names_text
 from linkwise.net.http.messages import Response, text
 from linkwise.net.http.routes import Route
 from linkwise.serve.explanations.access import Granted
 from linkwise.serve.explanations.response import render_explanation
+from linkwise.views.blocks import encode_page
 from linkwise.views.cluster import ClusterView
+from linkwise.views.description import description_of
 from linkwise.views.documents import plain
 from linkwise.views.explanations import explain_object
 from linkwise.views.listing import section_of
-from linkwise.views.selection import OF_NAMESPACES, parse_query
+from linkwise.views.selection import OF_NODES, parse_query
 from linkwise.views.table import encode_section
 
 if TYPE_CHECKING:
@@ -38,8 +42,11 @@ if TYPE_CHECKING:
     from linkwise.serve.explanations.access import Access
     from linkwise.serve.service import Service
     from linkwise.views.explanations import AnyExplanation
+    from linkwise.views.selection import Selection
 
     Selects = Callable[[PodView], bool]
+
+T = TypeVar("T")
 
 __all__ = ["tenant_routes"]
 
@@ -59,6 +66,9 @@ def tenant_routes(service: Service, access: Access | None) -> list[Route]:
         tenants.allocations,
         tenants.workload,
         tenants.node,
+        tenants.describe_pod,
+        tenants.describe_group,
+        tenants.describe_node,
         tenants.table,
     )
     return [Route("GET", path, handler) for path, handler in zip(_PATHS, handlers, strict=True)]
@@ -74,16 +84,34 @@ _PATHS = (
     "/v1/namespaces/{namespace}/allocations",
     "/v1/namespaces/{namespace}/workloads/{kind}/{name}/explanation",
     "/v1/nodes/{name}/explanation",
+    "/v1/namespaces/{namespace}/pods/{name}/description",
+    "/v1/namespaces/{namespace}/groups/{name}/description",
+    "/v1/nodes/{name}/description",
     "/v1/tables/{kind}",
 )
 
 
+_DEFAULT: Final = "default"
+"""the namespace of names without one, as for kubectl"""
 _LISTING: Final = "the service is still listing the cluster; try again in a moment"
 
 
 def _turned_off(request: Request, variables: Mapping[str, str]) -> Response:
     del request, variables
     return text("explanations for tenants are turned off: ask an administrator to set explain.tenants", 403)
+
+
+def _hidden(granted: Granted, selection: Selection, *, named: bool) -> list[str]:
+    """What a table lacks because of the caller's rights, in at most one sentence; `named` if it lacks no names."""
+    if granted.everywhere or (selection.kind in OF_NODES and named):
+        return []
+    if selection.kind in OF_NODES:
+        return ["pods of namespaces that your rights do not cover are not named"]
+    if selection.namespace is not None:
+        return []
+    covered = f"only namespaces that your rights cover are shown: {names_text(sorted(granted.namespaces)) or 'none'}"
+    more = f"; {granted.unchecked} more were not checked: name yours with -n" if granted.unchecked else ""
+    return [f"{covered}{more}"]
 
 
 class _Tenants:
@@ -97,19 +125,31 @@ class _Tenants:
 
     async def pod(self, request: Request, variables: Mapping[str, str]) -> Response:
         """The explanation of a pod."""
-        namespace, name = variables["namespace"], variables["name"]
-        granted = await self._access.check(request, "get", namespace, name)
+        granted = await self._granted_pod(request, variables)
         if not isinstance(granted, Granted):
             return granted
-        return await self._explained(request, granted, "pod", namespace, name)
+        return await self._explained(request, granted, "pod", variables["namespace"], variables["name"])
+
+    async def describe_pod(self, request: Request, variables: Mapping[str, str]) -> Response:
+        """The page of `linkwise describe` about a pod."""
+        granted = await self._granted_pod(request, variables)
+        if not isinstance(granted, Granted):
+            return granted
+        return await self._described(granted, "pod", variables["namespace"], variables["name"])
 
     async def group(self, request: Request, variables: Mapping[str, str]) -> Response:
         """The explanation of a group, whose members the caller may list."""
-        namespace, name = variables["namespace"], variables["name"]
-        granted = await self._access.check(request, "list", namespace)
+        granted = await self._access.check(request, "list", variables["namespace"])
         if not isinstance(granted, Granted):
             return granted
-        return await self._explained(request, granted, "group", namespace, name)
+        return await self._explained(request, granted, "group", variables["namespace"], variables["name"])
+
+    async def describe_group(self, request: Request, variables: Mapping[str, str]) -> Response:
+        """The page of `linkwise describe` about a group."""
+        granted = await self._access.check(request, "list", variables["namespace"])
+        if not isinstance(granted, Granted):
+            return granted
+        return await self._described(granted, "group", variables["namespace"], variables["name"])
 
     async def workload(self, request: Request, variables: Mapping[str, str]) -> Response:
         """The explanation of all pods of a workload, which the caller may list."""
@@ -120,11 +160,18 @@ class _Tenants:
         return await self._explained(request, granted, kind, namespace, name)
 
     async def node(self, request: Request, variables: Mapping[str, str]) -> Response:
-        """The explanation of a node, for callers that may list nodes and the pods of all namespaces."""
-        granted = await self._access.check_cluster(request)
+        """The explanation of a node."""
+        granted = await self._granted_node(request)
         if not isinstance(granted, Granted):
             return granted
         return await self._explained(request, granted, "node", "", variables["name"])
+
+    async def describe_node(self, request: Request, variables: Mapping[str, str]) -> Response:
+        """The page of `linkwise describe` about a node."""
+        granted = await self._granted_node(request)
+        if not isinstance(granted, Granted):
+            return granted
+        return await self._described(granted, "node", "", variables["name"])
 
     async def table(self, request: Request, variables: Mapping[str, str]) -> Response:
         """A table as `linkwise get` and `linkwise top` print it.
@@ -135,15 +182,12 @@ class _Tenants:
             selection = parse_query(variables["kind"], request.query)
         except InputError as error:
             return text(str(error), 400)
-        namespace = selection.namespace
-        if namespace is not None and selection.kind in OF_NAMESPACES:
-            granted = await self._access.check(request, "list", namespace)
-        else:
-            granted = await self._access.check_cluster(request)
+        granted = await self._granted(request, selection)
         if not isinstance(granted, Granted):
             return granted
         if not self._service.synced:
             return text(_LISTING, 503)
+        namespace = selection.namespace
         query = parse_qs(request.query)
         wide, documents = (query.get(name) == ["true"] for name in ("wide", "documents"))
         before = namespaces_of(self._broker)
@@ -151,9 +195,12 @@ class _Tenants:
         def work() -> dict[str, Any] | LinkwiseError:
             cluster = self._cluster(granted, namespace or "")
             try:
-                return encode_section(section_of(cluster, selection), wide=wide, documents=documents)
+                section = encode_section(section_of(cluster, selection), wide=wide, documents=documents)
             except (InputError, NotFoundError) as error:
                 return error
+            (shown,) = self._redacted(granted, before, [section])
+            hidden = _hidden(granted, selection, named=shown == section)
+            return {**shown, "notes": [*hidden, *shown["notes"]]}
 
         try:
             answer = await self._explainer.consistent(work)
@@ -161,8 +208,30 @@ class _Tenants:
             return text(str(error), 503)
         if isinstance(answer, LinkwiseError):
             return text(str(answer), 404 if isinstance(answer, NotFoundError) else 400)
-        (shown,) = self._redacted(granted, namespace or "", before, [answer])
-        return Response(msgspec.json.encode(shown))
+        return Response(msgspec.json.encode(answer))
+
+    async def _granted_pod(self, request: Request, variables: Mapping[str, str]) -> Granted | Response:
+        return await self._access.check(request, "get", variables["namespace"], variables["name"])
+
+    async def _granted_node(self, request: Request) -> Granted | Response:
+        (namespace,) = parse_qs(request.query).get("namespace", [""])[-1:]
+        return await self._access.check_nodes(request, self._namespaces(namespace))
+
+    async def _granted(self, request: Request, selection: Selection) -> Granted | Response:
+        """What the caller may read of a table; else the response that says why not."""
+        access, namespace = self._access, selection.namespace
+        if selection.kind == "policy":
+            return await access.check_cluster(request)
+        if selection.kind in OF_NODES:
+            return await access.check_nodes(request, self._namespaces(namespace or ""))
+        if namespace is None and not selection.names and selection.kind != "capacity":
+            return await access.check_namespaces(request, self._namespaces(""))
+        return await access.check(request, "list", namespace or _DEFAULT)
+
+    def _namespaces(self, first: str) -> list[str]:
+        """Namespaces that lists may have rows of, after the one that the caller named."""
+        others = sorted(namespaces_with_requests(self._broker) - {first})
+        return [first, *others] if first else others
 
     async def pods(self, request: Request, variables: Mapping[str, str]) -> Response:
         """The pods of a namespace that request devices."""
@@ -210,11 +279,11 @@ class _Tenants:
         row.pop("explanation", None)
         return {**row, "data": plain(explanation) if explanation else None}
 
-    def _redacted(self, granted: Granted, namespace: str, before: frozenset[str], items: list[Any]) -> list[Any]:
+    def _redacted(self, granted: Granted, before: frozenset[str], items: list[Any]) -> list[Any]:
         """The items without what the caller may not read; also by namespaces that have gone away meanwhile."""
         if granted.everywhere:
             return items
-        redaction = Redaction(namespace, before | namespaces_of(self._broker))
+        redaction = Redaction(granted.namespaces, before | namespaces_of(self._broker))
         return [redaction.document(item) for item in items]
 
     async def _listed(
@@ -237,9 +306,7 @@ class _Tenants:
             return text(_LISTING, 503)
         before = namespaces_of(self._broker)
         try:
-            items = await self._explainer.consistent(
-                lambda: self._redacted(granted, namespace, before, rows(namespace, selects))
-            )
+            items = await self._explainer.consistent(lambda: self._redacted(granted, before, rows(namespace, selects)))
         except NotNowError as error:
             return text(str(error), 503)
         extra = {} if notes is None else {"notes": list(notes)}
@@ -247,27 +314,48 @@ class _Tenants:
 
     def _cluster(self, granted: Granted, namespace: str) -> ClusterView:
         """The cluster as this caller may see it."""
-        only = None if granted.everywhere else namespace
-        return ClusterView(self._broker, self._explainer.clock(), namespace or "default", is_service=True, only=only)
+        only = None if granted.everywhere else granted.namespaces
+        return ClusterView(self._broker, self._explainer.clock(), namespace or _DEFAULT, is_service=True, only=only)
 
     async def _explained(self, request: Request, granted: Granted, kind: str, namespace: str, name: str) -> Response:
         before = namespaces_of(self._broker)  # one that goes away meanwhile is hidden too
+        explanation = await self._found(
+            granted, kind, namespace, name, lambda cluster: explain_object(cluster, kind, name, namespace)
+        )
+        if isinstance(explanation, Response):
+            return explanation
+        redaction = None if granted.everywhere else Redaction(granted.namespaces, before | namespaces_of(self._broker))
+        return render_explanation(request, explanation, redaction)
 
-        def explain() -> AnyExplanation | NotFoundError:
+    async def _described(self, granted: Granted, kind: str, namespace: str, name: str) -> Response:
+        before = namespaces_of(self._broker)
+        page = await self._found(
+            granted, kind, namespace, name, lambda cluster: encode_page(description_of(cluster, kind, name, namespace))
+        )
+        if isinstance(page, Response):
+            return page
+        (shown,) = self._redacted(granted, before, [page])
+        return Response(msgspec.json.encode(shown))
+
+    async def _found(
+        self, granted: Granted, kind: str, namespace: str, name: str, look: Callable[[ClusterView], T]
+    ) -> T | Response:
+        """What is computed about an object; else the response that says that it is not there, or not now."""
+
+        def found() -> T | NotFoundError:
             try:
-                return explain_object(self._cluster(granted, namespace), kind, name, namespace)
+                return look(self._cluster(granted, namespace))
             except NotFoundError as error:
                 return error
 
         try:
-            explanation = await self._explainer.consistent(explain)
+            answer = await self._explainer.consistent(found)
         except NotNowError as error:
             return text(str(error), 503)
-        if isinstance(explanation, NotFoundError) and not self._service.synced:
+        if not isinstance(answer, NotFoundError):
+            return answer
+        if not self._service.synced:
             return text(_LISTING, 503)
-        if isinstance(explanation, NotFoundError):
-            # The right to get one pod does not include the names of others.
-            hidden = kind == "pod" and not granted.everywhere
-            return text(f"pod {namespace}/{name} not found" if hidden else str(explanation), 404)
-        redaction = None if granted.everywhere else Redaction(namespace, before | namespaces_of(self._broker))
-        return render_explanation(request, explanation, redaction)
+        # The right to get one pod does not include the names of others.
+        hidden = kind == "pod" and not granted.everywhere
+        return text(f"pod {namespace}/{name} not found" if hidden else str(answer), 404)

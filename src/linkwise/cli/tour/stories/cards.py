@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
-from linkwise.cli.render.matrix import bar
+from linkwise.cli.render.pages import text_of
 from linkwise.cli.tour.page import BASELINE, Score, plain_table
 from linkwise.cli.tour.stage import manifest
 from linkwise.cli.tour.topology_unaware import nodes_by_free_memory
+from linkwise.views.blocks import bar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,7 +96,7 @@ def _gpu_table(nodes: Sequence[NodeInspection], placements: Mapping[str, PodPlac
     for node in nodes:
         for device in node.devices:
             name = pods.get((node.name, device.index), "")
-            used = bar(device.share / device.memory)
+            used = text_of(bar(device.share / device.memory))
             star = Text(f"* {name}" if name else "", "bold green")
             table.add_row(node.name if not device.index else "", str(device.index), used, str(device.room), star)
     return table
