@@ -23,7 +23,7 @@ class FurtherPort:
     """The port of a setting, such as volcano.port; `run` it until `stop` if it is `on`."""
 
     def __init__(  # noqa: PLR0913 - what a port has
-        self, setting: str, host: str, port: int, routes: Routes, budget: Budget, tls: ssl.SSLContext | None = None
+        self, setting: str, host: str, port: int, routes: Routes, *, budget: Budget, tls: ssl.SSLContext | None = None
     ) -> None:
         self.name: Final = setting
         self.on: Final = bool(port)

@@ -139,8 +139,8 @@ class Serving:
             filter(
                 attrgetter("on"),
                 (
-                    FurtherPort("volcano.port", host, settings.volcano.port, for_volcano, budget),
-                    FurtherPort("explain.port", host, port, for_tenants, budget, tls),
+                    FurtherPort("volcano.port", host, settings.volcano.port, for_volcano, budget=budget),
+                    FurtherPort("explain.port", host, port, for_tenants, budget=budget, tls=tls),
                 ),
             )
         )
