@@ -343,3 +343,12 @@ def test_asking_why_changes_nothing() -> None:
 
 def test_an_unknown_group_has_no_explanation() -> None:
     assert explain_group(cluster(a="dgx1-v100"), "team/none", 0.0) is None
+
+
+def test_members_that_no_node_can_serve_are_split() -> None:
+    broker = cluster(a="dgx1-v100", b="dgx1-v100")
+    broker.observe(group("g", 16, 1, minimum=1), 0.0)
+    told = explained(broker, "g-0")
+    assert "no node has that many devices: split each member into 2 members with 8 devices each" in explanation_lines(
+        told
+    )

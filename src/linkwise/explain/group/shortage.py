@@ -15,6 +15,7 @@ from linkwise.broker.cluster.demand import demand_of
 from linkwise.broker.cluster.pods import holds_devices
 from linkwise.broker.groups.planning.what_if import Assumption
 from linkwise.broker.records.stages import Unschedulable
+from linkwise.broker.scheduling.queries import largest_node, split_up
 from linkwise.engine.ledger import is_whole
 from linkwise.engine.reasons.phrases import count_text
 from linkwise.explain.make_room import smaller
@@ -68,7 +69,7 @@ def explain_short(
         stage = state.groups.stage(report.key)
         return replace(report, never=isinstance(stage, Unschedulable) and stage.reason.kind == "never")
     fewer = tolerant if report.stage == "unschedulable" else None  # else these members are planned already
-    remedies, never = _remedies(RoomForAll(state, what_if, nodes), what_if, fewer, most)
+    remedies, never = _remedies(state, RoomForAll(state, what_if, nodes), what_if, fewer, most)
     return replace(report, remedies=remedies, never=never, notes=(*report.notes, *_reserved(state, what_if)))
 
 
@@ -100,10 +101,11 @@ def _needs(state: State, what_if: WhatIf, requesting: list[Member], placed: set[
 
 
 def _remedies(
-    room: RoomForAll, what_if: WhatIf, tolerant: Plan | None, most: int | None
+    state: State, room: RoomForAll, what_if: WhatIf, tolerant: Plan | None, most: int | None
 ) -> tuple[tuple[GroupRemedy, ...], bool]:
     """Return remedies, and whether the group would not fit even without all other pods."""
-    less = tuple(islice(chain(_fewer_members(tolerant), _fewer_devices(what_if), _relaxed(what_if)), most))
+    ways = (_fewer_members(tolerant), _split(state, what_if), _fewer_devices(what_if), _relaxed(what_if))
+    less = tuple(islice(chain.from_iterable(ways), most))
     if not room.ever():
         return less, not what_if.cut
     return (*room.remedies(), *less)[:most], False
@@ -112,6 +114,16 @@ def _remedies(
 def _fewer_members(tolerant: Plan | None) -> Iterator[GroupRemedy]:
     if tolerant and (count := sum(placement.offer is not None for placement in tolerant.placements.values())):
         yield GroupRemedy("fewer members", nodes=tolerant.nodes, amount=count)
+
+
+def _split(state: State, what_if: WhatIf) -> Iterator[GroupRemedy]:
+    """Yield how to divide members that request more devices than any node has, the largest of them."""
+    wanted = [member.wanted for member in what_if.members if member.wanted and member.size]
+    query = max(wanted, key=lambda wanted: wanted.ask.devices, default=None)
+    if query is not None and 0 < (largest := largest_node(state, query)) < query.ask.devices:
+        pods, each = split_up(query, largest)
+        if pods:
+            yield GroupRemedy("split", amount=each, count=pods)
 
 
 def _fewer_devices(what_if: WhatIf) -> Iterator[GroupRemedy]:

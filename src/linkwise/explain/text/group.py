@@ -244,6 +244,10 @@ _REMEDIES: Final[dict[str, Callable[[GroupRemedy], str]]] = {
     "fewer members": lambda remedy: (
         f"a group of {count_text(remedy.amount, 'member')} would fit now, on {names_text(remedy.nodes)}"
     ),
+    "split": lambda remedy: (
+        f"no node has that many devices: split each member into {remedy.count} members with "
+        f"{count_text(remedy.amount, 'device')} each"
+    ),
     "fewer devices": lambda remedy: (
         f"{count_text(remedy.amount, 'device')} per member would fit now, on {names_text(remedy.nodes)}"
     ),
