@@ -37,6 +37,7 @@ from linkwise.broker.scheduling.queries import (
     dry_run,
     largest_node,
     preferred,
+    serving_nodes,
     split_up,
 )
 from linkwise.broker.scheduling.simulate import simulate_filter, simulate_prioritize
@@ -347,6 +348,11 @@ class Broker(BrokerView):
         """Return the most devices that a node has of those that the pod requests; 0 if no node has any."""
         query = self._state.query(pod)
         return largest_node(self._state, query) if query else 0
+
+    def serving_nodes(self, pod: PodView) -> list[str]:
+        """Return the nodes that have devices of the kind that the pod requests, in its sharing mode, free or not."""
+        query = self._state.query(pod)
+        return serving_nodes(self._state, query) if query else []
 
     def split_up(self, pod: PodView, largest: int) -> tuple[int, int]:
         """Return into how many pods the request of a pod can be split for nodes of that size, and the devices of each."""

@@ -41,7 +41,18 @@ if TYPE_CHECKING:
     from linkwise.model.verdict import Reason
     from linkwise.model.views import PodView
 
-__all__ = ["additions", "admit", "admit_job", "creator", "dry_plan", "dry_run", "largest_node", "preferred", "split_up"]
+__all__ = [
+    "additions",
+    "admit",
+    "admit_job",
+    "creator",
+    "dry_plan",
+    "dry_run",
+    "largest_node",
+    "preferred",
+    "serving_nodes",
+    "split_up",
+]
 
 
 def admit(state: State, pod: PodView, requester: Requester | None = None) -> Admission:
@@ -71,11 +82,15 @@ def _admission(state: State, pod: PodView, requester: Requester | None) -> tuple
 
 def largest_node(state: State, query: Query) -> int:
     """Return the most devices that a node has of those that the query asks for, in use and unhealthy ones included."""
+    nodes = state.cluster.index.nodes
+    return max((len(nodes[name].devices) for name in serving_nodes(state, query)), default=0)
+
+
+def serving_nodes(state: State, query: Query) -> list[str]:
+    """Return the nodes that have devices of the kind that the query asks for, in its sharing mode, free or not."""
     index, modes = state.cluster.index, {"any", query.ask.mode}
     nodes = state.pausing(list(index.nodes.items()))
-    return max(
-        (len(node.devices) for name, node in nodes if node.mode in modes and not index.unserved(query, name)), default=0
-    )
+    return [name for name, node in nodes if node.mode in modes and not index.unserved(query, name)]
 
 
 def split_up(query: Query, largest: int) -> tuple[int, int]:

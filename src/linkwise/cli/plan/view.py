@@ -11,8 +11,7 @@ from rich.text import Text
 from linkwise.cli.render.documents import list_document, print_data
 from linkwise.cli.render.tables import Table, print_sentences, print_table, terminal
 from linkwise.engine.reasons.catalog import devices_text
-from linkwise.explain.text.group import level_text, speed_text
-from linkwise.explain.text.pod import explanation_lines
+from linkwise.explain.text.group import group_lines, level_text, speed_text
 from linkwise.views.documents import plain
 
 if TYPE_CHECKING:
@@ -52,12 +51,12 @@ def show(planned: Sequence[Planned], *, explain: bool, form: str | None) -> None
 
 def _document(group: GroupExplanation, *, explain: bool) -> dict[str, object]:
     counted = {"there": group.there, "missing": group.missing, "whole": group.whole}
-    return {**plain(group), **counted, "why": explanation_lines(group) if explain else []}
+    return {**plain(group), **counted, "why": group_lines(group, in_file=True) if explain else []}
 
 
 def _show(console: Console, plan: Planned, *, explain: bool, wide: bool) -> None:
     group = plan.group
-    heading, *lines = explanation_lines(group)
+    heading, *lines = group_lines(group, in_file=True, tables=True)
     print_sentences(console, [heading], 0, "bold" if group.whole else "bold yellow")
     marks = _marks(group)
     if group.hosts:
