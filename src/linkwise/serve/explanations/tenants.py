@@ -189,7 +189,7 @@ class _Tenants:
 
         def rows(namespace: str, selects: Selects) -> list[Any]:
             found = pod_usage_rows(self._broker, self._explainer.clock(), namespace, selects=selects)
-            notes[:] = found.notes
+            notes[:] = (*found.never, *found.notes)
             return list(map(asdict, found.pods))
 
         return await self._listed(request, variables["namespace"], rows, notes)
@@ -200,7 +200,7 @@ class _Tenants:
 
         def rows(namespace: str, selects: Selects) -> list[Any]:
             found = allocation_rows(self._broker, self._explainer.clock(), namespace, selects)
-            notes[:] = found.notes
+            notes[:] = (*found.never, *found.notes)
             return list(map(asdict, found.rows))
 
         return await self._listed(request, variables["namespace"], rows, notes)
