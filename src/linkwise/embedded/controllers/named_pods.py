@@ -182,10 +182,8 @@ def _pinned(spec: Raw, node: str) -> Raw:
     affinity = spec.get("affinity") or {}
     node_affinity = affinity.get("nodeAffinity") or {}
     required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    terms = [
-        {**term, "matchFields": [*(term.get("matchFields") or ()), field]}
-        for term in required.get("nodeSelectorTerms") or ({},)
-    ]
+    every: list[Raw] = required.get("nodeSelectorTerms") or [{}]
+    terms = [{**term, "matchFields": [*(term.get("matchFields") or ()), field]} for term in every]
     pinned = {**node_affinity, "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     return {**spec, "affinity": {**affinity, "nodeAffinity": pinned}}
 
