@@ -55,3 +55,46 @@ def test_misspelt_labels_and_annotations_are_problems() -> None:
         ),
         ("linkwise.dev/polcy", "unknown annotation; did you mean linkwise.dev/policy?"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("gang.scheduling.koordinator.sh/nam", "the annotation gang.scheduling.koordinator.sh/name"),
+        ("gang.scheduling.koordinator.sh/min-avialable", "the annotation gang.scheduling.koordinator.sh/min-available"),
+        ("gang.scheduling.kordinator.sh/name", "the annotation gang.scheduling.koordinator.sh/name"),
+        ("scheduling.x-k8s.io/pod-grop", "scheduling.x-k8s.io/pod-group"),
+        ("kueue.x-k8s.io/pod-group-nam", "kueue.x-k8s.io/pod-group-name"),
+        ("scheduling.k8s.io/group-nme", "scheduling.k8s.io/group-name"),
+        ("kai.scheduler/subgroup-nam", "kai.scheduler/subgroup-name"),
+    ],
+)
+def test_a_misspelt_key_of_any_group_convention_is_a_problem(key: str, meant: str) -> None:
+    (problem,) = misspelt_keys(PodView("t", "p", "u", (), {key: "x"}))
+    assert problem.sentence == f"unknown label; did you mean {meant}?"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *(
+            "kueue.x-k8s.io/queue-name",
+            "kueue.x-k8s.io/podset",
+            "kueue.x-k8s.io/priority-class",
+            "volcano.sh/queue-name",
+        ),
+        *("kueue.x-k8s.io/pod-group-serving", "kueue.x-k8s.io/podset-group-name", "kueue.x-k8s.io/podset-slice-size"),
+        *("volcano.sh/preemptable", "volcano.sh/task-index", "volcano.sh/job-retry-count", "kai.scheduler/queue"),
+        *("scheduling.volcano.sh/queue-name", "scheduling.koordinator.sh/device-allocated"),
+        *("pod-group.scheduling.sigs.k8s.io/name", "app.kubernetes.io/name", "batch.kubernetes.io/job-name"),
+    ],
+)
+def test_other_keys_of_these_systems_are_not_misspelt(key: str) -> None:
+    assert misspelt_keys(PodView("t", "p", "u", (), {key: "x"}, {key: "x"})) == []
+
+
+def test_an_annotation_that_is_set_as_a_label_is_a_problem() -> None:
+    key = "gang.scheduling.koordinator.sh/name"
+    (problem,) = misspelt_keys(PodView("t", "p", "u", (), {key: "x"}))
+    assert problem.sentence == "it is read as an annotation, not as a label"
+    assert misspelt_keys(PodView("t", "p", "u", (), {}, {key: "x"})) == []

@@ -14,11 +14,11 @@ import yaml
 import linkwise
 from linkwise import errors
 from linkwise.cli.inputs.manifests import NODE_KINDS
-from linkwise.cli.inputs.pod_templates import TEMPLATES
-from linkwise.cli.inputs.workloads import WORKLOADS
 from linkwise.cli.reports.manifests import read_file
 from linkwise.dialects.dialect import DefaultPolicies, Dialect
 from linkwise.dialects.groups.membership import CONVENTIONS, JOB_RANKS, RANKS
+from linkwise.dialects.pod_templates.kinds import TEMPLATES
+from linkwise.dialects.pod_templates.operators import WORKLOADS
 from linkwise.dialects.registry import BY_NAME, DIALECTS
 from linkwise.doctor.examine import CHECKS
 from linkwise.doctor.findings import SEVERITIES

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, get_args, get_type_hints
 
 import pytest
 
-from linkwise.cli.inputs.pod_templates import TEMPLATES
-from linkwise.cli.inputs.workloads import WORKLOADS
+from linkwise.dialects.pod_templates.kinds import TEMPLATES
+from linkwise.dialects.pod_templates.operators import WORKLOADS
 from linkwise.engine.planning.planner import LEVELS
 from linkwise.explain.reports import group as group_report, pod as pod_report
 from linkwise.explain.reports.group import (

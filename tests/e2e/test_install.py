@@ -129,7 +129,7 @@ def test_a_tenant_asks_through_the_api_server_why_a_pod_waits(installed: Install
         return done.stdout
 
     said = wait_for(explained, 20, "the tenant is answered")
-    assert "9 devices requested, but only 8 of 8 are free" in said
+    assert "9 devices requested, but the node has 8" in said
 
 
 def test_the_service_and_its_scheduler_run_without_root_and_rights(installed: Installation) -> None:

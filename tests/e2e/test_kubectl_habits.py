@@ -129,8 +129,9 @@ def test_usage_and_capacity_are_those_of_the_cluster(line: CommandLine) -> None:
     line.cluster.create([pod(line.namespace, "a", {GPU: 3}, scheduler="none")])
     (usage,) = json.loads(line.run("get", "usage", "-o", "json"))["items"]
     assert (usage["namespace"], usage["pending_devices"], usage["devices"]) == (line.namespace, 3, 0)
-    sizes = json.loads(line.run("get", "capacity", "-o", "json"))["items"]
-    assert {item["size"]: item["pods"] for item in sizes if item["resource"] == GPU} == {1: 8, 2: 4, 4: 2, 8: 1}
+    items = json.loads(line.run("get", "capacity", "-o", "json"))["items"]
+    sizes = [size for item in items if item["resource"] == GPU for size in item["sizes"]]
+    assert {size["size"]: size["pods"] for size in sizes} == {1: 8, 2: 4, 4: 2, 8: 1}
 
 
 def test_the_real_kubectl_completes_its_plugin(line: CommandLine) -> None:

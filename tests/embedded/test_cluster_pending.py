@@ -45,3 +45,8 @@ async def test_an_incomplete_gang_is_told_what_is_missing(cluster: ClusterUnderT
     await cluster.until(lambda: code(cluster, "m0") == "GangIncomplete", "the reason is published")
     cluster.create("m1", {GPU: 1}, annotations=gang)
     await cluster.until(lambda: {code(cluster, "m0")} == {"Placed"}, "the condition ends")
+
+
+@embedded({"dgx1-v100": 1})
+async def test_a_pod_with_the_quantity_zero_runs(cluster: ClusterUnderTest) -> None:
+    assert (await cluster.place("none", {"nvidia.com/gpu": 0})).node == "dgx1-v100-0"

@@ -65,3 +65,11 @@ def test_usage_of_a_sum_is_known_only_if_that_of_all_is() -> None:
     assert (known.used, known.idle) == (10, 1)
     assert (unknown.used, unknown.idle, unknown.total) == (None, None, 20)
     assert (with_pending.used, with_pending.pending_devices) == (5, 1)
+
+
+def test_pending_pods_that_no_node_can_serve_are_named() -> None:
+    runner = cluster(("a", GPU, 16), ("a", GPU, 8), ("a", GPU, 4), ("b", MEMORY, 23), ("b", MEMORY, 22))
+    found = allocation_rows(runner.broker, runner.now, None)
+    assert found.never == ("PENDING includes pods a/p0, b/p3: no node is large enough, even if it were empty",)
+    never = {one.resource: one.never_pods for one in totals(found.rows)}
+    assert never == {GPU: 1, MEMORY: 1}

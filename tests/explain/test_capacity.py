@@ -95,3 +95,15 @@ def test_nodes_can_be_selected() -> None:
 
     assert [one.pods for one in capacity_rows(broker, 0.0, "team")] == [4000, 2000, 1000, 500]
     assert [one.pods for one in capacity_rows(broker, 0.0, "team", selects)] == [400, 200, 100, 50]
+
+
+def test_an_empty_cluster_is_not_fragmented_for_any_size() -> None:
+    sizes = [one for one in capacity_rows(fleet().broker, 0.0, "team") if one.free == one.total]
+    assert sizes
+    assert {one.fragmentation for one in sizes} == {0}
+
+
+def test_a_device_with_a_fault_fragments_its_node_for_a_large_pod() -> None:
+    runner = Runner(Broker())
+    runner.show(*fleet_node(profile("dgx1-v100"), "a", sick=(3,)), *fleet_node(profile("dgx1-v100"), "b"))
+    assert (row(runner, GPU, 8).pods, row(runner, GPU, 8).fragmentation) == (1, 47)

@@ -189,8 +189,8 @@ def test_members_that_find_no_room_are_left_out_where_no_gang_forbids_it() -> No
         "left-over: 0 devices left free on its nodes",
         "no other set of nodes fits the group",
         "it needs 4 devices for each of 3 members; only 2 fit",
-        "0 of 1 node can take another member beside its plan",
-        "node a: 4 devices requested, but none of 8 is free",
+        "nodes with the most free devices without its plan: a 8",
+        "1 of 1 node can take a member if the others are not placed",
         "2 devices per member would fit now, on a",
         "it would not fit as a whole even if all other pods finished",
     ]
@@ -342,3 +342,36 @@ def test_asking_why_changes_nothing() -> None:
 
 def test_an_unknown_group_has_no_explanation() -> None:
     assert explain_group(cluster(a="dgx1-v100"), "team/none", 0.0) is None
+
+
+def test_members_that_no_node_can_serve_are_split() -> None:
+    broker = cluster(a="dgx1-v100", b="dgx1-v100")
+    broker.observe(group("g", 16, 1, minimum=1), 0.0)
+    told = explained(broker, "g-0")
+    assert "no node has that many devices: split each member into 2 members with 8 devices each" in explanation_lines(
+        told
+    )
+
+
+def mixed() -> Broker:
+    broker = cluster(a="dgx1-v100", b="dgx1-v100", c="atlas-800")
+    broker.observe(fleet_node(profile("dgx1-v100"), "shared", mode="share"), 0.0)
+    return broker
+
+
+def test_a_plan_is_no_reason_against_itself_and_the_answer_is_the_same_before_and_after_it() -> None:
+    before, after = mixed(), mixed()
+    before.observe(group("g", 8, 3), 0.0)
+    tried(after, group("g", 8, 3))
+    waiting, planned = explained(before, "g-0"), explained(after, "g-0")
+    assert (waiting.stage, planned.stage) == ("schedulable", "reserved")
+    assert (waiting.fitting, waiting.against, waiting.best) == (planned.fitting, planned.against, planned.best)
+    told = explanation_lines(planned)
+    assert "2 of 4 nodes can take a member if the others are not placed" in told
+    assert not [line for line in told if "had too few free devices" in line]
+
+
+def test_nodes_in_another_sharing_mode_are_not_listed_among_those_with_free_devices() -> None:
+    broker = mixed()
+    broker.observe(group("g", 8, 3, minimum=3), 0.0)
+    assert explained(broker, "g-0").best == (("a", 8), ("b", 8))

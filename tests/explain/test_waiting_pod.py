@@ -172,8 +172,9 @@ def test_an_ask_larger_than_any_node_reads_that_waiting_is_in_vain_and_what_woul
     assert refused(runner, pod("huge", GPU, 20)) == [
         "pod team/huge is pending: it requests 20 devices (nvidia.com/gpu)",
         "0 of 3 nodes are feasible (not resolved by other pods finishing)",
-        "2 nodes had too few free devices; nearest is a: 20 devices requested, but only 8 of 8 are free",
+        "2 nodes had too few free devices; nearest is a: 20 devices requested, but the node has 8",
         "node c: nvidia.com/gpu requested, but the node does not provide it",
+        "no node has that many devices: split it into a group of 4 pods with 5 devices each",
         "a request for 8 devices would fit now on node a",
     ]
 

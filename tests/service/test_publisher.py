@@ -10,7 +10,7 @@ from linkwise.broker.effects import Condition, Event
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.config.settings import ExplainSettings
 from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
-from linkwise.model.views import PodCondition
+from linkwise.model.views import ContainerView, NodeView, PodCondition
 from linkwise.serve.explanations.explainer import Explainer
 from linkwise.serve.explanations.publisher import Publisher
 from linkwise.serve.gauges import Gauges
@@ -181,3 +181,21 @@ def test_pending_pods_are_counted_by_code() -> None:
         "NoTopology": 1,
         "NoRoom": 1,
     }
+
+
+def test_a_resource_that_no_node_provides_is_told_of_pods_of_our_scheduler_only() -> None:
+    harness = Harness()
+    for name, scheduler in (("ours", "linkwise"), ("other", "default-scheduler")):
+        containers = (ContainerView("main", limits={"nvidia.com/tpu-v5": "1"}),)
+        harness.see(replace(device_pod(name, 1), containers=containers, scheduler=scheduler))
+    assert harness.after(3.0) == ["ours"]
+    (condition,) = [effect.condition for effect in harness.effects if isinstance(effect, Condition)]
+    assert condition.reason == "Invalid"
+    assert "no node provides nvidia.com/tpu-v5" in condition.message
+
+
+def test_a_pod_with_a_resource_of_another_plugin_gets_no_condition() -> None:
+    harness = Harness()
+    harness.see(NodeView("b", allocatable={"example.com/nic": "4"}))
+    harness.see(replace(device_pod("p", 1), containers=(ContainerView("main", limits={"example.com/nic": "1"}),)))
+    assert harness.after(3.0) == []

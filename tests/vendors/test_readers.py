@@ -11,6 +11,7 @@ from linkwise import TopologyError, parse_topology
 from linkwise.vendors.readers import all_readers, device_facts, recognised
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 TOPO = """\
@@ -132,3 +133,74 @@ def test_every_text_of_the_collection_is_whole_incomplete_or_an_error_as_it_shou
         if truth.get("matrix"):
             printed = [[cell.replace("SOC", "SYS") for cell in row] for row in truth["matrix"]]
             assert [list(row) for row in topology.links] == printed, truth["file"]
+
+
+def square(marks: str, corner: str, end: str = "") -> str:
+    """Rows of three devices; the first knows the third not, and prints `marks` for it."""
+    rows = [("X", "SYS", marks), ("SYS", "X", "SYS"), (marks, "SYS", "X")]
+    header = "\t".join(["", *(f"{corner}{number}" for number in range(3))])
+    return "\n".join([header + end, *(f"{corner}{number}\t" + "\t".join(row) for number, row in enumerate(rows)), ""])
+
+
+def amd(marks: str, title: str) -> str:
+    rows = [("0", "XGMI", marks), ("XGMI", "0", "XGMI"), (marks, "XGMI", "0")]
+    lines = [title, "       GPU0  GPU1  GPU2", *(f"GPU{number}  " + "  ".join(row) for number, row in enumerate(rows))]
+    return "\n".join([*lines, ""])
+
+
+def amd_json(marks: str) -> str:
+    links = [
+        {"gpu": other, "link_type": marks if {gpu, other} == {0, 2} else "XGMI"}
+        for gpu in range(3)
+        for other in range(3)
+    ]
+    records = [{"gpu": gpu, "bdf": "", "links": links[3 * gpu : 3 * gpu + 3]} for gpu in range(3)]
+    return json.dumps(records)
+
+
+@pytest.mark.parametrize("marks", ["XXXX", "N/A"])
+@pytest.mark.parametrize(
+    ("layout", "devices"),
+    [
+        (lambda marks: square(marks, "GPU"), "GPU0-GPU2"),
+        (lambda marks: f"mx-smi topo\n{square(marks, 'GPU', chr(9) + 'Node Affinity')}", "GPU0-GPU2"),
+        (lambda marks: square(marks, "NPU"), "NPU0-NPU2"),
+        (lambda marks: square(marks, "Phy-ID"), "Phy-ID0-Phy-ID2"),
+        (lambda marks: amd(marks, "===== Link Type between two GPUs ====="), "GPU0-GPU2"),
+        (lambda marks: amd(marks, "LINK TYPE TABLE:"), "GPU0-GPU2"),
+        (amd_json, "GPU0-GPU2"),
+    ],
+    ids=["nvidia-smi", "mx-smi", "npu-smi", "npu-smi A3", "rocm-smi", "amd-smi", "amd-smi --json"],
+)
+def test_pairs_whose_link_the_tool_does_not_know_are_counted(
+    layout: Callable[[str], str], devices: str, marks: str
+) -> None:
+    topology = parse_topology(layout(marks))
+    assert topology.links[0][2].direct == topology.links[0][2].pcie == 0
+    assert [warning for warning in topology.warnings if "known" in warning] == [
+        f"no link is known for 1 of 3 pairs, which count as the slowest: {devices}"
+    ]
+
+
+def test_an_empty_cell_is_counted_as_an_unknown_link() -> None:
+    topology = parse_topology(square("", "GPU"))
+    assert "no link is known for" in " ".join(topology.warnings)
+
+
+def test_a_whole_table_has_no_unknown_link() -> None:
+    assert parse_topology(TOPO).warnings == ()
+
+
+def test_pairs_without_a_measured_value_are_counted() -> None:
+    text = SPEEDS.replace("11.25", "  N/A").replace("12.50", "  N/A")
+    assert parse_topology(text).warnings == ("no value for 1 of 1 pairs (0-1)",)
+
+
+def test_published_tables_that_are_whole_have_no_unknown_link(shared: Path) -> None:
+    folder = shared / "data" / "topology-text"
+    entries = [json.loads(line) for line in (folder / "INDEX.jsonl").read_text("utf-8").splitlines()]
+    whole = [entry for entry in entries if entry["expect"] == "ok" and "matrix" in entry]
+    assert whole
+    for entry in whole:
+        warnings = parse_topology((folder / entry["file"]).read_text("utf-8")).warnings
+        assert not [warning for warning in warnings if "no link is known" in warning], entry["file"]

@@ -28,7 +28,18 @@ from linkwise.broker.reservations.reservations import advance_reservations
 from linkwise.broker.scheduling.bind import bind, outcome
 from linkwise.broker.scheduling.filter import filter_nodes, prioritize
 from linkwise.broker.scheduling.preempt import budget_violations, preempt
-from linkwise.broker.scheduling.queries import additions, admit, admit_job, creator, dry_plan, dry_run, preferred
+from linkwise.broker.scheduling.queries import (
+    additions,
+    admit,
+    admit_job,
+    creator,
+    dry_plan,
+    dry_run,
+    largest_node,
+    preferred,
+    serving_nodes,
+    split_up,
+)
 from linkwise.broker.scheduling.simulate import simulate_filter, simulate_scores
 from linkwise.broker.snapshot import capture, inherit, observed_by, restore, take
 from linkwise.broker.state import State, pod_name
@@ -337,6 +348,21 @@ class Broker(BrokerView):
     def admit(self, pod: PodView, requester: Requester | None = None) -> Admission:
         """Return whether the pod's request is valid for any node, and permitted to the requester if it is known."""
         return admit(self._state, pod, requester)
+
+    def largest_node(self, pod: PodView) -> int:
+        """Return the most devices that a node has of those that the pod requests; 0 if no node has any."""
+        query = self._state.query(pod)
+        return largest_node(self._state, query) if query else 0
+
+    def serving_nodes(self, pod: PodView) -> list[str]:
+        """Return the nodes that have devices of the kind that the pod requests, in its sharing mode, free or not."""
+        query = self._state.query(pod)
+        return serving_nodes(self._state, query) if query else []
+
+    def split_up(self, pod: PodView, largest: int) -> tuple[int, int]:
+        """Return into how many pods the request of a pod can be split for nodes of that size, and the devices of each."""
+        query = self._state.query(pod)
+        return split_up(query, largest) if query else (0, 0)
 
     def additions(self, pod: PodView, requester: Requester, *, keep: bool = True) -> Additions:
         """Return what a pod gets when it is created, beside what its manifest has; `keep=False` if it is not created now."""

@@ -6,8 +6,30 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.dialect import where_pod
-from linkwise.dialects.groups.conventions import SCHEDULER_PLUGINS
-from linkwise.dialects.groups.koordinator_gang import MINIMUM_LABEL, NAME_LABEL, POLICY_ALIAS
+from linkwise.dialects.groups.conventions import (
+    KAI_NETWORK,
+    KAI_ROLE,
+    KUEUE,
+    KUEUE_NETWORK,
+    KUEUE_ROLE,
+    KUEUE_SLICE,
+    KUEUE_TOTAL,
+    SCHEDULER_PLUGINS,
+    VOLCANO,
+    VOLCANO_MINIMUM,
+    VOLCANO_NETWORK,
+    VOLCANO_ROLE,
+    VOLCANO_TIER,
+    Words,
+)
+from linkwise.dialects.groups.koordinator_gang import (
+    KEYS as KOORDINATOR_KEYS,
+    MINIMUM_LABEL,
+    NAME_LABEL,
+    POLICY_ALIAS,
+    PREFIX as KOORDINATOR_PREFIX,
+    speaks_gang,
+)
 from linkwise.dialects.groups.membership import NAME, REPLICA
 from linkwise.dialects.koordinator.dialect import VISIBLE_SIBLINGS
 from linkwise.dialects.linkwise.creator import CREATOR
@@ -28,8 +50,22 @@ __all__ = ["closest_key", "misspelt_keys", "misspelt_resources"]
 _KEYS: Final = (
     *(NAME, REPLICA, NAME_LABEL, MINIMUM_LABEL, POLICY_ALIAS, SCHEDULER_PLUGINS),
     *(DISTINCT_DEVICES, GRANT, GROUP_PLAN, MODELS, POLICY, REQUIRE, *CREATOR, VISIBLE_SIBLINGS, "linkwise.dev/woken"),
+    *KOORDINATOR_KEYS,
 )
 """of domains in which no other program has keys of a similar name"""
+_SHARED_KEYS: Final = (
+    *(*VOLCANO, VOLCANO_MINIMUM, VOLCANO_ROLE, VOLCANO_NETWORK, VOLCANO_TIER),
+    *(f"volcano.sh/{name}" for name in ("job-name", "job-namespace", "job-version", "queue-name", "task-index")),
+    *(*KAI_NETWORK, KAI_ROLE, "kai.scheduler/queue", "kai.scheduler/topology"),
+    *(KUEUE, KUEUE_TOTAL, KUEUE_ROLE, *KUEUE_NETWORK, KUEUE_SLICE, "kueue.x-k8s.io/podset-unconstrained-topology"),
+    *(
+        "kueue.x-k8s.io/podset-slice-preferred-topology",
+        "kueue.x-k8s.io/queue-name",
+        "kueue.x-k8s.io/pod-group-pod-index",
+    ),
+)
+"""of systems that have more of them than Linkwise reads: only what is almost the same is misspelt"""
+_ALMOST: Final = 0.96  # one letter in a key of thirty
 _NEAR: Final = 0.75  # `gpus` is for `gpu`; what another system calls `gpumem` is not
 _NEAR_DOMAIN: Final = 0.9
 
@@ -38,15 +74,30 @@ def misspelt_keys(pod: PodView) -> list[Problem]:
     """Return a problem for each resource, label and annotation that is most likely misspelt."""
     where = where_pod(pod)
     kinds = (("label", pod.labels), ("annotation", pod.annotations))
-    keys = ((kind, key) for kind, names in kinds for key in names if "/" in key and key not in _KEYS)
+    read = speaks_gang(Words(pod))  # then the reader of its gang says the same
+    keys = (
+        (kind, key)
+        for kind, names in kinds
+        for key in names
+        if "/" in key and not (read and kind == "annotation" and key.startswith(KOORDINATOR_PREFIX))
+    )
     return [
         *(Problem(where, name, f"unknown resource; did you mean {near}?") for name, near in misspelt_resources(pod)),
-        *(
-            Problem(where, key, f"unknown {kind}; did you mean {near}?")
-            for kind, key in keys
-            if (near := closest_key(key, _KEYS))
-        ),
+        *(Problem(where, key, wrong) for kind, key in keys if (wrong := _wrong_key(kind, key))),
     ]
+
+
+def _wrong_key(kind: str, key: str) -> str:
+    """Return what is wrong with the key of a label or annotation; empty if nothing is."""
+    if key in KOORDINATOR_KEYS:
+        return "it is read as an annotation, not as a label" if kind == "label" else ""
+    if key in _KEYS or key in _SHARED_KEYS:
+        return ""
+    near = closest_key(key, _KEYS) or next(iter(get_close_matches(key.casefold(), _SHARED_KEYS, 1, _ALMOST)), "")
+    if not near:
+        return ""
+    other = "the annotation " if near in KOORDINATOR_KEYS and kind == "label" else ""
+    return f"unknown {kind}; did you mean {other}{near}?"
 
 
 def misspelt_resources(pod: PodView) -> Iterator[tuple[str, str]]:

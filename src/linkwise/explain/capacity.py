@@ -4,14 +4,15 @@ Pods of one size are placed on each node one after the other, with the choice of
 node refuses. Nodes of one shape are tried once. A node's answer does not depend on other nodes, so the sum is the number of
 pods that the scheduler would place. Nothing is reserved.
 
-Fragmentation of a size is the part of what is free that pods of that size could not use:
+Fragmentation of a size is the part of what is free that pods of that size could not use, compared with empty and healthy
+nodes, of which a part may be of no use either, as 2 of 22 GiB for pods of 5:
 
-    1 - size x pods / free
+    1 - (pods / free) / (pods on empty nodes / total of these nodes)
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.registry import owners
@@ -62,11 +63,8 @@ class CapacityRow:
     """amount of the resource that is free, on nodes that accept pods"""
     total: int
     """amount of the resource of all nodes"""
-
-    @property
-    def fragmentation(self) -> int:
-        """Percent of what is free that pods of this size could not use."""
-        return round(100 * (self.free - self.size * self.pods) / self.free) if self.free else 0
+    fragmentation: int
+    """percent of what is free that pods of this size could use on empty and healthy nodes, and can't use now"""
 
 
 @dataclass(slots=True)
@@ -171,12 +169,20 @@ def _row(state: State, pool: _Pool, amount: int, query: Query) -> CapacityRow:
     cluster = state.cluster
     known: dict[Hashable, tuple[int, int | None]] = {}
     pods, linked, used, free, total = 0, [], 0, 0, 0
+    empty_pods, empty_total = 0, 0
+    known_empty: dict[Hashable, int] = {}
     for name in state.pausing(pool.names):
         node, view = cluster.index.nodes[name], cluster.nodes[name]
         total += _amount(node, [device.id for device in node.healthy()], whole=pool.whole)
         if not view.ready or view.unschedulable or name in cluster.unready:
             continue
         free += _free(node, whole=pool.whole)
+        empty = _empty(node)
+        empty_total += _amount(empty, [device.id for device in empty.devices], whole=pool.whole)
+        build = (tuple((device.memory, device.model) for device in node.devices), node.mode, node.topology)
+        if build not in known_empty:
+            known_empty[build] = _placed(query, empty, cluster.inventories[name])[0]
+        empty_pods += known_empty[build]
         key = _shape(state, query, node)
         if key not in known:
             known[key] = _placed(query, node, cluster.inventories[name])
@@ -195,7 +201,21 @@ def _row(state: State, pool: _Pool, amount: int, query: Query) -> CapacityRow:
         used,
         free,
         total,
+        _fragmentation(pods, free, empty_pods, empty_total),
     )
+
+
+def _empty(node: Node) -> Node:
+    """Return the node without pods and faults."""
+    devices = tuple(replace(device, healthy=True) for device in node.devices)
+    return replace(node, devices=devices, used={}, unattributed=0, unattributed_share=0, unattributed_core=0)
+
+
+def _fragmentation(pods: int, free: int, empty_pods: int, empty_total: int) -> int:
+    """Return the percent of what is free that would be of use on empty nodes and is not."""
+    if not (free and empty_pods):
+        return 0
+    return max(0, round(100 * (1 - pods * empty_total / (free * empty_pods))))
 
 
 def _shape(state: State, query: Query, node: Node) -> Hashable:

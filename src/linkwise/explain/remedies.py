@@ -7,6 +7,7 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.host_fit import misfit
+from linkwise.broker.scheduling.queries import largest_node, split_up
 from linkwise.engine.feasibility import lasting
 from linkwise.explain.make_room import RoomMaking, largest_room, smaller
 from linkwise.explain.reports.pod import Remedy
@@ -75,6 +76,18 @@ class _Less:
     survey: Survey
 
     def devices(self) -> list[Remedy]:
+        """Return smaller requests for devices: as a group on several nodes, or on one node."""
+        return [*self._split(), *self._fewer()]
+
+    def _split(self) -> list[Remedy]:
+        """Return how to divide a request for more devices than any node has."""
+        largest = largest_node(self.state, self.query)
+        if not 0 < largest < self.query.ask.devices:
+            return []
+        pods, each = split_up(self.query, largest)
+        return [Remedy("split", "", amount=each, count=pods)] if pods else []
+
+    def _fewer(self) -> list[Remedy]:
         """Return the largest smaller number of devices that fits on a node."""
         counts = [(len(node.free()) - node.unattributed, name) for name, node in self.state.pausing(self._serving())]
         order = nsmallest(MOST_NODES, self.state.pausing(counts), key=lambda entry: (-entry[0], entry[1]))

@@ -53,6 +53,8 @@ class Survey:
     """of the nodes refused for their devices, a further reason that other pods can't resolve"""
     uid: str = ""
     """of the pod"""
+    exact: frozenset[str] = frozenset()
+    """refused nodes whose reasons name their own devices already"""
 
     def against(self) -> dict[str, tuple[Reason, bool]]:
         """Return one reason per node, and whether it is final; final reasons take precedence."""
@@ -105,7 +107,13 @@ def against_all(state: State, query: Query, surveyed: Survey) -> tuple[RefusalSu
 
     def exact(name: str, reason: Reason) -> Reason:
         """Pick again on this node: nodes of one shape share a verdict, but not device names."""
-        if name not in surveyed.refused or name in surveyed.barred or reason.kind == "reserved" or reason.rule == RULE:
+        if (
+            name not in surveyed.refused
+            or name in surveyed.barred
+            or name in surveyed.exact
+            or reason.kind == "reserved"
+            or reason.rule == RULE
+        ):
             return reason
         offer = candidates.pick(name)
         return offer.reason if isinstance(offer, Reject) else reason

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.errors import TopologyError
@@ -16,6 +17,7 @@ from linkwise.vendors.registry import VENDORS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from linkwise.model.link import Link
     from linkwise.vendors.reader import DeviceFacts, Reader, Reading
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
 ]
 
 _ORDER: Final = ("links", "bandwidth", "devices")
+_MOST_NAMED: Final = 4
 
 
 def all_readers() -> tuple[Reader, ...]:
@@ -49,7 +52,26 @@ def readings(text: str) -> list[Reading]:
     plain = clean(text)
     readers = [reader for reader in all_readers() if reader.recognises(plain)]
     claimed = {reader.claims for reader in readers if reader.claims}
-    return [reader.read(plain) for reader in readers if reader.yields not in claimed]
+    return [_remarked(reader.read(plain)) for reader in readers if reader.yields not in claimed]
+
+
+def _remarked(reading: Reading) -> Reading:
+    """The reading with a warning if it has pairs without a known link, whatever the tool prints for them."""
+    pairs = list(combinations(range(len(reading.links)), 2))
+    unknown = [
+        f"{reading.devices[a]}-{reading.devices[b]}"
+        for a, b in pairs
+        if not (_is_known(reading.links[a][b]) and _is_known(reading.links[b][a]))
+    ]
+    if not unknown:
+        return reading
+    named = ", ".join(unknown[:_MOST_NAMED]) + (f" and {more} more" if (more := len(unknown) - _MOST_NAMED) > 0 else "")
+    warning = f"no link is known for {len(unknown)} of {len(pairs)} pairs, which count as the slowest: {named}"
+    return replace(reading, warnings=(*reading.warnings, warning))
+
+
+def _is_known(link: Link) -> bool:
+    return bool(link.direct or link.pcie)
 
 
 def parse_topology(text: str) -> Topology:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from linkwise.explain.capacity import capacity_rows
@@ -23,6 +24,7 @@ __all__ = ["account_rows", "capacity_table", "usage_table"]
 _UNKNOWN: Final = "<unknown>"
 _TOTAL: Final = "TOTAL"
 GIB: Final = 1 << 30
+_PER_SIZE: Final = ("size", "pods", "linked", "nodes", "fragmentation")
 
 
 def usage_table(
@@ -30,7 +32,8 @@ def usage_table(
 ) -> tuple[list[Row], list[str]]:
     """Return rows by namespace, resource and model, with totals of several namespaces, and notes."""
     found = allocation_rows(cluster.broker, cluster.now, namespace, selects)
-    return account_rows(found.rows), list(found.notes) if any(row.pods for row in found.rows) else []
+    measured = found.notes if any(row.pods for row in found.rows) else ()
+    return account_rows(found.rows), [*found.never, *measured]
 
 
 def account_rows(rows: Sequence[AllocationRow]) -> list[Row]:
@@ -70,23 +73,42 @@ def _memory(row: AllocationRow, value: int | None) -> str:
 
 
 def capacity_table(cluster: ClusterView, namespace: str, selects: Callable[[NodeView], bool]) -> list[Row]:
-    """Return rows by resource, model and size, for pods of that namespace."""
-    return [_capacity(row) for row in capacity_rows(cluster.broker, cluster.now, namespace, selects)]
+    """Return a row per resource and model, with all sizes, for pods of that namespace."""
+    rows = capacity_rows(cluster.broker, cluster.now, namespace, selects)
+    return [_capacity(list(sizes)) for _, sizes in groupby(rows, key=lambda row: (row.resource, row.model))]
 
 
-def _capacity(row: CapacityRow) -> Row:
-    size = share_text(row.size, row.unit) if row.unit else str(row.size)
-    free = f"{row.free}/{share_text(row.total, row.unit) if row.unit else row.total}"
+def _capacity(sizes: Sequence[CapacityRow]) -> Row:
+    row = sizes[0]
+    worst = max(sizes, key=lambda size: size.fragmentation)
     cells = {
         "resource": Cell(row.resource),
         "model": Cell(row.model),
-        "size": Cell(size),
-        "pods": Cell(str(row.pods), "green" if row.pods else "yellow"),
-        "linked": Cell("" if row.linked is None else str(row.linked)),
-        "free": Cell(free),
-        "fragmented": Cell(f"{row.fragmentation}%"),
-        "nodes": Cell(str(row.nodes), wide=True),
+        "free": Cell(f"{row.free}/{_size(row, row.total)}"),
+        "pods by size": Cell(
+            _by_size(sizes, lambda size: size.pods), "green" if any(s.pods for s in sizes) else "yellow"
+        ),
+        "fragmented": Cell(f"{worst.fragmentation}% for {_size(worst, worst.size)}" if worst.fragmentation else "0%"),
+        "linked": Cell(_by_size(sizes, lambda size: size.linked), wide=True),
+        "nodes": Cell(_by_size(sizes, lambda size: size.nodes), wide=True),
         "sharing": Cell(row.sharing, wide=True),
     }
-    name = "/".join(filter(None, ("capacity", row.resource, row.model, str(row.size))))
-    return Row(name, cells, lambda: {**plain(row), "fragmentation": row.fragmentation})
+    name = "/".join(filter(None, ("capacity", row.resource, row.model)))
+    return Row(name, cells, lambda: _capacity_document(sizes))
+
+
+def _by_size(sizes: Sequence[CapacityRow], value: Callable[[CapacityRow], int | None]) -> str:
+    """Return a number per size: `1: 8, 2: 4`; sizes without one are left out."""
+    numbers = ((size, value(size)) for size in sizes)
+    return ", ".join(f"{_size(size, size.size)}: {number}" for size, number in numbers if number is not None)
+
+
+def _size(row: CapacityRow, amount: int) -> str:
+    return share_text(amount, row.unit) if row.unit else str(amount)
+
+
+def _capacity_document(sizes: Sequence[CapacityRow]) -> dict[str, object]:
+    """Return what the sizes have in common, and each of them."""
+    row = plain(sizes[0])
+    common = {key: row[key] for key in ("resource", "model", "sharing", "unit", "free", "total")}
+    return {**common, "sizes": [{key: size[key] for key in _PER_SIZE} for size in map(plain, sizes)]}

@@ -6,8 +6,7 @@ from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import devices_text
-from linkwise.explain.text.group import level_text, speed_text
-from linkwise.explain.text.pod import explanation_lines
+from linkwise.explain.text.group import group_lines, level_text, speed_text
 from linkwise.views.blocks import Grid, Sentences
 
 if TYPE_CHECKING:
@@ -31,15 +30,22 @@ MAX_NODES: Final = 16
 _UNPLACED: Final = {"left out": "does not fit", "extra": "scheduled alone", "gated": "gated"}
 
 
-def group_page(group: GroupExplanation, nodes: Sequence[NodeInspection], *, explain: bool, wide: bool = False) -> Page:
-    """Return the page of a group; `nodes` are those of the map, with the plan applied."""
-    return tuple(_paragraphs(group, nodes, explain=explain, wide=wide))
+def group_page(
+    group: GroupExplanation,
+    nodes: Sequence[NodeInspection],
+    *,
+    explain: bool,
+    wide: bool = False,
+    in_file: bool = False,
+) -> Page:
+    """Return the page of a group, whose members exist or are those of a file; `nodes` are those of the map, with the plan applied."""
+    heading, *lines = group_lines(group, in_file=in_file, tables=True)
+    return tuple(_paragraphs(group, nodes, heading, lines if explain or not group.whole else (), wide=wide))
 
 
 def _paragraphs(
-    group: GroupExplanation, nodes: Sequence[NodeInspection], *, explain: bool, wide: bool
+    group: GroupExplanation, nodes: Sequence[NodeInspection], heading: str, lines: Sequence[str], *, wide: bool
 ) -> Iterator[Paragraph]:
-    heading, *lines = explanation_lines(group)
     yield (Sentences((heading,), 0, "bold" if group.whole else "bold yellow"),)
     marks = _marks(group)
     if group.hosts:
@@ -48,7 +54,7 @@ def _paragraphs(
         yield (_device_map(nodes, group, marks, None if wide else MAX_NODES),)
     if group.levels:
         yield (_levels(group),)
-    if explain or not group.whole:
+    if lines:
         yield (Sentences(tuple(lines)),)
 
 

@@ -219,3 +219,29 @@ def test_a_request_that_only_another_scheduler_understands_is_left_to_it() -> No
 
 def test_a_request_in_two_dialects_is_refused() -> None:
     assert "use one of them" in of_pod(pod(container({GPU: 1, ASCEND: 1}))).refusal
+
+
+def test_more_devices_than_a_known_node_has_are_a_warning_with_a_way_to_split_the_request() -> None:
+    broker = broker_of(FakeNode("dgx", count=8))
+    validator = Validator(broker, AdmissionSettings())
+    large = validator.pod(pod_view(pod(container({GPU: 16}))), ADA)
+    assert not large.refusal
+    (warning,) = large.warnings
+    assert warning.startswith(f"{GPU}: 16 requested, but the largest node has 8, and a pod gets devices of one node")
+    assert warning.endswith("; split it into a group of 2 pods with 8 each")
+    assert validator.pod(pod_view(pod(container({GPU: 8}))), ADA) == AdmissionVerdict()
+    broker.observe([*FakeNode("larger", count=16).events()], 0.0)
+    assert validator.pod(pod_view(pod(container({GPU: 16}))), ADA) == AdmissionVerdict()
+
+
+@pytest.mark.parametrize(
+    ("asked", "parts"), [(9, "3 pods with 3 each"), (12, "2 pods with 6 each"), (17, "3 pods with 8 each")]
+)
+def test_a_request_is_split_into_the_fewest_equal_parts(asked: int, parts: str) -> None:
+    validator = Validator(broker_of(FakeNode("dgx", count=8)), AdmissionSettings())
+    assert parts in validator.pod(pod_view(pod(container({GPU: asked}))), ADA).warnings[0]
+
+
+def test_nothing_is_said_about_nodes_while_none_has_the_resource() -> None:
+    broker = broker_of(FakeNode("share", family="share", count=2, memory=16))
+    assert Validator(broker, AdmissionSettings()).pod(pod_view(pod(container({GPU: 16}))), ADA) == AdmissionVerdict()

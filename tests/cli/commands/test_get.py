@@ -226,7 +226,19 @@ def test_usage_is_listed_by_namespace_with_totals(cluster: AskedCluster) -> None
 
 def test_capacity_is_listed_by_resource_and_size(cluster: AskedCluster) -> None:
     items = json.loads(cluster.ask("get", "capacity", "-o", "json").stdout)["items"]
-    found = {(item["resource"], item["size"]): (item["pods"], item["fragmentation"]) for item in items}
+    found = {
+        (item["resource"], size["size"]): (size["pods"], size["fragmentation"])
+        for item in items
+        for size in item["sizes"]
+    }
+    assert len(items) == len({item["resource"] for item in items})
     assert found["huawei.com/Ascend910", 8] == (1, 0)
     assert found["nvidia.com/gpu", 8] == (1, 47)
     assert cluster.ask("get", "capacity", "x").returncode == 2
+
+
+def test_capacity_has_one_line_per_resource_and_model(cluster: AskedCluster) -> None:
+    lines = cluster.ask("get", "capacity", "--no-headers").stdout.splitlines()
+    items = json.loads(cluster.ask("get", "capacity", "-o", "json").stdout)["items"]
+    assert len(lines) == len({(item["resource"], item["model"]) for item in items})
+    assert any("47% for 8" in line for line in lines)

@@ -100,7 +100,7 @@ def test_the_plan_of_a_job_shows_members_a_device_map_and_levels(linkwise: Linkw
 
 def test_the_reason_is_printed_with_the_runner_up(linkwise: Linkwise) -> None:
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100=3", "--explain", stdin=JOB)
-    assert "\n  3 of 3 members exist: 3 pending (file)\n" in shown.stdout
+    assert "\n  3 of 3 members are in the file: 3 pending (file)\n" in shown.stdout
     last = shown.stdout.splitlines()[-1].strip()
     assert last == "runner-up on nodes dgx1-v100-0, dgx1-v100-2: tie broken by node name"
 
@@ -114,7 +114,7 @@ def test_a_group_that_does_not_fit_exits_with_code_one_and_the_reasons(linkwise:
         "NODE          0 1 2 3 4 5 6 7",
         "dgx1-v100-0   . . . . . . . .",
         "",
-        "3 members exist: 3 pending; 3 must start together (volcano)",
+        "3 members are in the file: 3 pending; 3 must start together (volcano)",
         "it needs 2 nodes with 8 free devices; 1 has them",
         "nodes with the most free devices: dgx1-v100-0 8",
         "1 of 1 node can take a member now",
@@ -326,3 +326,13 @@ def test_without_a_cluster_it_says_what_to_do(linkwise: Linkwise, monkeypatch: p
     shown = linkwise("plan", "-f", "-", stdin=JOB)
     assert (shown.returncode, "--on FILE or --fleet" in shown.stderr) == (1, True)
     assert "name a FILE" in linkwise("replay").stderr
+
+
+def test_a_plan_shows_nodes_that_can_serve_it_and_each_level_and_member_once(linkwise: Linkwise) -> None:
+    fleet = "dgx1-v100=2,atlas-800,dgx1-v100/share"
+    shown = linkwise("plan", "-f", "-", "--fleet", fleet, "--explain", stdin=JOB).stdout
+    assert "atlas-800-0" not in shown
+    assert "dgx1-v100-share-0" not in shown
+    assert shown.count("slowest pair of a member") == 1
+    assert "3 members are in the file: " in shown
+    assert "exist" not in shown

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import pytest
 
 from linkwise.cli.render.svg import drawing
+from linkwise.model.link import Link
+from linkwise.model.topology import Topology, numbered
 from linkwise.vendors.machines import PROFILES, profile
 
 if TYPE_CHECKING:
@@ -103,21 +106,67 @@ def test_a_deeply_nested_document_is_reported_without_a_traceback(linkwise: Link
     assert "Traceback" not in shown.stderr
 
 
-def test_a_drawing_has_each_device_and_pair_once(tmp_path: Path, linkwise: Linkwise) -> None:
+def drawn(picture: str, shape: str) -> list[ET.Element]:
+    return ET.fromstring(picture).findall(f".//{{http://www.w3.org/2000/svg}}{shape}")  # noqa: S314 - our own drawing
+
+
+def across(picture: str) -> list[float]:
+    return [float(circle.attrib["cx"]) for circle in drawn(picture, "circle")]
+
+
+def linked(size: int, code_of: Callable[[int, int], str]) -> Topology:
+    """A machine with the code of each pair of devices."""
+    rows = [[Link(code_of(min(a, b), max(a, b)) if a != b else "X") for b in range(size)] for a in range(size)]
+    return Topology(numbered(size), tuple(map(tuple, rows)))
+
+
+def test_a_drawing_has_each_device_and_the_slowest_links_of_two_groups_once(tmp_path: Path, linkwise: Linkwise) -> None:
     linkwise("topo", "--profile", "atlas-800", "--svg", "links.svg")
-    picture = ET.fromstring((tmp_path / "links.svg").read_text())  # noqa: S314 - our own drawing
-    spaces = "{http://www.w3.org/2000/svg}"
-    assert len(picture.findall(f".//{spaces}circle")) == 8
-    assert len(picture.findall(f".//{spaces}line")) == 28 + 2  # the pairs, and two lines of the legend
-    texts = [text.text for text in picture.findall(f".//{spaces}text")]
+    picture = (tmp_path / "links.svg").read_text()
+    assert len(drawn(picture, "circle")) == 8
+    assert len(drawn(picture, "line")) == 12 + 1 + 2  # pairs of the rings, the line between these, and the legend
+    texts = [text.text for text in drawn(picture, "text")]
     assert {"HCCS: 12 pairs", "SYS: 16 pairs", "#7"} <= set(texts)
 
 
-def test_rings_are_drawn_side_by_side() -> None:
-    picture = ET.fromstring(drawing(profile("atlas-800").topology))  # noqa: S314 - our own drawing
-    circles = picture.findall(".//{http://www.w3.org/2000/svg}circle")
-    across = [float(circle.attrib["cx"]) for circle in circles]
-    assert max(across[:4]) < min(across[4:])
+@pytest.mark.parametrize("name", ["atlas-800", "dgx1-v100", "a100-bridged", "v100-pcie"])
+def test_quads_and_the_devices_of_one_cpu_are_drawn_side_by_side(name: str) -> None:
+    picture = drawing(profile(name).topology)
+    assert max(across(picture)[:4]) < min(across(picture)[4:])
+
+
+def test_links_between_the_quads_of_a_dgx_1_pass_no_other_device() -> None:
+    picture = drawing(profile("dgx1-v100").topology)
+    heights = [float(circle.attrib["cy"]) for circle in drawn(picture, "circle")]
+    assert heights[:4] == heights[4:]
+    radius = float(drawn(picture, "circle")[0].attrib["r"])
+    assert min(abs(one - other) for one, other in combinations(heights[:4], 2)) > radius
+
+
+def test_partners_of_two_quads_face_each_other_in_any_numbering() -> None:
+    picture = drawing(profile("dgx1-v100-measured").topology)  # its partners are 0-6, 1-7, 2-4 and 3-5
+    heights = [float(circle.attrib["cy"]) for circle in drawn(picture, "circle")]
+    assert [heights[6], heights[7], heights[4], heights[5]] == heights[:4]
+
+
+def test_a_ring_is_drawn_in_its_order() -> None:
+    ring = {(0, 2), (1, 2), (1, 3), (0, 3)}
+    picture = drawing(linked(4, lambda a, b: "XGMI" if (a, b) in ring else "SYS"))
+    places = [(circle.attrib["cx"], circle.attrib["cy"]) for circle in drawn(picture, "circle")]
+    assert places[0][0] != places[1][0]
+    assert places[0][1] != places[1][1]  # 0 and 1 are opposite corners
+
+
+def test_nvswitch_is_drawn_as_a_hub_and_a_mesh_without_a_switch_as_pairs() -> None:
+    assert len(drawn(drawing(profile("hgx-h100").topology), "line")) == 8 + 1
+    assert "NVSwitch" in drawing(profile("dgx2-v100").topology)
+    assert len(drawn(drawing(profile("mi300").topology), "line")) == 28 + 1
+    assert len(drawn(drawing(linked(4, lambda *_: "NV4")), "line")) == 6 + 1
+
+
+def test_the_picture_is_no_higher_than_its_groups() -> None:
+    box = ET.fromstring(drawing(profile("atlas-800").topology)).attrib["viewBox"]  # noqa: S314 - our own drawing
+    assert float(box.split()[3]) < 320
 
 
 def test_device_names_are_escaped_in_drawings() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import linkwise.topology
 from linkwise import Bottleneck, Partition, Reason, best_bottleneck, best_partition, refusal, score_matrix
-from linkwise.engine.reasons.catalog import short_refusal
+from linkwise.engine.reasons.catalog import counted_nodes, short_refusal
 from linkwise.explain.choice.links import bottleneck_lost, partition_lost
 from linkwise.testing.machines import DGX1
 from linkwise.topology.device_sets import Question
@@ -153,3 +153,17 @@ def test_a_refusal_by_rings_reports_every_ring() -> None:
 )
 def test_a_policys_refusal_has_its_numbers(reason: Reason, sentence: str) -> None:
     assert refusal(reason) == sentence
+
+
+@pytest.mark.parametrize(
+    ("count", "short", "text"),
+    [
+        (1, "node(s) had too few free devices", "1 node had too few free devices"),
+        (1, "node(s) use a different sharing mode", "1 node uses a different sharing mode"),
+        (2, "node(s) use a different sharing mode", "2 nodes use a different sharing mode"),
+        (1, "node(s) were not ready", "1 node was not ready"),
+        (1, "node(s): the gang is incomplete", "1 node: the gang is incomplete"),
+    ],
+)
+def test_a_count_of_nodes_is_a_sentence_in_the_singular_and_in_the_plural(count: int, short: str, text: str) -> None:
+    assert counted_nodes(count, short) == text

@@ -49,7 +49,7 @@ def test_no_value_is_0_in_the_old_format_and_in_the_new_one() -> None:
     )
     old = nvbandwidth.read(nvbandwidth_text({READ_CE: ("->", [[0, 8.5, 0], [7.5, 0, 6.5], [0, 5.5, 0]])}))
     assert new.bandwidth == old.bandwidth == ((0.0, 8.5, 0.0), (7.5, 0.0, 6.5), (0.0, 5.5, 0.0))
-    assert new.warnings == old.warnings == ("no value between 0-2: no peer access",)
+    assert new.warnings == old.warnings == ("no value for 1 of 3 pairs (0-2): no peer access",)
 
 
 def test_a_sum_that_differs_is_warned_of() -> None:

@@ -12,6 +12,7 @@ from linkwise.broker.admission.pod_changes import renaming
 from linkwise.broker.admission.scope import DEFAULT_SCHEDULERS
 from linkwise.broker.admission.verdict import AdmissionVerdict
 from linkwise.dialects.groups.membership import REPLICA
+from linkwise.dialects.linkwise.dialect import ACCELERATOR
 from linkwise.dialects.misspelt_keys import misspelt_keys
 from linkwise.dialects.pod_resources import resources_of, with_resources_renamed
 from linkwise.dialects.registry import is_record
@@ -40,6 +41,8 @@ class Validator:
         self._serves = {*DEFAULT_SCHEDULERS, settings.scheduler, *broker.settings.volcano.schedulers}
         self._largest_card = 0  # units of memory
         self._looked_at = 0  # nodes: large clusters are not searched for every pod
+        self._largest_nodes: dict[str, tuple[int, int]] = {}
+        """devices of the largest node by resource, and the number of nodes that were looked at"""
 
     def pod(self, pod: PodView, requester: Requester) -> AdmissionVerdict:
         """Return whether a pod may be created."""
@@ -76,6 +79,7 @@ class Validator:
             refused = refused or _forged(pod) or _replica(pod, admission.warnings)
             warnings += [problem.text for problem in misspelt_keys(pod)]
             warnings += self._card_warning(pod)
+            warnings += self._node_warning(pod)
         if admission.refusal and not refused:
             if all(self._is_foreign(pod) for pod in pods):
                 warnings.append(f"Linkwise can't place it: {admission.refusal}")
@@ -102,6 +106,22 @@ class Validator:
         # rule 004.one-card: the memory of a pod comes from one card.
         sentence = f"{ask.share} requested, but the largest device has {self._largest_card}, and a pod gets memory of one device"
         return [f"{ask.resource}: {sentence}"]
+
+    def _node_warning(self, pod: PodView) -> list[str]:
+        """A warning if no node has as many devices; one that does may join the cluster."""
+        ask = self._broker.request(pod).ask
+        if ask is None or not ask.devices or ask.resource == ACCELERATOR:
+            return []
+        largest, looked_at = self._largest_nodes.get(ask.resource, (0, -1))
+        if ask.devices > largest and looked_at != len(self._broker.usage):
+            largest = self._broker.largest_node(pod)
+            self._largest_nodes[ask.resource] = (largest, len(self._broker.usage))
+        if not 0 < largest < ask.devices:
+            return []
+        sentence = f"{ask.devices} requested, but the largest node has {largest}, and a pod gets devices of one node"
+        pods, each = self._broker.split_up(pod, largest)
+        advice = f"; split it into a group of {pods} pods with {each} each" if pods else ""
+        return [f"{ask.resource}: {sentence}{advice}"]
 
 
 def _forged(pod: PodView) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.access.enforcement import barred_nodes, not_permitted, refused_pod
 from linkwise.broker.answers import FilterAnswer
 from linkwise.broker.candidates import Candidates
+from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.broker.decisions import decided_by_filter
 from linkwise.broker.groups.filter import filter_member
 from linkwise.broker.groups.lifecycle import wake_members
@@ -87,6 +88,9 @@ def _answer_single(  # noqa: PLR0913 - same
 ) -> FilterAnswer:
     """Answer for a pod without a group."""
     if query is None:
+        if keep and pod.uid and asks_for_devices(pod) and not state.cluster.is_settled(pod.uid):
+            # It names a resource with the quantity 0: any node will do, but the scheduler still calls bind for it.
+            state.queue.join(state.asked(pod, None, now))
         return FilterAnswer(list(names))
     refused = query.policy.admit(query.ask)
     if refused:

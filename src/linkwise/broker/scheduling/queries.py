@@ -35,12 +35,24 @@ if TYPE_CHECKING:
 
     from linkwise.broker.state import State
     from linkwise.engine.access import AccessRule
+    from linkwise.engine.index.node_index import Query
     from linkwise.engine.planning.plan import Plan
     from linkwise.model.requester import Requester
     from linkwise.model.verdict import Reason
     from linkwise.model.views import PodView
 
-__all__ = ["additions", "admit", "admit_job", "creator", "dry_plan", "dry_run", "preferred"]
+__all__ = [
+    "additions",
+    "admit",
+    "admit_job",
+    "creator",
+    "dry_plan",
+    "dry_run",
+    "largest_node",
+    "preferred",
+    "serving_nodes",
+    "split_up",
+]
 
 
 def admit(state: State, pod: PodView, requester: Requester | None = None) -> Admission:
@@ -66,6 +78,36 @@ def _admission(state: State, pod: PodView, requester: Requester | None) -> tuple
         return Admission(broken.text if broken else "", warnings), None
     refused = state.policies[request.policy].admit(request.ask) or (rule.refusal(request.ask) if rule else None)
     return Admission(refusal(refused) if refused else "", request.problems), refused
+
+
+def largest_node(state: State, query: Query) -> int:
+    """Return the most devices that a node has of those that the query asks for, in use and unhealthy ones included."""
+    nodes = state.cluster.index.nodes
+    return max((len(nodes[name].devices) for name in serving_nodes(state, query)), default=0)
+
+
+def serving_nodes(state: State, query: Query) -> list[str]:
+    """Return the nodes that have devices of the kind that the query asks for, in its sharing mode, free or not."""
+    index, modes = state.cluster.index, {"any", query.ask.mode}
+    nodes = state.pausing(list(index.nodes.items()))
+    return [name for name, node in nodes if node.mode in modes and not index.unserved(query, name)]
+
+
+def split_up(query: Query, largest: int) -> tuple[int, int]:
+    """Return into how many pods a request is split that no node can serve, and the devices of each.
+
+    The fewest pods that have equal parts; with a remainder if only single devices would be equal. Zeros if the policy
+    admits no part.
+    """
+    asked = query.ask.devices
+    sizes = [size for size in range(min(largest, asked - 1), 0, -1) if _is_admitted(query, size)]
+    size = next((size for size in sizes if size > 1 and asked % size == 0), sizes[0] if sizes else 0)
+    return (-(-asked // size), size) if size else (0, 0)
+
+
+def _is_admitted(query: Query, devices: int) -> bool:
+    part = replace(query.ask.containers[0], devices=devices)
+    return query.policy.admit(replace(query.ask, containers=(part,), required=())) is None
 
 
 def additions(state: State, pod: PodView, requester: Requester, *, keep: bool = True) -> Additions:

@@ -26,8 +26,9 @@ Examples:
   linkwise explain pod/train -o json | jq .data.remedies
   linkwise explain pod/train --service http://127.0.0.1:39999
 
-KIND is pod, group, node, or a workload: job, deployment, statefulset, daemonset, replicaset, vcjob (Volcano), jobset,
-leaderworkerset, pytorchjob, mpijob or raycluster.
+KIND is pod, group, node, or a workload: job, deployment, statefulset, daemonset, replicaset, replicationcontroller,
+vcjob (Volcano), jobset, trainjob, leaderworkerset, pytorchjob, tfjob, xgboostjob, paddlejob, jaxjob, mxjob, mpijob or
+raycluster.
 
 For a pending pod, the output shows why the nodes are not feasible and what would have to change. For a
 scheduled pod, it shows why the node and the devices were chosen, as recorded then, and what would be chosen

@@ -12,9 +12,9 @@ import click
 from linkwise.broker.cluster.pod_request import read_request
 from linkwise.broker.watch_events import ClusterObject
 from linkwise.cli.inputs.manifests import NODE_KINDS, WITHOUT_PODS, load_manifests
-from linkwise.cli.inputs.pod_templates import pod_templates
 from linkwise.cli.options.files import file_name
 from linkwise.dialects.groups.membership import NAME, REPLICA, group_by_owner, group_of
+from linkwise.dialects.pod_templates.kinds import pod_templates
 from linkwise.errors import InputError
 from linkwise.wire.kubernetes.objects import pod_view
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from linkwise.cli.inputs.manifests import Manifest
-    from linkwise.cli.inputs.templates import PodTemplate
+    from linkwise.dialects.pod_templates.template import PodTemplate
     from linkwise.model.views import PodView
 
 __all__ = ["JobFile", "read_job"]
@@ -107,7 +107,9 @@ def _pods(file: str, manifest: Manifest) -> Iterator[PodView]:
         if count > MAX_PODS:
             raise InputError(f"{file}: {manifest.kind} {template.name} creates {count} pods; the maximum is {MAX_PODS}")
         if template.note:
-            _note(f"{file}:{manifest.place('', template.root).line}: {manifest.kind} {manifest.name}: {template.note}")
+            _note(
+                f"{file}:{manifest.place('', manifest.part(template.path)).line}: {manifest.kind} {manifest.name}: {template.note}"
+            )
         if more:
             _note(f"{file}:{manifest.place('completions').line}: {more}")
         single = manifest.kind == "Pod"
@@ -140,13 +142,13 @@ def _view(file: str, manifest: Manifest, template: PodTemplate) -> PodView:
     if invalid := request.broken:
         raise _input_error(file, manifest, template, invalid.key, f"{invalid.key}: {invalid.sentence}")
     for problem in request.problems:
-        place = manifest.place(problem.key, template.root)
+        place = manifest.place(problem.key, manifest.part(template.path))
         _note(f"{file}:{place.line}:{place.column}: {problem.text}")
     return replace(view, uid=f"{view.namespace}/{view.name}")
 
 
 def _input_error(file: str, manifest: Manifest, template: PodTemplate, key: str, sentence: str) -> InputError:
-    place = manifest.place(key, template.root)
+    place = manifest.place(key, manifest.part(template.path))
     return InputError(f"{file}:{place.line}:{place.column}: {sentence}")
 
 

@@ -9,12 +9,13 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import yaml
 
 from linkwise.cli.options.files import file_name
 from linkwise.config.yaml_tree import fault_of, place_of
+from linkwise.dialects.pod_templates.template import WorkloadObject
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,22 +50,14 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(WorkloadObject):
     """One object of a file."""
 
-    document: dict[str, Any]
     root: yaml.Node
 
-    @property
-    def kind(self) -> str:
-        """The kind of the object."""
-        return str(self.document.get("kind", ""))
-
-    @property
-    def name(self) -> str:
-        """The name of the object."""
-        meta = self.document.get("metadata")
-        return str(meta.get("name") or meta.get("generateName") or "") if isinstance(meta, dict) else ""
+    def part(self, path: str) -> yaml.Node:
+        """Return the part of the object at a path, or the deepest one on the way."""
+        return follow(self.root, path) or self.root
 
     def place(self, key: str = "", within: yaml.Node | None = None) -> Place:
         """Return the position of a key or path in the object or a part of it; the beginning if it is not there."""

@@ -29,13 +29,15 @@ _ALIASES: Final = {
     "rs": "replicaset",
     "vj": "vcjob",
     "lws": "leaderworkerset",
+    "rc": "replicationcontroller",
+    "trainjob": "jobset",
 }
-"""short names, as in kubectl"""
+"""short names, as in kubectl; a TrainJob creates a JobSet of its name, and its pods name only that"""
 
 
 WORKLOADS: Final = (
-    *("job", "deployment", "statefulset", "daemonset", "replicaset", "vcjob", "jobset", "leaderworkerset"),
-    *("pytorchjob", "mpijob", "raycluster"),
+    *("job", "deployment", "statefulset", "daemonset", "replicaset", "replicationcontroller", "vcjob", "jobset"),
+    *("leaderworkerset", "pytorchjob", "tfjob", "xgboostjob", "paddlejob", "jaxjob", "mxjob", "mpijob", "raycluster"),
 )
 """kinds whose pods can be explained together, as `dialects.groups.workload_names` names them"""
 

@@ -41,7 +41,7 @@ _MODES: Final[dict[str, Mode]] = {"": "any", "whole": "whole", "share": "share",
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A group with its plan or the reasons against one, and the nodes with the plan applied."""
+    """A group with its plan or the reasons against one, and the nodes that could serve it, with the plan applied."""
 
     group: GroupExplanation
     nodes: tuple[NodeInspection, ...]
@@ -90,7 +90,8 @@ def plan_groups(job: JobFile, broker: Broker, now: float) -> Iterator[Planned]:
         if group:
             answer = _as_what_if(group)
             own = replace(answer, source=FILE_SOURCE) if group.key in job.made else answer
-            yield Planned(own, inspect_nodes(broker, None, now))
+            served = {name for pod in pods for name in broker.serving_nodes(pod)} | {host.name for host in own.hosts}
+            yield Planned(own, tuple(node for node in inspect_nodes(broker, None, now) if node.name in served))
 
 
 def _gang(pod: PodView) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from linkwise.cli.render.documents import list_document, print_data
 from linkwise.cli.render.pages import print_page
 from linkwise.cli.render.tables import terminal
-from linkwise.explain.text.pod import explanation_lines
+from linkwise.explain.text.group import group_lines
 from linkwise.views.documents import plain
 from linkwise.views.plan import group_page
 
@@ -33,9 +33,9 @@ def show(planned: Sequence[Planned], *, explain: bool, form: str | None) -> None
     for number, plan in enumerate(planned):
         if number:
             console.print()
-        print_page(console, group_page(plan.group, plan.nodes, explain=explain, wide=form == "wide"))
+        print_page(console, group_page(plan.group, plan.nodes, explain=explain, wide=form == "wide", in_file=True))
 
 
 def _document(group: GroupExplanation, *, explain: bool) -> dict[str, object]:
     counted = {"there": group.there, "missing": group.missing, "whole": group.whole}
-    return {**plain(group), **counted, "why": explanation_lines(group) if explain else []}
+    return {**plain(group), **counted, "why": group_lines(group, in_file=True) if explain else []}

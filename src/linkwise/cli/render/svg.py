@@ -1,49 +1,95 @@
-"""Draws the links of a machine as SVG: islands apart from each other, fast links thick and bright.
+"""Draws the links of a machine as SVG, as the machine is built.
 
-SVG is text, so the standard library is enough.
+Devices that are closer to each other than to the rest form a group with an outline: the quads of a DGX-1, the rings of an
+Atlas, the devices below one CPU. The slowest kind of link, through the CPUs, is one line between two groups instead of one
+per pair. A ring is drawn in its order, and links through a switch as spokes. SVG is text, so the standard library is enough.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from itertools import combinations
 from math import cos, pi, sin
 from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape
 
 from linkwise.topology.canonical import classes
-from linkwise.topology.rings import rings
 from linkwise.topology.sample_cleaning import clean_samples
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from linkwise.model.link import Link
     from linkwise.model.topology import Topology
 
 __all__ = ["drawing"]
 
-SIZE: Final = 640
-LEGEND: Final = 220
-MARGIN: Final = 70
-# From the fastest class of links to the slowest.
+WIDTH: Final = 640
+LEGEND: Final = 240
+MARGIN: Final = 50
+LARGEST: Final = 240
+"""radius of a single group"""
+TILT: Final = pi / 9
+"""of every group, so that the links between equal places of two groups pass no other device"""
+FIRST_ENTRY: Final = 70
+ENTRY: Final = 24
+"""of the legend"""
+GAP: Final = 80
+"""between two groups"""
+SPACE: Final = 40
+"""of the radius of a group, per device"""
+OUTLINE: Final = 38
+"""from the devices of a group to its outline"""
+# From the fastest kind of link to the slowest.
 STROKES: Final = (("#1b7f3b", 5.0), ("#0a84a5", 3.5), ("#c98a00", 2.0), ("#b5541c", 1.4), ("#9a9a9a", 0.8))
+BETWEEN: Final = ("#9a9a9a", 6.0)
+"""the line between two groups"""
+MOST_NVLINKS: Final = 18
+"""of a device; links that would need more of them to reach all others go through a switch"""
+SWITCHED: Final = re.compile(r"NV([0-9]+)|HCCS_SW")
+FIRST: Final = {2: pi, 4: 3 * pi / 4}
+"""where the first of so many devices stands: a pair lies and a square stands, others begin at the top"""
+FEWEST_IN_RING: Final = 4
+FEWEST_IN_CLIQUE: Final = 3
 
 Point = tuple[float, float]
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of link, by its name."""
+
+    name: str
+    speed: float
+    """relative to other links of the machine"""
+    direct: bool = False
 
 
 def drawing(topology: Topology, title: str = "") -> str:
     """Return the drawing as SVG."""
-    places = _places(topology)
     kinds = _kinds(topology)
-    radius = min(24.0, SIZE * 1.1 / max(len(topology.devices), 1))
-    fastest_first = sorted(kinds.values(), key=lambda kind: -kind[1])
-    order = list(dict.fromkeys(kind for kind, _ in fastest_first))
-    strokes = {kind: STROKES[min(number, len(STROKES) - 1)] for number, kind in enumerate(order)}
+    groups = _groups(topology, kinds)
+    places, centres, small = _places(groups)
+    radius = min(24.0, small * 3.2 / max(map(len, groups), default=1))
+    order = list(dict.fromkeys(kind.name for kind in sorted(kinds.values(), key=lambda kind: -kind.speed)))
+    lowest = max([y for _, y in centres], default=0.0) + small + OUTLINE
+    height = max(lowest + MARGIN / 2, FIRST_ENTRY + ENTRY * len(order))
+    strokes = {name: STROKES[min(number, len(STROKES) - 1)] for number, name in enumerate(order)}
     strokes |= dict.fromkeys(order[1:][-1:], STROKES[-1])  # the slowest of several stays in the background
-    slowest_first = sorted(kinds.items(), key=lambda entry: entry[1][1])
+    several = len(groups) > 1
+    hubs = {number for number, group in enumerate(groups) if _is_switched(group, kinds)}
+    if between := _between(groups, kinds):
+        strokes[next(iter(between.values())).name] = BETWEEN
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {SIZE + LEGEND} {SIZE}" font-family="sans-serif">',
-        f'<rect width="{SIZE + LEGEND}" height="{SIZE}" fill="#ffffff"/>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH + LEGEND} {height:.0f}" font-family="sans-serif">',
+        f'<rect width="{WIDTH + LEGEND}" height="{height:.0f}" fill="#ffffff"/>',
         f"<title>{escape(title or 'links between devices')}</title>",
-        *(_line(places[i], places[j], *strokes[kind]) for (i, j), (kind, _) in slowest_first),
+        *(_line(centres[a], centres[b], *BETWEEN) for a, b in between),
+        *(_outline(centre, small + OUTLINE) for centre in centres if several),
+        *_pair_lines(groups, kinds, places, strokes, hubs),
+        *(line for number in sorted(hubs) for line in _hub(groups[number], centres[number], kinds, places, strokes)),
         *(_device(places[i], name, radius) for i, name in enumerate(topology.devices)),
         *_legend(order, strokes, kinds, title),
         "</svg>",
@@ -51,38 +97,191 @@ def drawing(topology: Topology, title: str = "") -> str:
     return "\n".join(parts) + "\n"
 
 
-def _places(topology: Topology) -> list[Point]:
-    """Return the position of each device: each island on its own circle, the islands on a circle around the centre."""
-    islands = [ring for ring in rings(topology) if len(ring) > 1]
-    alone = tuple(i for i in range(len(topology.devices)) if not any(i in ring for ring in islands))
-    groups = [*islands, *([alone] if alone else [])]
+def _groups(topology: Topology, kinds: dict[Pair, Kind]) -> list[tuple[int, ...]]:
+    """Return the groups of devices, each in the order in which it is drawn."""
+    devices = tuple(range(len(topology.devices)))
+    slowest = min((kinds[pair].speed if pair in kinds else 0.0 for pair in combinations(devices, 2)), default=0.0)
+    if len(topology.rings) > 1:
+        found = [tuple(ring) for ring in topology.rings if len(ring) > 1]
+    elif any(kind.speed == slowest and kind.direct for kind in kinds.values()):
+        return [_in_order(devices, _near(kinds, slowest))]
+    else:
+        near = _near(kinds, slowest)
+        found = [group for island in _islands(devices, near) for group in _split(island, near)]
+    near = _near(kinds, slowest)
+    placed = {device for group in found for device in group}
+    alone = tuple(device for device in devices if device not in placed)
+    ordered = [_in_order(group, near) for group in found]
+    return [*ordered[:1], *(_opposite(ordered[0], group, near) for group in ordered[1:]), *([alone] if alone else [])]
+
+
+def _near(kinds: dict[Pair, Kind], slowest: float) -> dict[int, set[int]]:
+    """Return for each device those with a faster link to it than the slowest of the machine."""
+    near: dict[int, set[int]] = {}
+    for (a, b), kind in kinds.items():
+        if kind.speed > slowest:
+            near.setdefault(a, set()).add(b)
+            near.setdefault(b, set()).add(a)
+    return near
+
+
+def _islands(devices: Sequence[int], near: dict[int, set[int]]) -> Iterator[tuple[int, ...]]:
+    """Return the sets of two or more devices that reach each other over near ones."""
+    left = set(devices)
+    while left:
+        reached = [min(left)]
+        left.discard(reached[0])
+        for device in reached:
+            more = near.get(device, set()) & left
+            left -= more
+            reached += sorted(more)
+        if len(reached) > 1:
+            yield tuple(sorted(reached))
+
+
+def _split(island: tuple[int, ...], near: dict[int, set[int]]) -> list[tuple[int, ...]]:
+    """Split an island into cliques of one size, as the quads of a DGX-1; others stay as they are."""
+    left, cliques = set(island), list[tuple[int, ...]]()
+    while left:
+        cliques.append(max((_clique(device, left, near) for device in sorted(left)), key=len))
+        left -= set(cliques[-1])
+    even = len({len(clique) for clique in cliques}) == 1 and len(cliques[0]) >= FEWEST_IN_CLIQUE
+    return sorted(cliques) if even else [island]
+
+
+def _clique(first: int, devices: set[int], near: dict[int, set[int]]) -> tuple[int, ...]:
+    members = [first]
+    for device in sorted(devices & near.get(first, set())):
+        if all(device in near[member] for member in members):
+            members.append(device)
+    return tuple(sorted(members))
+
+
+def _in_order(group: Sequence[int], near: dict[int, set[int]]) -> tuple[int, ...]:
+    """Return the devices by number, those of a ring in the order of the ring."""
+    within = {device: near.get(device, set()) & set(group) for device in group}
+    if len(group) < FEWEST_IN_RING or any(len(others) != 2 for others in within.values()):
+        return tuple(group)
+    ring = [group[0]]
+    while after := sorted(within[ring[-1]] - set(ring)):
+        ring.append(after[0])
+    return tuple(ring) if len(ring) == len(group) else tuple(group)
+
+
+def _opposite(first: tuple[int, ...], group: tuple[int, ...], near: dict[int, set[int]]) -> tuple[int, ...]:
+    """Return the group in the order of its partners in the first one, if each device has one of its own there."""
+    partner = {device: near.get(device, set()) & set(first) for device in group}
+    one_each = len(group) == len(first) == len(set().union(*partner.values()))
+    if not one_each or any(len(devices) != 1 for devices in partner.values()):
+        return group
+    return tuple(sorted(group, key=lambda device: first.index(next(iter(partner[device])))))
+
+
+def _places(groups: list[tuple[int, ...]]) -> tuple[dict[int, Point], list[Point], float]:
+    """Return the position of each device, the centre of each group, and the radius of the groups."""
     if not groups:
-        return []
-    middle, reach = SIZE / 2, SIZE / 2 - MARGIN
-    small = reach if len(groups) == 1 else reach * min(0.36, 1.4 / len(groups))
-    places: list[Point] = [(middle, middle)] * len(topology.devices)
-    for number, group in enumerate(groups):
-        angle = 2 * pi * number / len(groups) - pi
-        away = 0 if len(groups) == 1 else reach - small
-        centre = (middle + away * cos(angle), middle + away * sin(angle))
+        return {}, [], 0.0
+    columns = 1 if len(groups) == 1 else 2
+    most = max(map(len, groups))
+    small = min(SPACE * most, LARGEST if columns == 1 else (WIDTH - GAP - MARGIN) / 4 - OUTLINE)
+    step = 2 * (small + OUTLINE) + GAP
+    top = small + OUTLINE + MARGIN / 2
+    centres = [
+        (WIDTH / 2 if columns == 1 else WIDTH / 2 + (number % columns - 0.5) * step, top + (number // columns) * step)
+        for number in range(len(groups))
+    ]
+    places = {}
+    for group, (x, y) in zip(groups, centres, strict=True):
         for place, device in enumerate(group):
-            turn = 2 * pi * place / len(group) + (angle + pi / len(group) if away else -pi / 2)
-            around = small if len(group) > 1 else 0
-            places[device] = (centre[0] + around * cos(turn), centre[1] + around * sin(turn))
-    return places
+            turn = 2 * pi * place / len(group) - FIRST.get(len(group), pi / 2) - (0 if columns == 1 else TILT)
+            reach = small if len(group) > 1 else 0
+            places[device] = (x + reach * cos(turn), y + reach * sin(turn))
+    return places, centres, small
 
 
-def _kinds(topology: Topology) -> dict[tuple[int, int], tuple[str, float]]:
-    """Return the link name and a relative speed for every pair with link data."""
+def _is_switched(group: Sequence[int], kinds: dict[Pair, Kind]) -> bool:
+    """Return whether the devices of a group reach each other through a switch."""
+    within = {kinds[pair] for pair in combinations(sorted(group), 2) if pair in kinds}
+    if len(group) < FEWEST_IN_CLIQUE or len({kind.name for kind in within}) != 1:
+        return False
+    code = SWITCHED.fullmatch(next(iter(within)).name)
+    return code is not None and (code[1] is None or int(code[1]) * (len(group) - 1) > MOST_NVLINKS)
+
+
+def _between(groups: list[tuple[int, ...]], kinds: dict[Pair, Kind]) -> dict[Pair, Kind]:
+    """Return the pairs of groups with links of the slowest kind, which are drawn as one."""
+    slowest = min(kinds.values(), key=lambda kind: kind.speed, default=None)
+    if slowest is None or len(groups) == 1:
+        return {}
+    of = {device: number for number, group in enumerate(groups) for device in group}
+    slow = (pair for pair, kind in kinds.items() if kind.name == slowest.name)
+    apart = sorted({(min(of[a], of[b]), max(of[a], of[b])) for a, b in slow if of[a] != of[b]})
+    return dict.fromkeys(apart, slowest)
+
+
+def _pair_lines(
+    groups: list[tuple[int, ...]],
+    kinds: dict[Pair, Kind],
+    places: dict[int, Point],
+    strokes: dict[str, tuple[str, float]],
+    hubs: set[int],
+) -> Iterator[str]:
+    """The pairs that are drawn as a line each, the slowest first."""
+    of = {device: number for number, group in enumerate(groups) for device in group}
+    slowest = min((kind.speed for kind in kinds.values()), default=0.0)
+    names = {kind.name for kind in kinds.values() if kind.speed == slowest}
+    for (a, b), kind in sorted(kinds.items(), key=lambda entry: entry[1].speed):
+        if of[a] == of[b]:
+            if of[a] not in hubs:
+                colour, width = strokes[kind.name]
+                yield _line(places[a], places[b], colour, min(width, STROKES[0][1]))
+        elif kind.name not in names:
+            yield _line(places[a], places[b], *strokes[kind.name])
+
+
+def _hub(
+    group: Sequence[int],
+    centre: Point,
+    kinds: dict[Pair, Kind],
+    places: dict[int, Point],
+    strokes: dict[str, tuple[str, float]],
+) -> Iterator[str]:
+    """The switch in the middle of a group, and its links."""
+    name = kinds[min(group), max(group)].name
+    for device in group:
+        yield _line(places[device], centre, *strokes[name])
+    x, y = centre
+    yield (
+        f'<rect x="{x - 52:.1f}" y="{y - 20:.1f}" width="104" height="40" rx="6" fill="#ffffff" stroke="#222222" '
+        f'stroke-width="2"/>'
+    )
+    label = "NVSwitch" if name.startswith("NV") else "switch"
+    yield f'<text x="{x:.1f}" y="{y + 5:.1f}" font-size="14" text-anchor="middle">{label}</text>'
+
+
+def _outline(centre: Point, radius: float) -> str:
+    x, y = centre
+    return (
+        f'<rect x="{x - radius:.1f}" y="{y - radius:.1f}" width="{2 * radius:.1f}" height="{2 * radius:.1f}" rx="24" '
+        f'fill="#f3f5f7" stroke="#c3cbd3"/>'
+    )
+
+
+def _kinds(topology: Topology) -> dict[Pair, Kind]:
+    """Return the kind of link of every pair with link data."""
     pairs = list(combinations(range(len(topology.devices)), 2))
     if topology.links:
         links = {pair: min(topology.links[pair[0]][pair[1]], topology.links[pair[1]][pair[0]]) for pair in pairs}
-        return {pair: (_name(link), 100 * link.direct + link.pcie) for pair, link in links.items() if link != "?"}
+        return {
+            pair: Kind(_name(link), 100 * link.direct + link.pcie, link.direct > 0)
+            for pair, link in links.items()
+            if link != "?"
+        }
     if topology.bandwidth:
         values = clean_samples(topology.bandwidth).values
         class_of = classes([values[i][j] for i, j in pairs])
         speeds = {(i, j): class_of[values[i][j]] for i, j in pairs}
-        return {pair: (f"about {speed:.3g} GB/s", speed) for pair, speed in speeds.items() if speed}
+        return {pair: Kind(f"about {speed:.3g} GB/s", speed) for pair, speed in speeds.items() if speed}
     return {}
 
 
@@ -110,15 +309,15 @@ def _device(place: Point, name: str, radius: float) -> str:
 def _legend(
     order: list[str],
     strokes: dict[str, tuple[str, float]],
-    kinds: dict[tuple[int, int], tuple[str, float]],
+    kinds: dict[Pair, Kind],
     title: str,
 ) -> list[str]:
-    counts = {kind: sum(name == kind for name, _ in kinds.values()) for kind in order}
-    lines = [f'<text x="{SIZE + 10}" y="40" font-size="14" font-weight="bold">{escape(title)}</text>']
+    counts = {name: sum(kind.name == name for kind in kinds.values()) for name in order}
+    lines = [f'<text x="{WIDTH + 10}" y="40" font-size="14" font-weight="bold">{escape(title)}</text>']
     for number, kind in enumerate(order):
-        y = 70 + 24 * number
+        y = FIRST_ENTRY + ENTRY * number
         colour, width = strokes[kind]
-        lines.append(_line((SIZE + 10, y), (SIZE + 50, y), colour, width))
+        lines.append(_line((WIDTH + 10, y), (WIDTH + 50, y), colour, width))
         text = f"{kind}: {counts[kind]} pair{'' if counts[kind] == 1 else 's'}"
-        lines.append(f'<text x="{SIZE + 60}" y="{y + 4}" font-size="13">{escape(text)}</text>')
+        lines.append(f'<text x="{WIDTH + 60}" y="{y + 4}" font-size="13">{escape(text)}</text>')
     return lines

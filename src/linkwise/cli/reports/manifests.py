@@ -10,7 +10,6 @@ import click
 
 from linkwise.broker.cluster.pod_request import policy_of
 from linkwise.cli.inputs.manifests import NODE_KINDS, WITHOUT_PODS, load_manifests
-from linkwise.cli.inputs.pod_templates import job_stamp, pod_templates
 from linkwise.cli.options.files import file_name
 from linkwise.dialects.amd import RESOURCE as ANY_COUNT
 from linkwise.dialects.dialect import where_pod
@@ -20,6 +19,7 @@ from linkwise.dialects.linkwise.dialect import ACCELERATOR
 from linkwise.dialects.misspelt_keys import misspelt_keys
 from linkwise.dialects.nvidia.dialect import opaque
 from linkwise.dialects.pod_resources import effective, resources_of, with_resources_renamed
+from linkwise.dialects.pod_templates.kinds import job_stamp, pod_templates
 from linkwise.dialects.registry import DIALECTS, held_by, owners, understand
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.engine.reasons.phrases import count_text
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import yaml
 
     from linkwise.cli.inputs.manifests import Manifest
-    from linkwise.cli.inputs.templates import PodTemplate
+    from linkwise.dialects.pod_templates.template import PodTemplate
     from linkwise.dialects.registry import Understood
     from linkwise.model.ask import Ask
     from linkwise.model.inventory import NodeFacts
@@ -70,7 +70,7 @@ def _pod_entry(manifest: Manifest, template: PodTemplate) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "kind": manifest.kind,
         "name": template.name,
-        "line": manifest.place("", template.root).line,
+        "line": manifest.place("", manifest.part(template.path)).line,
         "pods": template.count,
     }
     try:
@@ -78,7 +78,7 @@ def _pod_entry(manifest: Manifest, template: PodTemplate) -> dict[str, Any]:
     except InputError as error:
         where, _, message = str(error).partition(": ")
         invalid = Problem(f"{manifest.kind} {template.name}", where if message else "", message or where)
-        return _invalid(entry, manifest, invalid, template.root)
+        return _invalid(entry, manifest, invalid, manifest.part(template.path))
     request, record = _understand(pod), held_by(pod)
     problems, policy = [*request.problems, *record.problems, *misspelt_keys(pod)], ""
     if request.ask is not None:
@@ -95,7 +95,7 @@ def _pod_entry(manifest: Manifest, template: PodTemplate) -> dict[str, Any]:
         "group": asdict(request.group) if request.group else None,
         "owner_group": _owner_group(manifest, template, pod, requests=request.ask is not None),
         "note": template.note,
-        "problems": _placed(manifest, problems, template.root),
+        "problems": _placed(manifest, problems, manifest.part(template.path)),
     }
 
 

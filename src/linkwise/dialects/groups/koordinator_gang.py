@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, TypeVar, get_args
 
 from linkwise.dialects.dialect import where_pod
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INDEX",
+    "KEYS",
     "MINIMUM",
     "MINIMUM_LABEL",
     "NAME",
+    "PREFIX",
     "TOTAL",
     "WORDS",
     "Gang",
@@ -33,18 +36,19 @@ __all__ = [
     "speaks_gang",
 ]
 
-_PREFIX: Final = "gang.scheduling.koordinator.sh/"
-NAME: Final = f"{_PREFIX}name"
-MINIMUM: Final = f"{_PREFIX}min-available"
-TOTAL: Final = f"{_PREFIX}total-number"
-WAITING: Final = f"{_PREFIX}waiting-time"
-MODE: Final = f"{_PREFIX}mode"
-GROUPS: Final = f"{_PREFIX}groups"
-POLICY: Final = f"{_PREFIX}match-policy"
-NETWORK: Final = f"{_PREFIX}network-topology-spec"
-INDEX: Final = f"{_PREFIX}network-topology-index"
+PREFIX: Final = "gang.scheduling.koordinator.sh/"
+NAME: Final = f"{PREFIX}name"
+MINIMUM: Final = f"{PREFIX}min-available"
+TOTAL: Final = f"{PREFIX}total-number"
+WAITING: Final = f"{PREFIX}waiting-time"
+MODE: Final = f"{PREFIX}mode"
+GROUPS: Final = f"{PREFIX}groups"
+POLICY: Final = f"{PREFIX}match-policy"
+NETWORK: Final = f"{PREFIX}network-topology-spec"
+INDEX: Final = f"{PREFIX}network-topology-index"
 WORDS: Final = (NAME, MINIMUM, TOTAL, WAITING, MODE, GROUPS, POLICY, NETWORK)
-_WRITTEN_BY_KOORDINATOR: Final = frozenset({f"{_PREFIX}timeout"})
+KEYS: Final = (*WORDS, INDEX, f"{PREFIX}timeout")
+"""all annotations of Koordinator's gangs; it writes the last one itself"""
 
 LABEL: Final = "pod-group.scheduling.sigs.k8s.io"
 NAME_LABEL: Final = f"{LABEL}/name"
@@ -109,8 +113,10 @@ def gang(words: Words) -> Group | None:
 def gang_words(words: Words) -> Gang:
     """All gang words of a pod."""
     for key in words.annotations:
-        if key.startswith(_PREFIX) and key not in {*WORDS, *_WRITTEN_BY_KOORDINATOR, INDEX}:
-            words.say(key, "it is not a known gang annotation; it is ignored")
+        if key.startswith(PREFIX) and key not in KEYS:
+            near = get_close_matches(key, KEYS, 1, 0.9)
+            advice = f"; did you mean {near[0]}?" if near else ""
+            words.say(key, f"it is not a known gang annotation; it is ignored{advice}")
     name, named_by = _name(words)
     total = words.annotations.get(TOTAL)
     policy = POLICY if POLICY in words.annotations else POLICY_ALIAS

@@ -1,4 +1,4 @@
-"""Deployment and ReplicaSet controllers.
+"""Controllers of Deployments, ReplicaSets and ReplicationControllers.
 
 A changed template replaces all pods at once: devices are scarce, and in a rolling update new pods would wait for the
 devices of old ones.
@@ -63,8 +63,9 @@ async def sync_replica_set(client: Client, stored: Stored) -> None:
     remaining = [pod for pod in dependents_of(client.store, stored, "pods") if is_active(pod)]
     ready = sum(is_ready(pod) for pod in remaining)
     status = {"replicas": len(remaining), "fullyLabeledReplicas": len(remaining), "readyReplicas": ready}
-    status |= {"availableReplicas": ready, "observedGeneration": document["metadata"]["generation"]}
-    await write_status(client, "replicasets.apps", document, status)
+    status |= {"availableReplicas": ready, "observedGeneration": document["metadata"].get("generation", 0)}
+    kind = "replicasets.apps" if document["kind"] == "ReplicaSet" else "replicationcontrollers"
+    await write_status(client, kind, document, status)
 
 
 def _deletion_order(pod: Stored) -> tuple[bool, bool, int]:

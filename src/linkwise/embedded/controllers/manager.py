@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.controllers.deployments import sync_deployment, sync_replica_set
 from linkwise.embedded.controllers.jobs import sync_job
+from linkwise.embedded.controllers.named_pods import sync_daemon_set, sync_operator_job, sync_stateful_set
 from linkwise.embedded.controllers.owned import Client
 from linkwise.embedded.controllers.volcano.jobs import sync_volcano_job
 from linkwise.embedded.controllers.volcano.names import CONTROLLERS, JOBS, POD_GROUPS, QUEUES, SCHEDULER_USER
@@ -21,6 +22,7 @@ from linkwise.embedded.controllers.volcano.pod_groups import (
     sync_pod_without_group,
 )
 from linkwise.embedded.controllers.volcano.queues import create_default_queues, sync_queue
+from linkwise.embedded.kinds.crds import OPERATOR_JOBS
 from linkwise.embedded.runtime import follow
 from linkwise.embedded.users import controller
 
@@ -38,6 +40,8 @@ __all__ = ["Controllers"]
 _FIRST_RETRY: Final = 0.01  # seconds; each further one takes twice as long
 _LAST_RETRY: Final = 30.0  # seconds
 _VOLCANO: Final = "vc-controller-manager"
+_STATEFUL_SETS: Final = "statefulsets.apps"
+_DAEMON_SETS: Final = "daemonsets.apps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,11 @@ def _built_in(name: str, sync: Callable[[Client, Stored], Awaitable[float | None
 _CONTROLLERS: Final = {
     "deployments.apps": _built_in("deployment-controller", sync_deployment),
     "replicasets.apps": _built_in("replicaset-controller", sync_replica_set),
+    "replicationcontrollers": _built_in("replication-controller", sync_replica_set),
+    _STATEFUL_SETS: _built_in("statefulset-controller", sync_stateful_set),
+    _DAEMON_SETS: _built_in("daemon-set-controller", sync_daemon_set),
     "jobs.batch": _built_in("job-controller", sync_job),
+    **dict.fromkeys(OPERATOR_JOBS, _built_in("job-operators", sync_operator_job)),
     "pods": _Controller(_VOLCANO, sync_pod_without_group, CONTROLLERS),
     QUEUES: _Controller(_VOLCANO, sync_queue, CONTROLLERS),
     POD_GROUPS: _Controller("volcano", sync_pod_group, SCHEDULER_USER),
@@ -69,13 +77,17 @@ _Key = tuple[str, str, str]
 _OWNERS: Final = {
     ("apps/v1", "Deployment"): "deployments.apps",
     ("apps/v1", "ReplicaSet"): "replicasets.apps",
+    ("v1", "ReplicationController"): "replicationcontrollers",
+    ("apps/v1", "StatefulSet"): _STATEFUL_SETS,
+    ("apps/v1", "DaemonSet"): _DAEMON_SETS,
     ("batch/v1", "Job"): "jobs.batch",
     ("batch.volcano.sh/v1alpha1", "Job"): JOBS,
 }
+_OPERATOR_JOBS: Final = {(job.group, job.kind): name for name, job in OPERATOR_JOBS.items()}
 
 
 class Controllers:
-    """Kubernetes' Deployment, ReplicaSet and Job controllers, and Volcano's; `run` them next to the other components."""
+    """Kubernetes' controllers of workloads, Volcano's, and those of job operators; `run` them next to the other components."""
 
     def __init__(self, store: Store, admission: Admission) -> None:
         self._store = store
@@ -94,6 +106,7 @@ class Controllers:
         async with asyncio.TaskGroup() as tasks:
             for kind in _CONTROLLERS:
                 tasks.create_task(follow(self._store, kind, partial(self._on_event, kind)), name=f"controllers {kind}")
+            tasks.create_task(follow(self._store, "nodes", self._on_node), name="controllers nodes")
             tasks.create_task(self._process_queue(), name="controllers")
 
     def _on_event(self, kind: str, event: WatchEvent) -> None:
@@ -106,7 +119,8 @@ class Controllers:
             self._enqueue_groups(stored.name)
         if b'"ownerReferences"' in stored.data:
             for owner in event.object["metadata"].get("ownerReferences") or ():
-                resource = _OWNERS.get((owner["apiVersion"], owner["kind"]))
+                api = (owner["apiVersion"], owner["kind"])
+                resource = _OWNERS.get(api) or _operator_job(*api)
                 if owner.get("controller") and resource:
                     self._queue[resource, stored.namespace, owner["name"]] = None
         self._wakeup.set()
@@ -116,6 +130,12 @@ class Controllers:
             self._queue[POD_GROUPS, stored.namespace, group] = None
         elif not deleted and needs_pod_group(stored):
             self._queue["pods", *stored.key] = None
+
+    def _on_node(self, _: WatchEvent) -> None:
+        """Reconcile all DaemonSets: they may have a pod to create or to delete on this node."""
+        for stored in self._store.list(_DAEMON_SETS).items:
+            self._queue[_DAEMON_SETS, *stored.key] = None
+            self._wakeup.set()
 
     def _enqueue_groups(self, queue: str) -> None:
         """Reconcile the PodGroups of a queue: it may have been opened."""
@@ -153,3 +173,8 @@ class Controllers:
     def _retry(self, key: _Key) -> None:
         self._queue[key] = None
         self._wakeup.set()
+
+
+def _operator_job(api_version: str, kind: str) -> str:
+    """The resource of a kind that an operator reconciles, in any version; empty for others."""
+    return _OPERATOR_JOBS.get((api_version.partition("/")[0], kind), "")

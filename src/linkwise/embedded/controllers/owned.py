@@ -18,6 +18,7 @@ __all__ = [
     "Client",
     "condition",
     "controller_reference",
+    "create_owned_pod",
     "create_pod",
     "delete_pod",
     "dependents_of",
@@ -87,7 +88,7 @@ def controller_reference(owner: Raw) -> Raw:
 async def create_pod(
     client: Client, owner: Raw, prefix: str, *, labels: Raw | None = None, annotations: Raw | None = None
 ) -> Stored:
-    """Create a pod from the owner's template; a failure is recorded as an event of the owner."""
+    """Create a pod with a generated name from the owner's template."""
     template = owner["spec"]["template"]
     meta = template.get("metadata") or {}
     document = {
@@ -95,10 +96,15 @@ async def create_pod(
             "generateName": f"{prefix}-",
             "labels": {**(meta.get("labels") or {}), **(labels or {})},
             "annotations": {**(meta.get("annotations") or {}), **(annotations or {})},
-            "ownerReferences": [controller_reference(owner)],
         },
         "spec": template["spec"],
     }
+    return await create_owned_pod(client, owner, document)
+
+
+async def create_owned_pod(client: Client, owner: Raw, pod: Raw) -> Stored:
+    """Create a pod of an owner; a failure is recorded as an event of the owner."""
+    document = {**pod, "metadata": {**pod["metadata"], "ownerReferences": [controller_reference(owner)]}}
     try:
         return await client.create("pods", document, owner["metadata"]["namespace"])
     except ApiError as error:

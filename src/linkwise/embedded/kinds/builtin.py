@@ -137,7 +137,16 @@ BUILT_IN: Final = (
     Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", ("pvc",), _STATUS),
     Resource("", "v1", "limitranges", "LimitRange", ("limits",)),
     Resource("", "v1", "resourcequotas", "ResourceQuota", ("quota",), _STATUS),
-    Resource("", "v1", "replicationcontrollers", "ReplicationController", ("rc",), _STATUS, categories=_ALL),
+    Resource(
+        "",
+        "v1",
+        "replicationcontrollers",
+        "ReplicationController",
+        ("rc",),
+        _STATUS_AND_SCALE,
+        has_generation=True,
+        categories=_ALL,
+    ),
     Resource(
         "apps", "v1", "deployments", "Deployment", ("deploy",), _STATUS_AND_SCALE, has_generation=True, categories=_ALL
     ),

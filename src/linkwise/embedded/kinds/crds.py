@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from linkwise.embedded.storage.collection import Raw
 
-__all__ = ["CRD_RESOURCE", "PREINSTALLED", "check_crd", "mark_established", "served_by"]
+__all__ = ["CRD_RESOURCE", "OPERATOR_JOBS", "PREINSTALLED", "check_crd", "mark_established", "served_by"]
 
 CRD_RESOURCE: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _AGE: Final = Column("Age", "date", ".metadata.creationTimestamp")
@@ -142,6 +143,35 @@ _CRDS: Final = (
     ("kai.scheduler", "v1alpha1", "Topology", "topologies", False, ()),
     ("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes", False, ("hn",)),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorJob:
+    """A kind whose pods an operator creates."""
+
+    group: str
+    versions: tuple[str, ...]
+    """the storage version first"""
+    kind: str
+    short: tuple[str, ...] = ()
+
+
+_TRAINING: Final = "kubeflow.org"
+OPERATOR_JOBS: Final = {
+    f"{job.kind.lower()}s.{job.group}": job
+    for job in (
+        OperatorJob("jobset.x-k8s.io", ("v1alpha2",), "JobSet"),
+        OperatorJob("leaderworkerset.x-k8s.io", ("v1",), "LeaderWorkerSet", ("lws",)),
+        *(
+            OperatorJob(_TRAINING, ("v1",), kind)
+            for kind in ("PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "MXJob")
+        ),
+        OperatorJob(_TRAINING, ("v2beta1", "v1"), "MPIJob"),
+        OperatorJob("trainer.kubeflow.org", ("v1alpha1",), "TrainJob"),
+        *(OperatorJob("ray.io", ("v1", "v1alpha1"), kind) for kind in ("RayCluster", "RayJob", "RayService")),
+    )
+}
+"""by resource"""
 _INVENTORY_COLUMNS: Final = (
     ("Mode", "string", ".spec.mode", 0),
     ("Devices", "integer", ".spec.deviceCount", 0),
@@ -167,7 +197,8 @@ _COLUMNS: Final = {
 }
 
 
-def _crd(group: str, version: str, kind: str, plural: str, namespaced: bool, short: tuple[str, ...]) -> Raw:  # noqa: FBT001, PLR0913, PLR0917 - a row
+def _crd(group: str, version: str, kind: str, plural: str, namespaced: bool, short: tuple[str, ...], *more: str) -> Raw:  # noqa: FBT001, PLR0913, PLR0917 - a row
+    """The CRD of a row; `more` are further versions, which differ in nothing but their name."""
     names = {"kind": kind, "plural": plural, "singular": kind.lower(), "shortNames": list(short)}
     resource = f"{plural}.{group}"
     columns = [
@@ -175,10 +206,8 @@ def _crd(group: str, version: str, kind: str, plural: str, namespaced: bool, sho
         for name, column_type, path, priority in _COLUMNS.get(resource, ())
     ]
     open_schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    served = {
-        "name": version,
+    served: Raw = {
         "served": True,
-        "storage": True,
         "subresources": {} if resource in WITHOUT_STATUS else {"status": {}},
         "additionalPrinterColumns": columns,
         "schema": {"openAPIV3Schema": SCHEMAS.get(resource, open_schema)},
@@ -191,10 +220,16 @@ def _crd(group: str, version: str, kind: str, plural: str, namespaced: bool, sho
             "group": group,
             "scope": "Namespaced" if namespaced else "Cluster",
             "names": names,
-            "versions": [served],
+            "versions": [{**served, "name": name, "storage": name == version} for name in (version, *more)],
         },
     }
 
 
-PREINSTALLED: Final = tuple(_crd(*row) for row in _CRDS)
+PREINSTALLED: Final = (
+    *(_crd(*row) for row in _CRDS),
+    *(
+        _crd(job.group, job.versions[0], job.kind, f"{job.kind.lower()}s", True, job.short, *job.versions[1:])  # noqa: FBT003 - a row
+        for job in OPERATOR_JOBS.values()
+    ),
+)
 """the CRDs that Linkwise reads and those of common manifests; their schemas accept unknown fields"""

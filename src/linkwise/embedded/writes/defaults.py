@@ -220,6 +220,7 @@ _DEFAULTERS: Final[dict[str, Callable[[Raw], None]]] = {
     "services": _service,
     "deployments.apps": _deployment,
     "replicasets.apps": _replicas,
+    "replicationcontrollers": _replicas,
     "statefulsets.apps": _replicas,
     "daemonsets.apps": _daemons,
     "jobs.batch": _job,

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
+from linkwise.dialects.pod_templates.kinds import pod_templates
+from linkwise.dialects.pod_templates.template import WorkloadObject
 from linkwise.embedded.api_errors import Cause, bad_request, invalid
 from linkwise.embedded.kinds.crd_schemas import check_schema
-from linkwise.embedded.kinds.crds import CRD_RESOURCE, check_crd
-from linkwise.embedded.kinds.object_types import Pod, Workload, decode_typed, meta_of
+from linkwise.embedded.kinds.crds import CRD_RESOURCE, OPERATOR_JOBS, check_crd
+from linkwise.embedded.kinds.object_types import Pod, PodTemplate, Workload, decode_typed, meta_of
 from linkwise.embedded.kinds.webhook_configurations import MUTATING, VALIDATING, check_webhooks
 from linkwise.embedded.storage.selectors import labels_match
 from linkwise.embedded.writes.names import check_labels, check_meta
 from linkwise.embedded.writes.pod_rules import check_pod_spec, check_pod_update
 from linkwise.embedded.writes.volcano_jobs import RESOURCE as VOLCANO_JOBS, check_volcano_job, check_volcano_job_update
+from linkwise.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -126,7 +131,35 @@ def _check_event(document: Raw) -> Iterator[Cause]:
         )
 
 
+def _check_cron_job(document: Raw) -> Iterator[Cause]:
+    """Refuse CronJobs: they would be accepted and never run."""
+    spec = document.get("spec")
+    if not (isinstance(spec, dict) and spec.get("suspend")):
+        yield Cause(
+            "spec.suspend", "Required value: this cluster runs no CronJobs; suspend it, or create a Job instead"
+        )
+
+
+def _check_operator_job(document: Raw) -> Iterator[Cause]:
+    """Refuse objects from which the controller can't create pods."""
+    try:
+        templates = list(pod_templates(WorkloadObject(document)))
+        for template in templates:
+            pod = msgspec.convert({key: template.document.get(key, {}) for key in ("metadata", "spec")}, PodTemplate)
+            yield from check_labels(f"{template.path}.template.metadata.labels", pod.metadata.labels)
+            restart = pod.spec.restart_policy or "Always"
+            spec = msgspec.structs.replace(pod.spec, restart_policy=restart)
+            yield from check_pod_spec(spec, f"{template.path}.template.spec")
+    except InputError as error:
+        path, _, message = str(error).partition(": ")
+        yield Cause(path, f"Invalid value: {message}")
+    except msgspec.ValidationError as error:
+        yield Cause("spec", f"Invalid value: {error}")
+
+
 _VALIDATORS: Final[dict[str, Callable[[Raw], Iterator[Cause]]]] = {
+    "cronjobs.batch": _check_cron_job,
+    **dict.fromkeys(OPERATOR_JOBS, _check_operator_job),
     CRD_RESOURCE: check_crd,
     "events": _check_event,
     VOLCANO_JOBS: check_volcano_job,

@@ -59,7 +59,7 @@ TABLE: Final[Mapping[tuple[State | None, Transition], State]] = {
     ("NOMINATED", "refuse"): "UNSCHEDULABLE",
     ("UNSCHEDULABLE", "refuse"): "UNSCHEDULABLE",
     ("WOKEN", "refuse"): "UNSCHEDULABLE",  # it passed on the node it was woken for
-    (None, "join"): "IN_FLIGHT",  # its group answers for it
+    (None, "join"): "IN_FLIGHT",  # its group answers for it, or it requests 0 devices
     ("IN_FLIGHT", "join"): "IN_FLIGHT",
     ("NOMINATED", "join"): "IN_FLIGHT",
     ("UNSCHEDULABLE", "join"): "IN_FLIGHT",

@@ -43,6 +43,8 @@ REFUSALS: Final = {**ACCESS_REFUSALS, **DEVICE_REFUSALS, **NODE_REFUSALS, **GROU
 _RULE_CODES: Final[Mapping[str, ReasonCode]] = {"002.access": "NotPermitted", "002.segregate": "NotPermitted"}
 """codes of rules whose refusals all have the same one"""
 _NODES: Final = "node(s)"
+_SINGULAR: Final = {"were": "was", "use": "uses"}
+"""verbs of short forms that differ after one node"""
 
 
 def refusal(reason: Reason) -> str:
@@ -96,13 +98,18 @@ def has_details(rule: str, kind: str) -> bool:
 
 
 def counted_nodes(count: int, short: str) -> str:
-    """A short form after its count: `1 node(s) had too few free devices`, `3 nodes: the gang is incomplete`.
+    """A short form after its count: `1 node uses a different sharing mode`, `3 nodes: the gang is incomplete`.
 
     A text that is not about nodes, such as a problem of the pod itself, keeps its count behind it.
     """
     if not short.startswith(_NODES):
         return f"{short} ({count})"
-    return f"{count} {short if count == 1 else short.replace(_NODES, 'nodes', 1)}"
+    if count != 1:
+        return f"{count} {short.replace(_NODES, 'nodes', 1)}"
+    for plural, singular in _SINGULAR.items():
+        if short.startswith(f"{_NODES} {plural} "):
+            return f"1 {short.replace(f'{_NODES} {plural}', f'node {singular}', 1)}"
+    return f"1 {short.replace(_NODES, 'node', 1)}"
 
 
 def devices_text(devices: Iterable[int]) -> str:

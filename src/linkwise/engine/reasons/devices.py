@@ -28,6 +28,8 @@ _MODES: Final = {"whole": "whole devices", "share": "device memory", "percent": 
 
 def _too_few(reason: Reason) -> str:
     free, total = as_tuple(reason.found)
+    if isinstance(reason.asked, int) and reason.asked > int(total):
+        return f"{device_count(reason.asked)} requested, but the node has {total}"
     left = f"only {free} of {total} {is_or_are(free)}" if free else f"none of {total} is"
     return f"{device_count(reason.asked)} requested, but {left} free"
 

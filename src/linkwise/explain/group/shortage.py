@@ -15,12 +15,14 @@ from linkwise.broker.cluster.demand import demand_of
 from linkwise.broker.cluster.pods import holds_devices
 from linkwise.broker.groups.planning.what_if import Assumption
 from linkwise.broker.records.stages import Unschedulable
+from linkwise.broker.scheduling.queries import largest_node, split_up
 from linkwise.engine.ledger import is_whole
 from linkwise.engine.reasons.phrases import count_text
 from linkwise.explain.make_room import smaller
 from linkwise.explain.reports.group import GroupRemedy, Need
 from linkwise.explain.reports.pod import Leaver
 from linkwise.explain.survey import against_all, survey
+from linkwise.model.verdict import Offer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from linkwise.broker.groups.planning.what_if import WhatIf
     from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
+    from linkwise.engine.index.node_index import Query
     from linkwise.engine.ledger import Entry
     from linkwise.engine.planning.plan import Member, Plan
     from linkwise.explain.reports.group import GroupExplanation
@@ -50,7 +53,9 @@ def explain_short(
         return report
     placed = set(tolerant.placements) if tolerant else set[str]()
     left = next((member for member in requesting if member.pod not in placed), requesting[0])
-    rooms = [(name, max(0, _free_devices(node))) for name, node in state.pausing(what_if.serving())]
+    modes = {"any", *(member.wanted.ask.mode for member in requesting if member.wanted)}
+    serving = ((name, node) for name, node in state.pausing(what_if.serving()) if node.mode in modes)
+    rooms = [(name, max(0, _free_devices(node))) for name, node in serving]
     report = replace(
         report,
         needs=tuple(_needs(state, what_if, requesting, placed)),
@@ -60,7 +65,7 @@ def explain_short(
     pod = next((pod for pod in view.waiting if pod.uid == left.pod), None)
     if pod is None or left.wanted is None:
         return report
-    nodes = survey(state, pod, left.wanted)
+    nodes = _without_plan(survey(state, pod, left.wanted), what_if, state, left.wanted)
     report = replace(report, fitting=len(nodes.fitting), against=against_all(state, left.wanted, nodes))
     if left.wanted.policy.admit(left.wanted.ask):
         return replace(report, never=True)
@@ -68,8 +73,24 @@ def explain_short(
         stage = state.groups.stage(report.key)
         return replace(report, never=isinstance(stage, Unschedulable) and stage.reason.kind == "never")
     fewer = tolerant if report.stage == "unschedulable" else None  # else these members are planned already
-    remedies, never = _remedies(RoomForAll(state, what_if, nodes), what_if, fewer, most)
+    remedies, never = _remedies(state, RoomForAll(state, what_if, nodes), what_if, fewer, most)
     return replace(report, remedies=remedies, never=never, notes=(*report.notes, *_reserved(state, what_if)))
+
+
+def _without_plan(surveyed: Survey, what_if: WhatIf, state: State, query: Query) -> Survey:
+    """Return the survey as if the group had no plan: a plan must not count as a reason against itself."""
+    fitting, refused, known = dict(surveyed.fitting), dict(surveyed.refused), set[str]()
+    for name, node in state.pausing(what_if.serving()):
+        if node is state.cluster.index.nodes.get(name) or name not in refused or name in surveyed.barred:
+            continue
+        offer = query.pick(node)
+        if isinstance(offer, Offer):
+            del refused[name]
+            fitting[name] = ()
+        else:
+            refused[name] = replace(offer, final=refused[name].final)
+        known.add(name)
+    return replace(surveyed, fitting=tuple(fitting.items()), refused=refused, exact=frozenset(known))
 
 
 def _reserved(state: State, what_if: WhatIf) -> list[str]:
@@ -100,10 +121,11 @@ def _needs(state: State, what_if: WhatIf, requesting: list[Member], placed: set[
 
 
 def _remedies(
-    room: RoomForAll, what_if: WhatIf, tolerant: Plan | None, most: int | None
+    state: State, room: RoomForAll, what_if: WhatIf, tolerant: Plan | None, most: int | None
 ) -> tuple[tuple[GroupRemedy, ...], bool]:
     """Return remedies, and whether the group would not fit even without all other pods."""
-    less = tuple(islice(chain(_fewer_members(tolerant), _fewer_devices(what_if), _relaxed(what_if)), most))
+    ways = (_fewer_members(tolerant), _split(state, what_if), _fewer_devices(what_if), _relaxed(what_if))
+    less = tuple(islice(chain.from_iterable(ways), most))
     if not room.ever():
         return less, not what_if.cut
     return (*room.remedies(), *less)[:most], False
@@ -112,6 +134,16 @@ def _remedies(
 def _fewer_members(tolerant: Plan | None) -> Iterator[GroupRemedy]:
     if tolerant and (count := sum(placement.offer is not None for placement in tolerant.placements.values())):
         yield GroupRemedy("fewer members", nodes=tolerant.nodes, amount=count)
+
+
+def _split(state: State, what_if: WhatIf) -> Iterator[GroupRemedy]:
+    """Yield how to divide members that request more devices than any node has, the largest of them."""
+    wanted = [member.wanted for member in what_if.members if member.wanted and member.size]
+    query = max(wanted, key=lambda wanted: wanted.ask.devices, default=None)
+    if query is not None and 0 < (largest := largest_node(state, query)) < query.ask.devices:
+        pods, each = split_up(query, largest)
+        if pods:
+            yield GroupRemedy("split", amount=each, count=pods)
 
 
 def _fewer_devices(what_if: WhatIf) -> Iterator[GroupRemedy]:

@@ -5,10 +5,13 @@ Devices and shares come from the ledger, as the scheduler counts them; what pods
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.scheduling.queries import serving_nodes
+from linkwise.broker.state import pod_name
 from linkwise.explain.published.usage import pod_usage_rows
+from linkwise.explain.text.phrases import names_text
 from linkwise.model.views import FINISHED
 
 if TYPE_CHECKING:
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.broker import Broker
     from linkwise.broker.state import State
+    from linkwise.engine.index.node_index import Query
     from linkwise.engine.ledger import Entry
     from linkwise.explain.published.usage import PodUsageRow
     from linkwise.model.ask import Ask
@@ -48,6 +52,8 @@ class AllocationRow:
     """that wait for devices"""
     pending_devices: int = 0
     pending_share: int = 0
+    never_pods: int = 0
+    """of the pending ones, pods that no node could serve even if it were empty"""
     used: int | None = None  # bytes of device memory in use, None if not known of all of them
     total: int | None = None  # bytes of device memory allocated
     idle: int | None = None
@@ -60,6 +66,9 @@ class AllocationList:
 
     rows: tuple[AllocationRow, ...] = ()
     notes: tuple[str, ...] = ()
+    """on usage that is not known"""
+    never: tuple[str, ...] = ()
+    """on pending pods that no node can serve, as it is now"""
 
 
 def allocation_rows(
@@ -71,16 +80,57 @@ def allocation_rows(
     usage = pod_usage_rows(broker, now, namespace, selects=selects)
     known = {row.uid: row for row in usage.pods}
     rows: dict[tuple[str, str, str, str], AllocationRow] = {}
+    demand, never = _Demand(state), list[str]()
     for pod in state.pausing(list(state.cluster.pods.values())):
         if pod.phase in FINISHED or namespace not in {None, pod.namespace} or not selects(pod):
             continue
         entry = state.cluster.ledger.get(pod.uid)
         has = entry is not None and not entry.tentative
         found = _allocated(state, pod, entry, known.get(pod.uid)) if entry and has else _pending(state, pod)
+        if found and found.pending_pods and not demand.fits_ever(pod):
+            never.append(pod_name(pod))
+            found = replace(found, never_pods=1)
         if found:
             key = (found.namespace, found.resource, found.model, found.unit)
             rows[key] = _sum(rows[key], found) if key in rows else found
-    return AllocationList(tuple(rows[key] for key in sorted(rows)), usage.notes)
+    return AllocationList(tuple(rows[key] for key in sorted(rows)), usage.notes, _never(never))
+
+
+@dataclass(slots=True)
+class _Demand:
+    """What the largest node can serve, looked up once per kind of request."""
+
+    state: State
+    known: dict[tuple[object, ...], bool] = field(default_factory=dict)
+
+    def fits_ever(self, pod: PodView) -> bool:
+        """Whether a node of the cluster could serve the pod if it were empty, by number of devices and by memory."""
+        query = self.state.query(pod)
+        if query is None:
+            return True
+        key = query.table_key()
+        if key not in self.known:
+            self.known[key] = query.policy.admit(query.ask) is None and self._has_node(query)
+        return self.known[key]
+
+    def _has_node(self, query: Query) -> bool:
+        nodes = self.state.cluster.index.nodes
+        serving = (nodes[name] for name in serving_nodes(self.state, query))
+        if query.ask.devices:
+            return any(len(node.devices) >= query.ask.devices for node in serving)
+        in_bytes = query.ask.in_bytes
+        return any(
+            (device.bytes if in_bytes else device.memory) >= query.ask.share
+            for node in serving
+            for device in node.devices
+        )
+
+
+def _never(names: list[str]) -> tuple[str, ...]:
+    if not names:
+        return ()
+    pods = "pod" if len(names) == 1 else "pods"
+    return (f"PENDING includes {pods} {names_text(sorted(names))}: no node is large enough, even if it were empty",)
 
 
 def totals(rows: Iterable[AllocationRow]) -> tuple[AllocationRow, ...]:
@@ -157,6 +207,7 @@ def _sum(one: AllocationRow, other: AllocationRow) -> AllocationRow:
         pending_pods=one.pending_pods + other.pending_pods,
         pending_devices=one.pending_devices + other.pending_devices,
         pending_share=one.pending_share + other.pending_share,
+        never_pods=one.never_pods + other.never_pods,
         used=known(one.used, other.used),
         total=known(one.total, other.total),
         idle=known(one.idle, other.idle),

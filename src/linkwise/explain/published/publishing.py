@@ -18,7 +18,7 @@ from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.broker.effects import Condition, Event
 from linkwise.dialects.linkwise.gang_gate import is_gated
 from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
-from linkwise.dialects.misspelt_keys import misspelt_resources
+from linkwise.dialects.pod_resources import resources_of
 from linkwise.engine.reasons.codes import PLACED
 from linkwise.explain.text.pod import pending_sentence
 from linkwise.model.views import FINISHED, PodCondition
@@ -74,10 +74,14 @@ def has_plan(pod: PodView) -> bool:
 
 
 def is_ours(broker: BrokerView, pod: PodView, schedulers: Collection[str]) -> bool:
-    """Whether Linkwise places the pod: its scheduler calls the service or has done so for it, or it is a gated member."""
+    """Whether Linkwise places the pod: its scheduler calls the service or has done so for it, or it is a gated member.
+
+    A pod whose resource is misspelt requests nothing that Linkwise knows, so its scheduler does not ask about it: what no
+    node provides is said of every pod of such a scheduler. Pods of other schedulers are those schedulers' to explain.
+    """
     if is_gated(pod) or has_plan(pod):  # the service removed its gate, and Volcano does not ask
         return True
-    if not (asks_for_devices(pod) or broker.group_of(pod.uid) or next(misspelt_resources(pod), None)):
+    if not (asks_for_devices(pod) or broker.group_of(pod.uid) or any("/" in name for name in resources_of(pod))):
         return False
     return pod.scheduler in schedulers or broker.was_asked(pod.uid)
 

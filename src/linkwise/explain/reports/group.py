@@ -127,7 +127,7 @@ class Need:
 class GroupRemedy:
     """Something that would let the complete group fit."""
 
-    kind: Literal["pods end", "fewer members", "fewer devices", "any model", "any domain"]
+    kind: Literal["pods end", "fewer members", "split", "fewer devices", "any model", "any domain"]
     pods: tuple[Leaver, ...] = ()
     nodes: tuple[str, ...] = ()
     """of the pods that end, one for each; else those that the group would take"""
@@ -135,6 +135,8 @@ class GroupRemedy:
     """members, or devices of each"""
     level: str = ""
     """of the network, whose domain may be left"""
+    count: int = 0
+    """pods that each member is split into; `amount` is the devices of each"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,9 +143,10 @@ class Remedy:
     """Something that would let the pod fit on a node."""
 
     kind: Literal[
-        "reserved", "pods end", "beside devices", "fewer devices", "less memory", "less compute", "other mode"
+        "reserved", "pods end", "beside devices", "split", "fewer devices", "less memory", "less compute", "other mode"
     ]
     node: str
+    """empty for a request that is split"""
     pods: tuple[Leaver, ...] = ()
     amount: int = 0
     """devices, or memory or compute of one device"""
@@ -157,6 +158,8 @@ class Remedy:
     groups: tuple[str, ...] = ()
     """for which the devices are reserved"""
     reason: Reason | None = None
+    count: int = 0
+    """pods of a request that is split; `amount` is the devices of each"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,14 +33,21 @@ FIRST: Final = 2
 """member sizes and notes in the short form"""
 
 
-def group_lines(report: GroupExplanation) -> list[str]:
-    """Return one sentence per line, the most important first."""
+def group_lines(report: GroupExplanation, *, in_file: bool = False, tables: bool = False) -> list[str]:
+    """Return one sentence per line, the most important first.
+
+    Args:
+        report: on the group.
+        in_file: whether the members are those of a file, and do not exist.
+        tables: whether the placements and the levels are shown as tables beside these lines.
+    """
+    levels = () if tables else report.levels
     return [
         f"group {report.key} {heading(report)}",
-        _members(report),
+        _members(report, in_file=in_file),
         *([f"it must start together with {names_text(report.bundle)}"] if report.bundle else ()),
-        *_nodes(report),
-        *(f"{level.name}: {level_text(level, report)}" for level in report.levels if level_text(level, report)),
+        *(() if tables else _nodes(report)),
+        *(f"{level.name}: {level_text(level, report)}" for level in levels if level_text(level, report)),
         *_runner_up(report),
         *_needs(report),
         *_against(report),
@@ -93,7 +100,7 @@ def _placed(report: GroupExplanation) -> str:
     )
 
 
-def _members(report: GroupExplanation) -> str:
+def _members(report: GroupExplanation, *, in_file: bool) -> str:
     """Return the counts of members by state."""
     of = f" of {report.total}" if report.total else ""
     counts = {
@@ -110,15 +117,17 @@ def _members(report: GroupExplanation) -> str:
     gang = f"; {report.minimum} must start together" if report.minimum else ""
     extra = report.count("extra")
     alone = f"; {count_text(extra, 'extra pod')} {'is' if extra == 1 else 'are'} scheduled separately" if extra else ""
-    return f"{report.there}{of} members exist: {parts}{gang}{alone} ({report.source})"
+    exist = "are in the file" if in_file else "exist"
+    return f"{report.there}{of} members {exist}: {parts}{gang}{alone} ({report.source})"
 
 
 def _needs(report: GroupExplanation) -> Iterator[str]:
     for need in report.needs:
         yield _need(need)
-    if report.needs and report.best and not _in_part(report):  # its own plan has what is free for it
+    if report.needs and report.best:
         free = [f"{name} {count}" for name, count in report.best]
-        yield f"nodes with the most free devices: {', '.join(free)}"
+        plan = "" if report.stage == "unschedulable" else " without its plan"
+        yield f"nodes with the most free devices{plan}: {', '.join(free)}"
 
 
 def _in_part(report: GroupExplanation) -> bool:
@@ -217,8 +226,8 @@ def _runner_up(report: GroupExplanation) -> Iterator[str]:
 def _against(report: GroupExplanation) -> Iterator[str]:
     if not report.needs:
         return
-    member = "another member beside its plan" if _in_part(report) else "a member now"
-    yield f"{report.fitting} of {count_text(report.nodes, 'node')} can take {member}"
+    alone = " if the others are not placed" if report.hosts else " now"
+    yield f"{report.fitting} of {count_text(report.nodes, 'node')} can take a member{alone}"
     yield from refusal_lines(report.against)
 
 
@@ -250,6 +259,10 @@ _REMEDIES: Final[dict[str, Callable[[GroupRemedy], str]]] = {
     "pods end": _pods_end,
     "fewer members": lambda remedy: (
         f"a group of {count_text(remedy.amount, 'member')} would fit now, on {names_text(remedy.nodes)}"
+    ),
+    "split": lambda remedy: (
+        f"no node has that many devices: split each member into {remedy.count} members with "
+        f"{count_text(remedy.amount, 'device')} each"
     ),
     "fewer devices": lambda remedy: (
         f"{count_text(remedy.amount, 'device')} per member would fit now, on {names_text(remedy.nodes)}"

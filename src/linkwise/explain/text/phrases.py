@@ -26,6 +26,7 @@ __all__ = [
     "refusal_lines",
     "remedy_line",
     "share_text",
+    "split_line",
     "terms_text",
 ]
 
@@ -171,6 +172,11 @@ def _beside(remedy: Remedy) -> str:
     return f"node {remedy.node} has enough free devices, but {lacks}{others}"
 
 
+def split_line(pods: int, each: int) -> str:
+    """Return how a request is split that no node can serve."""
+    return f"no node has that many devices: split it into a group of {pods} pods with {count_text(each, 'device')} each"
+
+
 def _other_mode(remedy: Remedy) -> str:
     why = refusal(remedy.reason) if remedy.reason else ""
     idle = f"{count_text(remedy.amount, 'device')} {'is' if remedy.amount == 1 else 'are'} idle"
@@ -189,6 +195,7 @@ _LINES: Final[dict[str, Callable[[Remedy], str]]] = {
     "reserved": _reserved,
     "pods end": _pods_end,
     "beside devices": _beside,
+    "split": lambda remedy: split_line(remedy.count, remedy.amount),
     "fewer devices": lambda remedy: (
         f"a request for {count_text(remedy.amount, 'device')} would fit now on node {remedy.node}"
     ),

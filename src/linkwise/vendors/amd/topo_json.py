@@ -83,8 +83,11 @@ READERS: Final = (
 
 
 def _cell(value: object) -> str:
+    """The value as the plain output prints it; empty if there is none."""
     number = integer(value)
-    return str(number) if number is not None else text_of(value).upper()
+    if number is not None:
+        return str(number)
+    return text_of(value).upper() or ("N/A" if isinstance(value, str) else "")
 
 
 def _tables(by_title: Mapping[str, Cells], numbers: list[int]) -> dict[str, Table]:

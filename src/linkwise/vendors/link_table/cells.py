@@ -79,8 +79,8 @@ def codes_in(cell: str) -> list[str]:
     known, glued = _compiled(code_pattern())
     if known.fullmatch(cell):
         return [cell]
-    if glued.fullmatch(cell):
-        return known.findall(cell)
+    if glued.fullmatch(cell) and (found := known.findall(cell)).count("X") <= 1:  # a row has one X: XXXX is one code
+        return found
     return [cell] if _CODE.fullmatch(cell) and not _TITLE.fullmatch(cell) else []
 
 

@@ -104,6 +104,13 @@ class Section:
             if number != other and not cell
         ]
 
+    def without_value(self) -> tuple[str, ...]:
+        """A sentence if the tool printed nothing, or 0, for some pairs; pairs that the text lacks are gaps."""
+        size = len(self.columns)
+        if not (pairs := {(min(pair), max(pair)) for pair in self.pairs_without_value()}):
+            return ()
+        return (f"no value for {len(pairs)} of {size * (size - 1) // 2} pairs ({some_pairs(pairs)})",)
+
 
 def scan(lines: Sequence[str], title_of: Callable[[str], Title | None]) -> dict[str, Section]:
     """The tables by key, in the order of the text; a key's second table is `key #2`."""

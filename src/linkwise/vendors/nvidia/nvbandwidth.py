@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.vendors.error_lines import line_warnings
-from linkwise.vendors.nvidia.bandwidth_table import Section, Title, failure, names, scan, some_pairs
+from linkwise.vendors.nvidia.bandwidth_table import Section, Title, failure, names, scan
 from linkwise.vendors.reader import DeviceFacts, Reader, Reading
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ def _microseconds(section: Section) -> Matrix:
 def _remarks(found: Mapping[str, Section], chosen: Section, lines: Iterable[str]) -> Iterable[str]:
     if _arrow(chosen) == "<->":
         yield "measured in both directions at once"
-    if pairs := chosen.pairs_without_value():
-        yield f"no value between {some_pairs(pairs)}: no peer access"
+    for sentence in chosen.without_value():
+        yield f"{sentence}: no peer access"
     if f"{chosen.key} #2" in found:
         yield f"'{chosen.key}' is in the text more than once: the first complete one is read"
     if any(_of_ranks(section) for section in found.values()):

@@ -75,6 +75,7 @@ def read(text: str) -> Reading:
         problems=problems,
         warnings=(
             *line_warnings(chosen.messages),
+            *chosen.without_value(),
             *_remarks(found, chosen),
             *remarks,
             *_peerless(found, chosen, lines),

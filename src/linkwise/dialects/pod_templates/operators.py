@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.cli.inputs.manifests import follow
-from linkwise.cli.inputs.templates import (
+from linkwise.dialects.groups.owners import JOBSET, LWS, RAY, TRAINING
+from linkwise.dialects.pod_templates.template import (
     PodTemplate,
     Stamp,
     at,
@@ -16,13 +16,12 @@ from linkwise.cli.inputs.templates import (
     stamped,
     templated,
 )
-from linkwise.dialects.groups.owners import JOBSET, LWS, RAY, TRAINING
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from linkwise.cli.inputs.manifests import Manifest
+    from linkwise.dialects.pod_templates.template import WorkloadObject
 
 __all__ = ["WORKLOADS"]
 
@@ -38,10 +37,12 @@ REPLICA_SPECS: Final = {
     "MPIJob": "mpiReplicaSpecs",
 }
 """where each training job has its roles, below `spec`"""
+RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
+"""policies of roles that are those of pods; with `ExitCode` the operator decides"""
 
 
-def _job_set(manifest: Manifest) -> Iterator[PodTemplate]:
-    jobs = entries_at(manifest.document, "spec.replicatedJobs")
+def _job_set(source: WorkloadObject) -> Iterator[PodTemplate]:
+    jobs = entries_at(source.document, "spec.replicatedJobs")
     if not jobs:
         raise InputError("spec.replicatedJobs: it is missing; a JobSet creates its pods from it")
     first = 0
@@ -50,13 +51,14 @@ def _job_set(manifest: Manifest) -> Iterator[PodTemplate]:
         replicas = count_at(job, "replicas", 1, path)
         pods = _parallel(job, f"{path}template.", "template.spec.")
         role = str(job.get("name", ""))
-        name = f"{manifest.name}-{role}".rstrip("-")
+        name = f"{source.name}-{role}".rstrip("-")
 
         def stamp(place: int, name: str = name, role: str = role, pods: int = pods, first: int = first) -> Stamp:
             index, pod = divmod(place, max(1, pods))
-            return _of_a_job_set(manifest, f"{name}-{index}", role, (index, first + index), pod)
+            return _of_a_job_set(source, f"{name}-{index}", role, (index, first + index), pod)
 
-        yield _template(manifest, at(job, "template", "spec", "template"), name, replicas * pods, path[:-1], stamp)
+        template = _restarting(at(job, "template", "spec", "template"), "OnFailure")
+        yield _template(source, template, name, replicas * pods, path[:-1], stamp)
         first += replicas
 
 
@@ -67,65 +69,65 @@ def _parallel(job: Mapping[str, Any], path: str, prefix: str) -> int:
     return min(parallelism, completions)
 
 
-def _of_a_job_set(manifest: Manifest, job: str, role: str, index: tuple[int, int], pod: int) -> Stamp:
+def _of_a_job_set(source: WorkloadObject, job: str, role: str, index: tuple[int, int], pod: int) -> Stamp:
     words = {
-        f"{JOBSET}jobset-name": manifest.name,
-        f"{JOBSET}jobset-uid": owner_of(manifest).uid,
+        f"{JOBSET}jobset-name": source.name,
+        f"{JOBSET}jobset-uid": owner_of(source).uid,
         f"{JOBSET}replicatedjob-name": role,
         f"{JOBSET}job-index": str(index[0]),
         f"{JOBSET}job-global-index": str(index[1]),
         f"{JOBSET}restart-attempt": "0",
         COMPLETION_INDEX: str(pod),
     }
-    return Stamp(f"{job}-{pod}", {**words, JOB_NAME: job}, words, owner_of(manifest, "Job", job))
+    return Stamp(f"{job}-{pod}", {**words, JOB_NAME: job}, words, owner_of(source, "Job", job))
 
 
-def _leader_worker_set(manifest: Manifest) -> Iterator[PodTemplate]:
-    template = object_at(manifest.document, "spec.leaderWorkerTemplate")
-    groups = count_at(manifest.document, "spec.replicas", 1)
-    size = count_at(manifest.document, "spec.leaderWorkerTemplate.size", 1, least=1)
-    object_at(manifest.document, "spec.leaderWorkerTemplate.workerTemplate")
+def _leader_worker_set(source: WorkloadObject) -> Iterator[PodTemplate]:
+    template = object_at(source.document, "spec.leaderWorkerTemplate")
+    groups = count_at(source.document, "spec.replicas", 1)
+    size = count_at(source.document, "spec.leaderWorkerTemplate.size", 1, least=1)
+    object_at(source.document, "spec.leaderWorkerTemplate.workerTemplate")
     own = "leaderTemplate" if isinstance(template.get("leaderTemplate"), dict) else "workerTemplate"
 
     def stamp(group: int, worker: int) -> Stamp:
-        leader = f"{manifest.name}-{group}"
+        leader = f"{source.name}-{group}"
         labels = {
-            f"{LWS}name": manifest.name,
+            f"{LWS}name": source.name,
             f"{LWS}group-index": str(group),
-            f"{LWS}group-key": owner_of(manifest).uid,
+            f"{LWS}group-key": owner_of(source).uid,
             f"{LWS}worker-index": str(worker),
         }
-        owner = owner_of(manifest, "StatefulSet", leader if worker else manifest.name)
+        owner = owner_of(source, "StatefulSet", leader if worker else source.name)
         return Stamp(f"{leader}-{worker}" if worker else leader, labels, {f"{LWS}size": str(size)}, owner)
 
     path = "spec.leaderWorkerTemplate."
-    yield _template(manifest, template[own], manifest.name, groups, path + own, lambda place: stamp(place, 0))
+    yield _template(source, template[own], source.name, groups, path + own, lambda place: stamp(place, 0))
     if size > 1:
         workers = size - 1
         yield _template(
-            manifest,
+            source,
             template["workerTemplate"],
-            f"{manifest.name}-worker",
+            f"{source.name}-worker",
             groups * workers,
             f"{path}workerTemplate",
             lambda place: stamp(place // workers, place % workers + 1),
         )
 
 
-def _training_job(manifest: Manifest) -> Iterator[PodTemplate]:
-    path = f"spec.{REPLICA_SPECS[manifest.kind]}"
-    roles = object_at(manifest.document, path)
-    operator = "mpi-operator" if manifest.kind == "MPIJob" else f"{manifest.kind.casefold()}-controller"
+def _training_job(source: WorkloadObject) -> Iterator[PodTemplate]:
+    path = f"spec.{REPLICA_SPECS[source.kind]}"
+    roles = object_at(source.document, path)
+    operator = "mpi-operator" if source.kind == "MPIJob" else f"{source.kind.casefold()}-controller"
     for role in roles:
-        spec = object_at(manifest.document, f"{path}.{role}")
+        spec = object_at(source.document, f"{path}.{role}")
         kind = str(role).casefold()
-        name = f"{manifest.name}-{kind}"
-        launches = manifest.kind == "MPIJob" and kind == "launcher"
-        owner = owner_of(manifest, "Job", name) if launches else owner_of(manifest)
+        name = f"{source.name}-{kind}"
+        launches = source.kind == "MPIJob" and kind == "launcher"
+        owner = owner_of(source, "Job", name) if launches else owner_of(source)
 
         def stamp(place: int, name: str = name, kind: str = kind, owner: Any = owner) -> Stamp:  # noqa: ANN401 - Owner
             labels = {
-                f"{TRAINING}job-name": manifest.name,
+                f"{TRAINING}job-name": source.name,
                 f"{TRAINING}operator-name": operator,
                 f"{TRAINING}replica-type": kind,
                 f"{TRAINING}replica-index": str(place),
@@ -133,39 +135,42 @@ def _training_job(manifest: Manifest) -> Iterator[PodTemplate]:
             return Stamp(f"{name}-{place}", labels, {}, owner)
 
         count = count_at(spec, "replicas", 1, f"{path}.{role}.")
-        yield _template(manifest, spec.get("template"), name, count, f"{path}.{role}", stamp)
+        restart = spec.get("restartPolicy")
+        template = _restarting(spec.get("template"), restart if restart in RESTART_POLICIES else "Never")
+        yield _template(source, template, name, count, f"{path}.{role}", stamp)
 
 
-def _train_job(manifest: Manifest) -> Iterator[PodTemplate]:
+def _train_job(source: WorkloadObject) -> Iterator[PodTemplate]:
     """The pods of the trainer as far as the TrainJob defines them: their templates are in the runtime that it names."""
-    trainer = at(manifest.document, "spec", "trainer")
+    trainer = at(source.document, "spec", "trainer")
     if trainer is not None and not isinstance(trainer, dict):
         raise InputError("spec.trainer: expected an object")
-    runtime = at(manifest.document, "spec", "runtimeRef", "name")
+    runtime = at(source.document, "spec", "runtimeRef", "name")
     if not isinstance(runtime, str) or not runtime:
         raise InputError("spec.runtimeRef: it is missing; name the runtime whose template the job uses")
-    nodes = count_at(manifest.document, "spec.trainer.numNodes", 1)
-    container = {"name": "node", "resources": at(trainer, "resourcesPerNode") or {}}
+    nodes = count_at(source.document, "spec.trainer.numNodes", 1)
+    container = {"name": "node", "image": at(trainer, "image") or runtime}
+    container["resources"] = at(trainer, "resourcesPerNode") or {}
     missing = [key for key in ("numNodes", "resourcesPerNode") if at(trainer, key) is None]
     note = f"the pod template is in the runtime {runtime}, a separate object"
     note += f"; {' and '.join(missing)} may be set there" if missing else ""
 
     def stamp(place: int) -> Stamp:
-        return _of_a_job_set(manifest, f"{manifest.name}-node-0", "node", (0, 0), place)
+        return _of_a_job_set(source, f"{source.name}-node-0", "node", (0, 0), place)
 
-    template = {"spec": {"containers": [container]}}
-    yield _template(manifest, template, f"{manifest.name}-node", nodes, "spec.trainer", stamp, note)
+    template = {"spec": {"containers": [container], "restartPolicy": "OnFailure"}}
+    yield _template(source, template, f"{source.name}-node", nodes, "spec.trainer", stamp, note)
 
 
-def _ray(path: str) -> Callable[[Manifest], Iterator[PodTemplate]]:
+def _ray(path: str) -> Callable[[WorkloadObject], Iterator[PodTemplate]]:
     """Return the expansion of a kind that has the spec of a RayCluster at a path."""
 
-    def expand(manifest: Manifest) -> Iterator[PodTemplate]:
-        if manifest.kind == "RayJob" and at(manifest.document, "spec", "clusterSelector"):
+    def expand(source: WorkloadObject) -> Iterator[PodTemplate]:
+        if source.kind == "RayJob" and at(source.document, "spec", "clusterSelector"):
             raise InputError("spec.clusterSelector: the job runs on a RayCluster that exists; read that one")
-        object_at(manifest.document, path)
-        cluster = manifest.name if manifest.kind == "RayCluster" else f"{manifest.name}-raycluster"
-        owner = owner_of(manifest) if manifest.kind == "RayCluster" else owner_of(manifest, "RayCluster", cluster)
+        object_at(source.document, path)
+        cluster = source.name if source.kind == "RayCluster" else f"{source.name}-raycluster"
+        owner = owner_of(source) if source.kind == "RayCluster" else owner_of(source, "RayCluster", cluster)
 
         def stamp(role: str, group: str, name: str) -> Stamp:
             labels = {
@@ -176,11 +181,11 @@ def _ray(path: str) -> Callable[[Manifest], Iterator[PodTemplate]]:
             }
             return Stamp(name, labels, {}, owner)
 
-        head = object_at(manifest.document, f"{path}.headGroupSpec")
+        head = object_at(source.document, f"{path}.headGroupSpec")
         name = f"{cluster}-head"
         where = f"{path}.headGroupSpec"
-        yield _template(manifest, head.get("template"), name, 1, where, lambda _: stamp("head", "headgroup", name))
-        for number, group in enumerate(entries_at(manifest.document, f"{path}.workerGroupSpecs")):
+        yield _template(source, head.get("template"), name, 1, where, lambda _: stamp("head", "headgroup", name))
+        for number, group in enumerate(entries_at(source.document, f"{path}.workerGroupSpecs")):
             where = f"{path}.workerGroupSpecs[{number}]"
             least = count_at(group, "minReplicas", 0, f"{where}.")
             hosts = count_at(group, "numOfHosts", 1, f"{where}.", least=1)
@@ -190,13 +195,21 @@ def _ray(path: str) -> Callable[[Manifest], Iterator[PodTemplate]]:
             def worker(place: int, own: str = own) -> Stamp:
                 return stamp("worker", own, f"{cluster}-{own}-worker-{place}")
 
-            yield _template(manifest, group.get("template"), f"{cluster}-{own}-worker", count, where, worker)
+            yield _template(source, group.get("template"), f"{cluster}-{own}-worker", count, where, worker)
 
     return expand
 
 
+def _restarting(template: object, policy: str) -> object:
+    """Return a pod template with the restart policy that its controller sets where it has none."""
+    spec = at(template, "spec")
+    if not isinstance(template, dict) or not isinstance(spec, dict):
+        return template
+    return {**template, "spec": {"restartPolicy": policy, **spec}}
+
+
 def _template(  # noqa: PLR0913, PLR0917 - a builder
-    manifest: Manifest,
+    source: WorkloadObject,
     template: object,
     name: str,
     count: int,
@@ -206,11 +219,11 @@ def _template(  # noqa: PLR0913, PLR0917 - a builder
 ) -> PodTemplate:
     if not isinstance(template, dict):
         raise InputError(f"{path}: it has no pod template")
-    pod = stamped(templated(manifest.document, template, name), stamp(0))
-    return PodTemplate(name, count, pod, follow(manifest.root, path) or manifest.root, stamp, note)
+    pod = stamped(templated(source.document, template, name), stamp(0))
+    return PodTemplate(name, count, pod, path, stamp, note)
 
 
-WORKLOADS: Final[Mapping[str, Callable[[Manifest], Iterator[PodTemplate]]]] = {
+WORKLOADS: Final[Mapping[str, Callable[[WorkloadObject], Iterator[PodTemplate]]]] = {
     "JobSet": _job_set,
     "LeaderWorkerSet": _leader_worker_set,
     **dict.fromkeys(REPLICA_SPECS, _training_job),

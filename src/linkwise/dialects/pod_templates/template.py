@@ -11,14 +11,11 @@ from linkwise.model.views import Owner
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import yaml
-
-    from linkwise.cli.inputs.manifests import Manifest
-
 __all__ = [
     "UID",
     "PodTemplate",
     "Stamp",
+    "WorkloadObject",
     "at",
     "count_at",
     "entries_at",
@@ -30,6 +27,24 @@ __all__ = [
 
 UID: Final = "UID"
 """stands for the UID of an object that was not created yet"""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadObject:
+    """An object that may create pods."""
+
+    document: dict[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """The kind of the object."""
+        return str(self.document.get("kind", ""))
+
+    @property
+    def name(self) -> str:
+        """The name of the object."""
+        meta = self.document.get("metadata")
+        return str(meta.get("name") or meta.get("generateName") or "") if isinstance(meta, dict) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +66,8 @@ class PodTemplate:
     count: int
     document: dict[str, Any]
     """the pod as Kubernetes would create it; the first one if they differ"""
-    root: yaml.Node
-    """the part of the manifest that defines it"""
+    path: str = ""
+    """of the part of the object that defines it; empty for the whole object"""
     stamp: Callable[[int], Stamp] | None = None
     """pods by number, of kinds whose controllers tell which pods belong together"""
     note: str = ""
@@ -83,11 +98,11 @@ def templated(owner: Mapping[str, Any], template: object, name: str) -> dict[str
     return pod
 
 
-def owner_of(manifest: Manifest, kind: str = "", name: str = "") -> Owner:
+def owner_of(source: WorkloadObject, kind: str = "", name: str = "") -> Owner:
     """Return the object as an owner, or one that its controller would create."""
-    uid = at(manifest.document, "metadata", "uid")
+    uid = at(source.document, "metadata", "uid")
     own = uid if isinstance(uid, str) and uid and not kind else UID
-    return Owner(kind or manifest.kind, name or manifest.name, own)
+    return Owner(kind or source.kind, name or source.name, own)
 
 
 def at(document: object, *path: str) -> Any:  # noqa: ANN401 - raw YAML
