@@ -1,0 +1,544 @@
+"""Mutation testing: change random places of the source one at a time, and list the changes that no test notices; `make mutants` runs it.
+
+The checkout is never touched: changed modules are compiled from a syntax tree in memory when a test imports them, in the
+processes that tests start too. A first run of the tests records which of them reach each place; afterwards each mutant is
+shown to those tests alone, the fastest first, until one of them fails. Results are kept in a folder per seed, from which
+an interrupted run resumes.
+
+A survivor wants a test. If no test could notice it, it is listed in EQUIVALENT with the reason and no longer counts.
+
+PYTEST_DONT_REWRITE: this file is a plug-in of pytest too, and imported before it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import builtins
+import copy
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from types import CodeType
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+SOURCE: Final = ROOT / "src"
+PACKAGES: Final = ("broker", "engine", "dialects", "serve", "node", "agent")
+TESTS: Final = ("broker", "engine", "dialects", "service", "node", "agent", "properties", "scenarios", "explain")
+"""folders of tests/ that are fast and use the packages in their own process"""
+OWN: Final[Mapping[str, str]] = {"serve": "service"}
+"""folder of tests of a package, where it has another name"""
+JOB: Final = "MUTANTS_JOB"
+"""variable that names the file with what a test process does; not LINKWISE_, which would be a setting"""
+MEMORY: Final = 6 << 30
+"""bytes that a process may address: a loop that a mutant made endless must not take the machine's memory"""
+
+EQUIVALENT: Final[Mapping[str, str]] = {}
+"""mutants that no test can notice, by their identity without the line, each with the reason"""
+
+# operators
+
+COMPARISONS: Final[Mapping[type[ast.cmpop], tuple[type[ast.cmpop], ...]]] = {
+    ast.Lt: (ast.LtE, ast.GtE),
+    ast.LtE: (ast.Lt, ast.Gt),
+    ast.Gt: (ast.GtE, ast.LtE),
+    ast.GtE: (ast.Gt, ast.Lt),
+    ast.Eq: (ast.NotEq,),
+    ast.NotEq: (ast.Eq,),
+    ast.Is: (ast.IsNot,),
+    ast.IsNot: (ast.Is,),
+    ast.In: (ast.NotIn,),
+    ast.NotIn: (ast.In,),
+}
+ARITHMETIC: Final[Mapping[type[ast.operator], type[ast.operator]]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.FloorDiv,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+    ast.BitOr: ast.BitAnd,
+    ast.BitAnd: ast.BitOr,
+}
+BUILT_IN: Final[Mapping[str, str]] = {"min": "max", "max": "min", "any": "all", "all": "any"}
+NOT_CHANGED: Final = frozenset({"annotation", "returns", "decorator_list", "bases", "pattern"})
+"""fields of the syntax tree that hold types, and options such as slots"""
+
+
+def variants(node: ast.AST) -> Iterator[ast.AST]:  # noqa: C901, PLR0912 (a table of operators)
+    """Every changed form of a node, without its children's."""
+    match node:
+        case ast.Compare(left, ops, comparators):
+            for position, op in enumerate(ops):
+                for other in COMPARISONS[type(op)]:
+                    yield ast.Compare(left, [*ops[:position], other(), *ops[position + 1 :]], comparators)
+        case ast.BoolOp(op, values):
+            yield ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), values)
+            for position in range(len(values)):
+                left = [*values[:position], *values[position + 1 :]]
+                yield ast.BoolOp(op, left) if len(left) > 1 else left[0]
+        case ast.UnaryOp(ast.Not(), operand):
+            yield operand
+        case ast.BinOp(left, op, right) if type(op) in ARITHMETIC:
+            yield ast.BinOp(left, ARITHMETIC[type(op)](), right)
+        case ast.Constant(bool() as value):
+            yield ast.Constant(not value)
+        case ast.Constant(int() as value):
+            yield ast.Constant(value + 1)
+            yield ast.Constant(value - 1)
+        case ast.Call(ast.Name(name), args, keywords) if name in BUILT_IN:
+            yield ast.Call(ast.Name(BUILT_IN[name], ast.Load()), args, keywords)
+        case ast.If() | ast.While() | ast.IfExp():
+            changed = copy.copy(node)
+            changed.test = ast.UnaryOp(ast.Not(), node.test)
+            yield changed
+        case ast.comprehension(ifs=ifs) if ifs:
+            changed_loop = copy.copy(node)
+            changed_loop.ifs = ifs[1:]
+            yield changed_loop
+        case ast.Return(value) if value is not None and not _is_constant(value, None):
+            yield ast.Return(ast.Constant(None))
+            if isinstance(value, ast.Compare | ast.BoolOp | ast.UnaryOp):
+                yield ast.Return(ast.Constant(value=True))
+                yield ast.Return(ast.Constant(value=False))
+        case ast.Expr(ast.Call() | ast.Await()) if not ast.unparse(node).startswith("log."):
+            yield ast.Pass()
+        case ast.Assign(targets) if all(isinstance(target, ast.Attribute | ast.Subscript) for target in targets):
+            yield ast.Pass()
+        case ast.AugAssign() | ast.Delete() | ast.Raise() | ast.Continue() | ast.Break():
+            yield ast.Pass()
+
+
+def _is_constant(node: ast.AST, value: object) -> bool:
+    return isinstance(node, ast.Constant) and node.value is value
+
+
+# places
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A node that can be changed, with the statement and the function around it."""
+
+    node: ast.AST
+    statement: ast.stmt
+    function: str
+    """qualified name; empty outside of functions"""
+
+
+def places(tree: ast.Module) -> list[Place]:
+    """Every node that has variants, in a fixed order."""
+    return [place for place in _walk(tree, None, "", inside=False) if next(variants(place.node), None)]
+
+
+def _walk(node: ast.AST, statement: ast.stmt | None, scope: str, *, inside: bool) -> Iterator[Place]:
+    if statement is not None:
+        yield Place(node, statement, scope if inside else "")
+    definition = isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    for field, value in ast.iter_fields(node):
+        if field in NOT_CHANGED or (field == "keywords" and definition):
+            continue
+        body = definition and field == "body"
+        name = f"{scope}.{node.name}" if body and scope else node.name if body else scope  # type: ignore[attr-defined]
+        within = inside or (body and not isinstance(node, ast.ClassDef))
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and not _is_skipped(child):
+                own = child if isinstance(child, ast.stmt) else statement
+                yield from _walk(child, own, name, inside=within)
+
+
+def _is_skipped(node: ast.AST) -> bool:
+    """Whether a change here would say nothing: imports of types, and `strict` of zip, which is about bugs only."""
+    types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    return types or (isinstance(node, ast.keyword) and node.arg == "strict")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One change of one place."""
+
+    number: int
+    file: str  # below src/
+    place: int
+    variant: int
+    line: int
+    function: str
+    before: str
+    after: str
+
+    @property
+    def identity(self) -> str:
+        """The mutant without numbers that move with every change of the file."""
+        return f"{self.file} {self.function}: {self.before} -> {self.after}"
+
+
+def sample(count: int, seed: int, packages: Sequence[str] = PACKAGES) -> list[Mutant]:
+    """Choose places at random, and one change of each."""
+    files = [file for name in packages for file in sorted((SOURCE / "linkwise" / name).rglob("*.py"))]
+    everywhere = [
+        (file, number, place)
+        for file in files
+        for number, place in enumerate(places(ast.parse(file.read_text("utf-8"))))
+    ]
+    chooser = random.Random(seed)
+    chosen = chooser.sample(everywhere, min(count, len(everywhere)))
+    return [_mutant(number, *each, chooser) for number, each in enumerate(chosen)]
+
+
+def _mutant(number: int, file: Path, position: int, place: Place, chooser: random.Random) -> Mutant:
+    forms = list(variants(place.node))
+    variant = chooser.randrange(len(forms))
+    name = file.relative_to(SOURCE).as_posix()
+    line: int = getattr(place.node, "lineno", place.statement.lineno)
+    return Mutant(number, name, position, variant, line, place.function, _text(place.node), _text(forms[variant]))
+
+
+def _text(node: ast.AST) -> str:
+    """The node as source, of compound statements the first line."""
+    return ast.unparse(ast.fix_missing_locations(copy.deepcopy(node))).strip().split("\n", 1)[0]
+
+
+# in a test process: modules are compiled from a changed tree
+
+
+def mutated(tree: ast.Module, place: int, variant: int) -> None:
+    """Change one place of a tree."""
+    old = places(tree)[place].node
+    new = list(variants(old))[variant]
+    if isinstance(old, ast.expr | ast.stmt) and isinstance(new, ast.expr | ast.stmt):
+        ast.copy_location(new, old)
+    for node in ast.walk(tree):
+        for field, value in ast.iter_fields(node):
+            if value is old:
+                setattr(node, field, new)
+            elif isinstance(value, list):
+                value[:] = [new if each is old else each for each in value]
+
+
+def probed(tree: ast.Module, numbers: Mapping[int, int]) -> None:
+    """Report when the statements around places (by number of the mutant) run; for tables any function of the module."""
+    found = places(tree)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    for mutant, place in numbers.items():
+        if found[place].function:
+            _insert_before(tree, found[place].statement, mutant)
+        else:
+            for function in functions:
+                function.body.insert(1 if ast.get_docstring(function) else 0, _probe(mutant, function.body[0]))
+
+
+def _insert_before(tree: ast.Module, statement: ast.stmt, mutant: int) -> None:
+    for node in ast.walk(tree):
+        for _, value in ast.iter_fields(node):
+            if isinstance(value, list):
+                for position, each in enumerate(value):
+                    if each is statement:
+                        value.insert(position, _probe(mutant, statement))
+                        return
+    raise LookupError(f"no list of statements has {ast.unparse(statement)}")
+
+
+def _probe(mutant: int, at: ast.stmt) -> ast.stmt:
+    return ast.copy_location(ast.Expr(ast.Call(ast.Name("__reached__", ast.Load()), [ast.Constant(mutant)], [])), at)
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Loader that compiles a module from its changed tree, and neither reads nor writes bytecode."""
+
+    changes: Mapping[str, Any]
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        tree = ast.parse(self.get_data(path), path)
+        if "probes" in self.changes:
+            probed(tree, {int(mutant): place for mutant, place in self.changes["probes"].items()})
+        else:
+            mutated(tree, self.changes["place"], self.changes["variant"])
+        code: CodeType = compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
+        return code
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finder of the modules that are changed."""
+
+    def __init__(self, modules: Mapping[str, Any]) -> None:
+        self._modules = modules
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: object = None) -> Any:  # noqa: ANN401, ARG002
+        if fullname not in self._modules:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
+        if spec is not None and spec.origin:
+            spec.loader = _Loader(fullname, spec.origin)
+            spec.loader.changes = self._modules[fullname]
+        return spec
+
+
+_seen: Final = set[int]()
+"""places that the running test has reached"""
+
+
+def install() -> None:
+    """Change the modules of the job; called by sitecustomize in every process of a test run."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    job = json.loads(Path(os.environ[JOB]).read_text("utf-8"))
+    if report := job.get("report"):
+        output = os.open(report, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+        def reached(mutant: int) -> None:
+            if mutant not in _seen:
+                _seen.add(mutant)
+                os.write(output, f"{mutant}\t{os.environ.get('PYTEST_CURRENT_TEST', '')}\n".encode())
+
+        builtins.__reached__ = reached  # type: ignore[attr-defined]
+    sys.meta_path.insert(0, _Finder(job["modules"]))
+
+
+# in a test process: hooks of pytest, which finds them in this module
+
+
+def pytest_configure() -> None:
+    """Look for a counterexample only, and do not make it smaller."""
+    from hypothesis import Phase, settings  # noqa: PLC0415 (the other processes do without)
+
+    phases = [Phase.explicit, Phase.generate]
+    settings.register_profile("mutants", settings(), phases=phases)
+    settings.load_profile("mutants")
+
+
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """Keep the tests of the job, in its order."""
+    order = {test: place for place, test in enumerate(_job()["tests"])}
+    if order:
+        items[:] = sorted((item for item in items if item.nodeid in order), key=lambda item: order[item.nodeid])
+
+
+def pytest_runtest_logstart() -> None:
+    """Let every test report what it reaches."""
+    _seen.clear()
+
+
+def pytest_runtest_logreport(report: Any) -> None:  # noqa: ANN401 (pytest.TestReport; the other processes do without)
+    """Write how long a phase of a test took, and how it ended."""
+    with Path(_job()["results"]).open("a", encoding="utf-8") as results:
+        results.write(json.dumps([report.nodeid, report.when, report.outcome, report.duration]) + "\n")
+
+
+def _job() -> dict[str, Any]:
+    job: dict[str, Any] = json.loads(Path(os.environ[JOB]).read_text("utf-8"))
+    return job
+
+
+# the run
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What the first run found: the tests that reach each place, and how long the tests that passed took."""
+
+    tests: Mapping[int, frozenset[str]]
+    seconds: Mapping[str, float]
+
+    def order(self, mutant: Mutant) -> list[str]:
+        """The tests of a mutant, file by file: first those of its own package, then the fastest."""
+        package = mutant.file.split("/")[1]
+        own = f"tests/{OWN.get(package, package)}/"
+        by_file = defaultdict[str, list[str]](list)
+        for test in sorted(self.tests.get(mutant.number, frozenset()) & self.seconds.keys()):
+            by_file[test.split("::")[0]].append(test)
+
+        def cost(file: str) -> tuple[bool, float]:
+            return not file.startswith(own), sum(self.seconds[test] for test in by_file[file])
+
+        return [
+            test for file in sorted(by_file, key=cost) for test in sorted(by_file[file], key=self.seconds.__getitem__)
+        ]
+
+
+def run_tests(
+    folder: Path, job: dict[str, Any], arguments: Iterable[str], limit: float | None
+) -> tuple[int | None, list[Any]]:
+    """Run pytest with a job; returns its exit code, None if it was stopped at the limit, and the phases of tests."""
+    site = folder / "site"
+    site.mkdir(parents=True, exist_ok=True)
+    loading = (
+        "import importlib.util, sys\n"
+        f"spec = importlib.util.spec_from_file_location('mutants', {str(Path(__file__).resolve())!r})\n"
+        "sys.modules['mutants'] = module = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(module)\n"
+        "module.install()\n"
+    )
+    (site / "sitecustomize.py").write_text(loading, "utf-8")
+    results = folder / "results.jsonl"
+    results.unlink(missing_ok=True)
+    (folder / "job.json").write_text(json.dumps({**job, "results": str(results)}), "utf-8")
+    environment = {
+        **os.environ,
+        JOB: str(folder / "job.json"),
+        "PYTHONPATH": os.pathsep.join(map(str, (site, SOURCE, ROOT / "tests"))),
+        "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "hypothesis"),
+    }
+    command = [sys.executable, "-m", "pytest", "-p", "mutants", "-p", "no:randomly", "-p", "no:xdist"]
+    command += ["-p", "no:cacheprovider", "--hypothesis-seed=0", "--tb=line", *arguments]
+    with (folder / "output.txt").open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603 (our own tests)
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+        try:
+            code: int | None = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            _end(process)
+    phases = [json.loads(line) for line in results.read_text("utf-8").splitlines()] if results.exists() else []
+    return code, phases
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the processes that a run has left."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def covered(folder: Path, mutants: Sequence[Mutant]) -> Coverage:
+    """Run all tests once, and note which of them reach the places."""
+    modules = defaultdict[str, dict[str, Any]](lambda: {"probes": {}})
+    for mutant in mutants:
+        modules[_module(mutant.file)]["probes"][mutant.number] = mutant.place
+    report = folder / "reached.tsv"
+    report.unlink(missing_ok=True)
+    job = {"modules": modules, "tests": [], "report": str(report)}
+    _, phases = run_tests(folder, job, [f"tests/{name}" for name in TESTS], None)
+    seconds, failed = defaultdict[str, float](float), set[str]()
+    for test, _, outcome, duration in phases:
+        seconds[test] += duration
+        if outcome != "passed":
+            failed.add(test)
+    reached = defaultdict[int, set[str]](set)
+    for line in report.read_text("utf-8").splitlines():
+        mutant, _, phase = line.partition("\t")
+        test, _, when = phase.rpartition(" ")
+        # What a fixture reaches may serve the other tests of its file too.
+        file = test.split("::")[0]
+        reached[int(mutant)] |= (
+            {test} if when == "(call)" else {each for each in seconds if each.startswith(f"{file}::")}
+        )
+    return Coverage(
+        {number: frozenset(tests) for number, tests in reached.items()},
+        {test: duration for test, duration in seconds.items() if test not in failed},
+    )
+
+
+def _module(file: str) -> str:
+    return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def judged(folder: Path, mutant: Mutant, coverage: Coverage) -> dict[str, Any]:
+    """Show a mutant to its tests; returns what became of it."""
+    tests = coverage.order(mutant)
+    verdict = {**asdict(mutant), "identity": mutant.identity, "tests": len(tests)}
+    if not tests:
+        return {**verdict, "outcome": "not reached", "by": ""}
+    job = {"modules": {_module(mutant.file): {"place": mutant.place, "variant": mutant.variant}}, "tests": tests}
+    slowest = max(coverage.seconds[test] for test in tests)
+    limit = 120 + 10 * sum(coverage.seconds[test] for test in tests)
+    files = dict.fromkeys(test.split("::")[0] for test in tests)
+    code, phases = run_tests(folder, job, ["-x", f"--timeout={30 + 10 * slowest:.0f}", *files], limit)
+    failed = next((test for test, _, outcome, _ in phases if outcome == "failed"), "")
+    outcome = "survived" if code == 0 else "killed" if code is not None else "stopped at the time limit"
+    return {**verdict, "outcome": outcome, "by": failed or ("" if code in {0, None} else "an import")}
+
+
+def main() -> int:
+    """Run the mutants that are not judged yet, and print the survivors."""
+    parser = argparse.ArgumentParser(
+        description="Change random places of the source, and list the changes that no test notices."
+    )
+    parser.add_argument("count", type=int, nargs="?", default=200, help="number of mutants (default: 200)")
+    parser.add_argument("--seed", type=int, default=1, help="which places are chosen (default: 1)")
+    parser.add_argument("--packages", nargs="+", default=PACKAGES, help="packages that are changed")
+    parser.add_argument("--again", action="store_true", help="judge survivors of an earlier run again")
+    parser.add_argument("--list", action="store_true", help="print the mutants, and run nothing")
+    options = parser.parse_args()
+    mutants = sample(options.count, options.seed, options.packages)
+    if options.list:
+        for mutant in mutants:
+            print(f"{mutant.number:4} {mutant.file}:{mutant.line} {mutant.before} -> {mutant.after}")
+        return 0
+    folder = ROOT / "dist" / "mutants" / f"{options.count}-{options.seed}"
+    folder.mkdir(parents=True, exist_ok=True)
+    verdicts = _run(folder, mutants, again=options.again)
+    _print(verdicts)
+    return 1 if any(_survives(each) for each in verdicts) else 0
+
+
+def _run(folder: Path, mutants: Sequence[Mutant], *, again: bool) -> list[dict[str, Any]]:
+    file, coverage_file = folder / "verdicts.jsonl", folder / "coverage.json"
+    known = {}
+    if file.exists():
+        lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+        known = {each["identity"]: each for each in lines if not (again and _survives(each))}
+    if again or not coverage_file.exists():
+        print("running the tests once to see which of them reach the places", flush=True)
+        found = covered(folder, mutants)
+        text = {"tests": {number: sorted(tests) for number, tests in found.tests.items()}, "seconds": found.seconds}
+        coverage_file.write_text(json.dumps(text), "utf-8")
+    stored = json.loads(coverage_file.read_text("utf-8"))
+    coverage = Coverage({int(key): frozenset(tests) for key, tests in stored["tests"].items()}, stored["seconds"])
+    for mutant in mutants:
+        if mutant.identity in known:
+            continue
+        began = time.monotonic()
+        verdict = known[mutant.identity] = judged(folder, mutant, coverage)
+        with file.open("a", encoding="utf-8") as verdicts:
+            verdicts.write(json.dumps(verdict) + "\n")
+        print(
+            f"{mutant.number:4} {verdict['outcome']:12} {time.monotonic() - began:4.0f} s  {mutant.file}:{mutant.line}",
+            flush=True,
+        )
+    return [known[mutant.identity] for mutant in mutants]
+
+
+def _survives(verdict: Mapping[str, Any]) -> bool:
+    return verdict["outcome"] in {"survived", "not reached"} and verdict["identity"] not in EQUIVALENT
+
+
+def _print(verdicts: Sequence[Mapping[str, Any]]) -> None:
+    equivalent = [each for each in verdicts if each["identity"] in EQUIVALENT]
+    survivors = [each for each in verdicts if _survives(each)]
+    for each in survivors:
+        print(
+            f"\nsrc/{each['file']}:{each['line']} in {each['function'] or 'the module'}: {each['outcome']}, {each['tests']} tests"
+        )
+        print(f"  - {each['before']}\n  + {each['after']}")
+    counted = len(verdicts) - len(equivalent)
+    noticed = counted - len(survivors)
+    rate = 100 * noticed / counted if counted else 100.0
+    print(
+        f"\n{noticed} of {counted} mutants noticed ({rate:.1f}%), {len(survivors)} survived, {len(equivalent)} equivalent"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
