@@ -30,6 +30,7 @@ from collections import defaultdict
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -39,8 +40,11 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCE: Final = ROOT / "src"
 PACKAGES: Final = ("broker", "engine", "dialects", "serve", "node", "agent")
-TESTS: Final = ("broker", "engine", "dialects", "service", "node", "agent", "properties", "scenarios", "explain")
-"""folders of tests/ that are fast and use the packages in their own process"""
+TESTS: Final = tuple(
+    f"tests/{name}"
+    for name in ("broker", "engine", "dialects", "service", "node", "agent", "properties", "scenarios", "explain")
+)
+"""tests that are fast and use the packages in their own process"""
 OWN: Final[Mapping[str, str]] = {"serve": "service"}
 """folder of tests of a package, where it has another name"""
 JOB: Final = "MUTANTS_JOB"
@@ -197,15 +201,34 @@ def sample(count: int, seed: int, packages: Sequence[str] = PACKAGES) -> list[Mu
     ]
     chooser = random.Random(seed)
     chosen = chooser.sample(everywhere, min(count, len(everywhere)))
-    return [_mutant(number, *each, chooser) for number, each in enumerate(chosen)]
+    return [
+        _mutant(number, file, position, place, chooser.choice(list(enumerate(variants(place.node)))))
+        for number, (file, position, place) in enumerate(chosen)
+    ]
 
 
-def _mutant(number: int, file: Path, position: int, place: Place, chooser: random.Random) -> Mutant:
-    forms = list(variants(place.node))
-    variant = chooser.randrange(len(forms))
+def on_line(file: Path, line: int) -> list[Mutant]:
+    """Every change of every place on a line."""
+    found = places(ast.parse(file.read_text("utf-8")))
+    changes = [
+        (position, place, form) for position, place in enumerate(found) for form in enumerate(variants(place.node))
+    ]
+    return [
+        _mutant(number, file, *change)
+        for number, change in enumerate(change for change in changes if _line(change[1]) == line)
+    ]
+
+
+def _mutant(number: int, file: Path, position: int, place: Place, form: tuple[int, ast.AST]) -> Mutant:
+    variant, after = form
     name = file.relative_to(SOURCE).as_posix()
+    before, after_text = _text(place.node), _text(after)
+    return Mutant(number, name, position, variant, _line(place), place.function, before, after_text)
+
+
+def _line(place: Place) -> int:
     line: int = getattr(place.node, "lineno", place.statement.lineno)
-    return Mutant(number, name, position, variant, line, place.function, _text(place.node), _text(forms[variant]))
+    return line
 
 
 def _text(node: ast.AST) -> str:
@@ -421,7 +444,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def covered(folder: Path, mutants: Sequence[Mutant]) -> Coverage:
+def covered(folder: Path, mutants: Sequence[Mutant], tests: Sequence[str]) -> Coverage:
     """Run all tests once, and note which of them reach the places."""
     modules = defaultdict[str, dict[str, Any]](lambda: {"probes": {}})
     for mutant in mutants:
@@ -429,7 +452,7 @@ def covered(folder: Path, mutants: Sequence[Mutant]) -> Coverage:
     report = folder / "reached.tsv"
     report.unlink(missing_ok=True)
     job = {"modules": modules, "tests": [], "report": str(report)}
-    _, phases = run_tests(folder, job, [f"tests/{name}" for name in TESTS], None)
+    _, phases = run_tests(folder, job, tests, None)
     seconds, failed = defaultdict[str, float](float), set[str]()
     for test, _, outcome, duration in phases:
         seconds[test] += duration
@@ -475,25 +498,36 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description="Change random places of the source, and list the changes that no test notices."
     )
-    parser.add_argument("count", type=int, nargs="?", default=200, help="number of mutants (default: 200)")
-    parser.add_argument("--seed", type=int, default=1, help="which places are chosen (default: 1)")
+    parser.add_argument("tests", nargs="*", help="files or folders of tests (default: those that are fast)")
+    parser.add_argument("--count", type=int, default=200, help="number of mutants (default: 200)")
+    parser.add_argument("--seed", type=int, default=1, help="selects the places (default: 1)")
     parser.add_argument("--packages", nargs="+", default=PACKAGES, help="packages that are changed")
-    parser.add_argument("--again", action="store_true", help="judge survivors of an earlier run again")
+    parser.add_argument("--line", metavar="FILE:LINE", help="every change of one line instead of random ones")
+    parser.add_argument("--again", action="store_true", help="run survivors of an earlier run again")
     parser.add_argument("--list", action="store_true", help="print the mutants, and run nothing")
     options = parser.parse_args()
-    mutants = sample(options.count, options.seed, options.packages)
+    if options.line:
+        file, _, line = options.line.rpartition(":")
+        mutants = on_line(Path(file).resolve(), int(line))
+    else:
+        mutants = sample(options.count, options.seed, options.packages)
     if options.list:
         for mutant in mutants:
             print(f"{mutant.number:4} {mutant.file}:{mutant.line} {mutant.before} -> {mutant.after}")
         return 0
-    folder = ROOT / "dist" / "mutants" / f"{options.count}-{options.seed}"
-    folder.mkdir(parents=True, exist_ok=True)
-    verdicts = _run(folder, mutants, again=options.again)
+    tests = [test.removeprefix("./") for test in options.tests] or list(TESTS)
+    if options.line:
+        with TemporaryDirectory() as scratch:
+            verdicts = _run(Path(scratch), mutants, tests, again=False)
+    else:
+        folder = ROOT / "dist" / "mutants" / f"{options.count}-{options.seed}"
+        folder.mkdir(parents=True, exist_ok=True)
+        verdicts = _run(folder, mutants, tests, again=options.again)
     _print(verdicts)
     return 1 if any(_survives(each) for each in verdicts) else 0
 
 
-def _run(folder: Path, mutants: Sequence[Mutant], *, again: bool) -> list[dict[str, Any]]:
+def _run(folder: Path, mutants: Sequence[Mutant], tests: Sequence[str], *, again: bool) -> list[dict[str, Any]]:
     file, coverage_file = folder / "verdicts.jsonl", folder / "coverage.json"
     known = {}
     if file.exists():
@@ -501,7 +535,7 @@ def _run(folder: Path, mutants: Sequence[Mutant], *, again: bool) -> list[dict[s
         known = {each["identity"]: each for each in lines if not (again and _survives(each))}
     if again or not coverage_file.exists():
         print("running the tests once to see which of them reach the places", flush=True)
-        found = covered(folder, mutants)
+        found = covered(folder, mutants, tests)
         text = {"tests": {number: sorted(tests) for number, tests in found.tests.items()}, "seconds": found.seconds}
         coverage_file.write_text(json.dumps(text), "utf-8")
     stored = json.loads(coverage_file.read_text("utf-8"))

@@ -89,6 +89,10 @@ def test_a_process_that_is_listed_twice_counts_once() -> None:
     assert found.devices[0].processes == (ProcessUsage(7, GIB, 5),)
 
 
+def test_the_first_process_of_a_machine_counts() -> None:
+    assert checked(reading(ProcessUsage(1, GIB))).devices[0].processes == (ProcessUsage(1, GIB),)
+
+
 _NUMBERS = st.one_of(st.none(), st.integers(-5, 2**70))
 _DEVICES = st.builds(
     DeviceUsage,
