@@ -52,7 +52,15 @@ JOB: Final = "MUTANTS_JOB"
 MEMORY: Final = 6 << 30
 """bytes that a process may address: a loop that a mutant made endless must not take the machine's memory"""
 
-EQUIVALENT: Final[Mapping[str, str]] = {}
+EQUIVALENT: Final[Mapping[str, str]] = {
+    "linkwise/broker/groups/planning/priority.py _plans_to_preempt: return [] -> return None": (
+        "the caller asks only whether there are any"
+    ),
+    "linkwise/broker/volcano/places.py member_on: return pod.uid -> return None": (
+        "filter answers with a member's own node, and booking asks only for another one"
+    ),
+    "linkwise/engine/index/share_buckets.py Bucket.ranks: self._sign < 0 -> self._sign <= 0": "a sign is 1 or -1",
+}
 """mutants that no test can notice, by their identity without the line, each with the reason"""
 
 # operators
@@ -94,8 +102,8 @@ def variants(node: ast.AST) -> Iterator[ast.AST]:  # noqa: C901, PLR0912 (a tabl
         case ast.BoolOp(op, values):
             yield ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), values)
             for position in range(len(values)):
-                left = [*values[:position], *values[position + 1 :]]
-                yield ast.BoolOp(op, left) if len(left) > 1 else left[0]
+                others = [*values[:position], *values[position + 1 :]]
+                yield ast.BoolOp(op, others) if len(others) > 1 else others[0]
         case ast.UnaryOp(ast.Not(), operand):
             yield operand
         case ast.BinOp(left, op, right) if type(op) in ARITHMETIC:
@@ -460,11 +468,11 @@ def covered(folder: Path, mutants: Sequence[Mutant], tests: Sequence[str]) -> Co
             failed.add(test)
     reached = defaultdict[int, set[str]](set)
     for line in report.read_text("utf-8").splitlines():
-        mutant, _, phase = line.partition("\t")
+        number, _, phase = line.partition("\t")
         test, _, when = phase.rpartition(" ")
         # What a fixture reaches may serve the other tests of its file too.
         file = test.split("::")[0]
-        reached[int(mutant)] |= (
+        reached[int(number)] |= (
             {test} if when == "(call)" else {each for each in seconds if each.startswith(f"{file}::")}
         )
     return Coverage(

@@ -361,7 +361,9 @@ def test_every_kind_of_object_that_is_read_is_named() -> None:
 
 def test_every_system_is_in_the_table_of_what_works() -> None:
     assert list(SYSTEMS) == list(table.systems())
-    heading, *_ = [row for row in section("docs/reference/dialects.md", "## What works today").splitlines() if row.startswith("|")]
+    heading, *_ = [
+        row for row in section("docs/reference/dialects.md", "## What works today").splitlines() if row.startswith("|")
+    ]
     assert [name for name in SYSTEMS.values() if f"| {name} " not in heading] == []
 
 

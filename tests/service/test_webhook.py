@@ -182,6 +182,15 @@ def test_what_is_not_reviewed_is_admitted(fields: dict[str, Any]) -> None:
     told(story)
 
 
+def test_a_change_of_a_workloads_status_is_admitted_whatever_its_template_requests() -> None:
+    async def story(webhook: RunningWebhook) -> None:
+        before, after = job(pod(container({ASCEND: 5}))), job(pod(container({ASCEND: 3})))
+        assert not (await webhook.response("/validate", review(after, old=before)))["allowed"]
+        assert (await webhook.response("/validate", review(after, old=before, subResource="status")))["allowed"]
+
+    told(story)
+
+
 @pytest.mark.parametrize(
     ("body", "status", "sentence"),
     [

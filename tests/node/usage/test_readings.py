@@ -207,3 +207,9 @@ def test_simulated_usage_stays_within_shares_and_is_the_same_every_time() -> Non
     assert all(2 * GIB < (pod.used or 0) < 4 * GIB and 0 < (pod.utilization or 0) <= 25 for pod in usage.pods)
     assert usage.devices[0].used == sum(pod.used or 0 for pod in usage.pods)
     assert (usage.devices[1].used, usage.devices[1].utilization) == (0, 0)
+
+
+def test_simulated_pods_use_between_55_and_95_percent_of_their_memory() -> None:
+    pods = [Holding(f"u{number}", "team", f"p{number}", "GPU-0", 16 * GIB) for number in range(500)]
+    used = [(pod.used or 0) / (16 * GIB) for pod in simulated_usage([DeviceUsage("GPU-0", 16 * GIB)], pods).pods]
+    assert (round(min(used), 3), round(max(used), 3)) == (0.55, 0.95)
