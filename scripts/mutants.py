@@ -1,9 +1,10 @@
 """Mutation testing: change random places of the source one at a time, and list the changes that no test notices; `make mutants` runs it.
 
-The checkout is never touched: changed modules are compiled from a syntax tree in memory when a test imports them, in the
-processes that tests start too. A first run of the tests records which of them reach each place; afterwards each mutant is
-shown to those tests alone, the fastest first, until one of them fails. Results are kept in a folder per seed, from which
-an interrupted run resumes.
+The checkout is never touched: what is changed is compiled from a syntax tree in memory. A first run of the tests records
+which of them reach each place. Then the tests are collected once, and each mutant gets a fork of that process in which its
+functions have the changed code; it runs the tests that reach the place, the fastest first, until one of them fails.
+Processes that tests start compile the changed module when they import it, and so does a run for a change outside of
+functions. Results are kept in a folder per seed, from which an interrupted run resumes.
 
 A survivor wants a test. If no test could notice it, it is listed in EQUIVALENT with the reason and no longer counts.
 
@@ -16,12 +17,14 @@ import argparse
 import ast
 import builtins
 import copy
+import gc
 import importlib.abc
 import importlib.machinery
 import json
 import os
 import random
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -31,11 +34,11 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from types import CodeType
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCE: Final = ROOT / "src"
@@ -49,6 +52,7 @@ OWN: Final[Mapping[str, str]] = {"serve": "service"}
 """folder of tests of a package, where it has another name"""
 JOB: Final = "MUTANTS_JOB"
 """variable that names the file with what a test process does; not LINKWISE_, which would be a setting"""
+PASSED: Final = b"."
 MEMORY: Final = 6 << 30
 """bytes that a process may address: a loop that a mutant made endless must not take the machine's memory"""
 
@@ -359,6 +363,86 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
         items[:] = sorted((item for item in items if item.nodeid in order), key=lambda item: order[item.nodeid])
 
 
+def pytest_runtestloop(session: Any) -> bool | None:  # noqa: ANN401 (pytest.Session; the other processes do without)
+    """Run the tests of each mutant of the job in a fork; without mutants, the tests as usual."""
+    job = _job()
+    if "mutants" not in job:
+        return None
+    items = {item.nodeid: item for item in session.items}
+    for mutant in job["mutants"]:
+        began, wrong, outcome, by = time.monotonic(), set[str](), "killed", ""
+        while True:
+            own = [items[test] for test in mutant["order"] if test in items and test not in wrong]
+            outcome, by = _in_fork(own, job, mutant)
+            if outcome == "survived" or _in_fork([items[by]], job, None)[0] == "survived":
+                break
+            wrong.add(by)  # it fails without the mutant too
+        verdict = {key: value for key, value in mutant.items() if key != "order"} | {"outcome": outcome, "by": by}
+        with Path(job["verdicts"]).open("a", encoding="utf-8") as verdicts:
+            verdicts.write(json.dumps(verdict) + "\n")
+        seconds = time.monotonic() - began
+        line = f"{mutant['number']:4} {outcome:12} {seconds:4.0f} s  {mutant['file']}:{mutant['line']}\n"
+        os.write(job["terminal"], line.encode())
+    return True
+
+
+def _in_fork(items: Sequence[Any], job: Mapping[str, Any], mutant: Mapping[str, Any] | None) -> tuple[str, str]:
+    """Run tests on a mutant in a child process until one fails; returns what became of it, and the last test."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.setsid()
+        try:
+            _run_items(items, job, mutant, write)
+        finally:
+            os._exit(0)
+    os.close(write)
+    try:
+        for item in items:
+            ready, _, _ = select.select([read], [], [], 60 + 20 * job["seconds"][item.nodeid])
+            if not ready:
+                return "timed out", item.nodeid
+            if os.read(read, 1) != PASSED:
+                return "killed", item.nodeid
+        return "survived", ""
+    finally:
+        os.close(read)
+        with suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def _run_items(items: Sequence[Any], job: Mapping[str, Any], mutant: Mapping[str, Any] | None, output: int) -> None:
+    from _pytest.runner import runtestprotocol  # noqa: PLC0415 (only here; what `pytest_runtest_protocol` calls)
+
+    if mutant is not None:
+        own = Path(job["verdicts"]).with_name("job-of-mutant.json")
+        own.write_text(json.dumps({"modules": {_module(mutant["file"]): mutant}}), "utf-8")
+        os.environ[JOB] = str(own)
+        _exchange(SOURCE / mutant["file"], mutant["place"], mutant["variant"])
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        reports = runtestprotocol(item, log=False, nextitem=following)
+        os.write(output, b"F" if any(report.failed for report in reports) else PASSED)
+
+
+def _exchange(path: Path, place: int, variant: int) -> None:
+    """Give the functions of a module that is imported the code of a mutant."""
+    tree = ast.parse(path.read_bytes(), str(path))
+    mutated(tree, place, variant)
+    codes, waiting = dict[tuple[str, int], CodeType](), [compile(ast.fix_missing_locations(tree), str(path), "exec")]
+    while waiting:
+        code = waiting.pop()
+        codes[code.co_qualname, code.co_firstlineno] = code
+        waiting += [each for each in code.co_consts if isinstance(each, CodeType)]
+    gc.unfreeze()
+    for function in gc.get_objects():
+        if type(function) is FunctionType and function.__code__.co_filename == str(path):
+            old = function.__code__
+            new = codes.get((old.co_qualname, old.co_firstlineno), old)
+            if new.co_freevars == old.co_freevars:
+                function.__code__ = new
+
+
 def pytest_runtest_logstart() -> None:
     """Let every test report what it reaches."""
     _seen.clear()
@@ -417,7 +501,9 @@ def run_tests(
     (site / "sitecustomize.py").write_text(loading, "utf-8")
     results = folder / "results.jsonl"
     results.unlink(missing_ok=True)
-    (folder / "job.json").write_text(json.dumps({**job, "results": str(results)}), "utf-8")
+    terminal = os.dup(sys.stdout.fileno())
+    job = {**job, "results": str(results), "terminal": terminal}
+    (folder / "job.json").write_text(json.dumps(job), "utf-8")
     environment = {
         **os.environ,
         JOB: str(folder / "job.json"),
@@ -434,12 +520,14 @@ def run_tests(
             stdout=output,
             stderr=output,
             start_new_session=True,
+            pass_fds=(terminal,),
         )
         try:
             code: int | None = process.wait(limit)
         except subprocess.TimeoutExpired:
             code = None
         finally:
+            os.close(terminal)
             _end(process)
     phases = [json.loads(line) for line in results.read_text("utf-8").splitlines()] if results.exists() else []
     return code, phases
@@ -485,20 +573,43 @@ def _module(file: str) -> str:
     return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def judged(folder: Path, mutant: Mutant, coverage: Coverage) -> dict[str, Any]:
-    """Show a mutant to its tests; returns what became of it."""
-    tests = coverage.order(mutant)
-    verdict = {**asdict(mutant), "identity": mutant.identity, "tests": len(tests)}
+def judge(folder: Path, mutants: Sequence[Mutant], coverage: Coverage) -> None:
+    """Show mutants to their tests, and write what becomes of each."""
+    verdicts = folder / "verdicts.jsonl"
+    entries = [
+        {**asdict(each), "identity": each.identity, "tests": len(order), "order": order}
+        for each in mutants
+        for order in [coverage.order(each)]
+    ]
+    inside = [each for each in entries if each["order"] and each["function"]]
+    for entry in entries:
+        if entry not in inside:
+            _write(verdicts, {**entry, **_judged_apart(folder, entry, coverage)})
+    if inside:
+        files = sorted({test.split("::")[0] for each in inside for test in each["order"]})
+        job = {"modules": {}, "tests": [], "mutants": inside, "verdicts": str(verdicts), "seconds": coverage.seconds}
+        run_tests(folder, job, files, None)
+
+
+def _write(verdicts: Path, entry: Mapping[str, Any]) -> None:
+    with verdicts.open("a", encoding="utf-8") as output:
+        output.write(json.dumps({key: value for key, value in entry.items() if key != "order"}) + "\n")
+    print(f"{entry['number']:4} {entry['outcome']:12}         {entry['file']}:{entry['line']}", flush=True)
+
+
+def _judged_apart(folder: Path, entry: Mapping[str, Any], coverage: Coverage) -> dict[str, str]:
+    """Run the tests of a mutant in a process of its own, which imports the changed module."""
+    tests = entry["order"]
     if not tests:
-        return {**verdict, "outcome": "not reached", "by": ""}
-    job = {"modules": {_module(mutant.file): {"place": mutant.place, "variant": mutant.variant}}, "tests": tests}
-    slowest = max(coverage.seconds[test] for test in tests)
-    limit = 120 + 10 * sum(coverage.seconds[test] for test in tests)
-    files = dict.fromkeys(test.split("::")[0] for test in tests)
-    code, phases = run_tests(folder, job, ["-x", f"--timeout={30 + 10 * slowest:.0f}", *files], limit)
-    failed = next((test for test, _, outcome, _ in phases if outcome == "failed"), "")
-    outcome = "survived" if code == 0 else "killed" if code is not None else "stopped at the time limit"
-    return {**verdict, "outcome": outcome, "by": failed or ("" if code in {0, None} else "an import")}
+        return {"outcome": "not reached", "by": ""}
+    seconds = [coverage.seconds[test] for test in tests]
+    arguments = ["-x", f"--timeout={60 + 20 * max(seconds):.0f}", *dict.fromkeys(test.split("::")[0] for test in tests)]
+    job = {"modules": {_module(entry["file"]): entry}, "tests": tests}
+    code, phases = run_tests(folder, job, arguments, 120 + 20 * sum(seconds))
+    failed = next((test for test, _, outcome, _ in phases if outcome == "failed"), "an import")
+    if code is None:
+        return {"outcome": "timed out", "by": ""}
+    return {"outcome": "killed", "by": failed} if code else {"outcome": "survived", "by": ""}
 
 
 def main() -> int:
@@ -537,10 +648,7 @@ def main() -> int:
 
 def _run(folder: Path, mutants: Sequence[Mutant], tests: Sequence[str], *, again: bool) -> list[dict[str, Any]]:
     file, coverage_file = folder / "verdicts.jsonl", folder / "coverage.json"
-    known = {}
-    if file.exists():
-        lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-        known = {each["identity"]: each for each in lines if not (again and _survives(each))}
+    known = {number: each for number, each in _verdicts(file).items() if not (again and _survives(each))}
     if again or not coverage_file.exists():
         print("running the tests once to see which of them reach the places", flush=True)
         found = covered(folder, mutants, tests)
@@ -548,18 +656,14 @@ def _run(folder: Path, mutants: Sequence[Mutant], tests: Sequence[str], *, again
         coverage_file.write_text(json.dumps(text), "utf-8")
     stored = json.loads(coverage_file.read_text("utf-8"))
     coverage = Coverage({int(key): frozenset(tests) for key, tests in stored["tests"].items()}, stored["seconds"])
-    for mutant in mutants:
-        if mutant.identity in known:
-            continue
-        began = time.monotonic()
-        verdict = known[mutant.identity] = judged(folder, mutant, coverage)
-        with file.open("a", encoding="utf-8") as verdicts:
-            verdicts.write(json.dumps(verdict) + "\n")
-        print(
-            f"{mutant.number:4} {verdict['outcome']:12} {time.monotonic() - began:4.0f} s  {mutant.file}:{mutant.line}",
-            flush=True,
-        )
-    return [known[mutant.identity] for mutant in mutants]
+    judge(folder, [mutant for mutant in mutants if mutant.number not in known], coverage)
+    return list(_verdicts(file).values())
+
+
+def _verdicts(file: Path) -> dict[int, dict[str, Any]]:
+    """The last verdict on each mutant, by number."""
+    lines = file.read_text("utf-8").splitlines() if file.exists() else []
+    return {each["number"]: each for each in map(json.loads, lines)}
 
 
 def _survives(verdict: Mapping[str, Any]) -> bool:
