@@ -582,13 +582,13 @@ def judge(folder: Path, mutants: Sequence[Mutant], coverage: Coverage) -> None:
         for order in [coverage.order(each)]
     ]
     inside = [each for each in entries if each["order"] and each["function"]]
-    for entry in entries:
-        if entry not in inside:
-            _write(verdicts, {**entry, **_judged_apart(folder, entry, coverage)})
     if inside:
         files = sorted({test.split("::")[0] for each in inside for test in each["order"]})
         job = {"modules": {}, "tests": [], "mutants": inside, "verdicts": str(verdicts), "seconds": coverage.seconds}
         run_tests(folder, job, files, None)
+    for entry in entries:
+        if entry not in inside:
+            _write(verdicts, {**entry, **_judged_apart(folder, entry, coverage)})
 
 
 def _write(verdicts: Path, entry: Mapping[str, Any]) -> None:
