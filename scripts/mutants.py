@@ -579,6 +579,7 @@ def judge(folder: Path, mutants: Sequence[Mutant], coverage: Coverage) -> None:
     entries = [
         {**asdict(each), "identity": each.identity, "tests": len(order), "order": order}
         for each in mutants
+        if each.identity not in EQUIVALENT
         for order in [coverage.order(each)]
     ]
     inside = [each for each in entries if each["order"] and each["function"]]
@@ -642,7 +643,7 @@ def main() -> int:
         folder = ROOT / "dist" / "mutants" / f"{options.count}-{options.seed}"
         folder.mkdir(parents=True, exist_ok=True)
         verdicts = _run(folder, mutants, tests, again=options.again)
-    _print(verdicts)
+    _print(verdicts, sum(mutant.identity in EQUIVALENT for mutant in mutants))
     return 1 if any(_survives(each) for each in verdicts) else 0
 
 
@@ -667,23 +668,20 @@ def _verdicts(file: Path) -> dict[int, dict[str, Any]]:
 
 
 def _survives(verdict: Mapping[str, Any]) -> bool:
-    return verdict["outcome"] in {"survived", "not reached"} and verdict["identity"] not in EQUIVALENT
+    return verdict["outcome"] in {"survived", "not reached"}
 
 
-def _print(verdicts: Sequence[Mapping[str, Any]]) -> None:
-    equivalent = [each for each in verdicts if each["identity"] in EQUIVALENT]
+def _print(verdicts: Sequence[Mapping[str, Any]], equivalent: int) -> None:
     survivors = [each for each in verdicts if _survives(each)]
     for each in survivors:
         print(
             f"\nsrc/{each['file']}:{each['line']} in {each['function'] or 'the module'}: {each['outcome']}, {each['tests']} tests"
         )
         print(f"  - {each['before']}\n  + {each['after']}")
-    counted = len(verdicts) - len(equivalent)
-    noticed = counted - len(survivors)
-    rate = 100 * noticed / counted if counted else 100.0
-    print(
-        f"\n{noticed} of {counted} mutants noticed ({rate:.1f}%), {len(survivors)} survived, {len(equivalent)} equivalent"
-    )
+    noticed = len(verdicts) - len(survivors)
+    rate = 100 * noticed / len(verdicts) if verdicts else 100.0
+    print(f"\n{noticed} of {len(verdicts)} mutants noticed ({rate:.1f}%), {len(survivors)} survived", end="")
+    print(f", {equivalent} equivalent and not run" if equivalent else "")
 
 
 if __name__ == "__main__":

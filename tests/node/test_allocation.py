@@ -187,10 +187,8 @@ def test_devices_are_in_use_from_the_record_of_a_waiting_container_to_the_end_of
 
 def test_any_device_may_be_that_of_a_waiting_container_without_a_record() -> None:
     busy, unknown = whole(pod("a", 1, main=(0,)), pod("b", 1)).users([])
-    assert (busy.keys(), unknown) == (
-        {"GPU-0"},
-        "pod default/b is about to get devices, and it is not known which",
-    )
+    assert busy == {"GPU-0": "pod default/a is about to get it"}
+    assert unknown == "pod default/b is about to get devices, and it is not known which"
 
 
 def test_an_unhealthy_or_unknown_device_is_refused_and_nothing_changes() -> None:

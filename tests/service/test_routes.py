@@ -216,7 +216,8 @@ def test_draining_counts_binds_whose_outcome_is_still_unknown() -> None:
         async def settle(self, effect: Bind) -> BindResult:
             del effect
             self.asked.set()
-            return await asyncio.get_running_loop().create_future()
+            outcome: asyncio.Future[BindResult] = asyncio.get_running_loop().create_future()
+            return await outcome
 
     recorder = NeverKnown([BindResult("unknown", "timed out")])
 

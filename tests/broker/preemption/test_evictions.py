@@ -178,7 +178,9 @@ def test_an_explanation_counts_the_victims_that_have_not_terminated() -> None:
     waits = "it waits for {} of lower priority to terminate"
     for terminated, left in (("", "2 pods"), ("low-n0", "1 pod")):
         gone(broker, *filter(None, [terminated]), now=7.0)
-        assert waits.format(left) in "\n".join(explanation_lines(explain_pod(broker, gang[0].uid, 8.0)))
+        report = explain_pod(broker, gang[0].uid, 8.0)
+        assert report is not None
+        assert waits.format(left) in "\n".join(explanation_lines(report))
 
 
 def test_devices_that_are_free_already_are_held_too() -> None:
