@@ -29,9 +29,11 @@ import signal
 import subprocess
 import sys
 import time
+from bisect import bisect_right
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import CodeType, FunctionType
@@ -53,6 +55,8 @@ OWN: Final[Mapping[str, str]] = {"serve": "service"}
 JOB: Final = "MUTANTS_JOB"
 """variable that names the file with what a test process does; not LINKWISE_, which would be a setting"""
 PASSED: Final = b"."
+FIRST_LOOK: Final = 10.0
+"""seconds of tests that a mutant gets before the others have had their turn: most are noticed within them"""
 MEMORY: Final = 6 << 30
 """bytes that a process may address: a loop that a mutant made endless must not take the machine's memory"""
 
@@ -369,21 +373,41 @@ def pytest_runtestloop(session: Any) -> bool | None:  # noqa: ANN401 (pytest.Ses
     if "mutants" not in job:
         return None
     items = {item.nodeid: item for item in session.items}
+    later = []
     for mutant in job["mutants"]:
-        began, wrong, outcome, by = time.monotonic(), set[str](), "killed", ""
-        while True:
-            own = [items[test] for test in mutant["order"] if test in items and test not in wrong]
-            outcome, by = _in_fork(own, job, mutant)
-            if outcome == "survived" or _in_fork([items[by]], job, None)[0] == "survived":
-                break
-            wrong.add(by)  # it fails without the mutant too
+        first = _first_look(mutant["order"], job["seconds"])
+        if not _judged_in_forks(mutant, items, job, mutant["order"][:first], last=first == len(mutant["order"])):
+            later.append((mutant, mutant["order"][first:]))
+    for mutant, tests in later:
+        _judged_in_forks(mutant, items, job, tests, last=True)
+    return True
+
+
+def _first_look(tests: Sequence[str], seconds: Mapping[str, float]) -> int:
+    """How many of these tests are run before the other mutants have their turn; at least one."""
+    ends = list(accumulate(seconds[test] for test in tests))
+    return max(1, bisect_right(ends, FIRST_LOOK))
+
+
+def _judged_in_forks(
+    mutant: Mapping[str, Any], items: Mapping[str, Any], job: Mapping[str, Any], tests: Sequence[str], *, last: bool
+) -> bool:
+    """Run tests of a mutant in forks; returns whether the verdict is final, and writes it then."""
+    began, wrong = time.monotonic(), set[str]()
+    while True:
+        outcome, by = _in_fork([items[test] for test in tests if test in items and test not in wrong], job, mutant)
+        if outcome == "survived" or _in_fork([items[by]], job, None)[0] == "survived":
+            break
+        wrong.add(by)  # it fails without the mutant too
+    final = last or outcome != "survived"
+    if final:
         verdict = {key: value for key, value in mutant.items() if key != "order"} | {"outcome": outcome, "by": by}
         with Path(job["verdicts"]).open("a", encoding="utf-8") as verdicts:
             verdicts.write(json.dumps(verdict) + "\n")
-        seconds = time.monotonic() - began
-        line = f"{mutant['number']:4} {outcome:12} {seconds:4.0f} s  {mutant['file']}:{mutant['line']}\n"
-        os.write(job["terminal"], line.encode())
-    return True
+    seconds, shown = time.monotonic() - began, outcome if final else "more tests"
+    line = f"{mutant['number']:4} {shown:12} {seconds:4.0f} s  {mutant['file']}:{mutant['line']}\n"
+    os.write(job["terminal"], line.encode())
+    return final
 
 
 def _in_fork(items: Sequence[Any], job: Mapping[str, Any], mutant: Mapping[str, Any] | None) -> tuple[str, str]:

@@ -182,11 +182,19 @@ def test_what_is_not_reviewed_is_admitted(fields: dict[str, Any]) -> None:
     told(story)
 
 
-def test_a_change_of_a_workloads_status_is_admitted_whatever_its_template_requests() -> None:
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"subResource": "status"},
+        {"operation": "DELETE"},
+        {"userInfo": {"username": "system:serviceaccount:kube-system:cronjob-controller", "groups": []}},
+    ],
+)
+def test_a_template_is_reviewed_only_when_a_user_creates_or_changes_it(fields: dict[str, Any]) -> None:
     async def story(webhook: RunningWebhook) -> None:
         before, after = job(pod(container({ASCEND: 5}))), job(pod(container({ASCEND: 3})))
         assert not (await webhook.response("/validate", review(after, old=before)))["allowed"]
-        assert (await webhook.response("/validate", review(after, old=before, subResource="status")))["allowed"]
+        assert (await webhook.response("/validate", review(after, old=before, **fields)))["allowed"]
 
     told(story)
 
