@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/pytest --numprocesses auto --dist worksteal
 OF_CHECK := tests/architecture tests/docs
 
-.PHONY: help setup demo up test e2e check fix shape bench bench-cluster soak soak-cluster docs site manifests lock clean
+.PHONY: help setup demo up test e2e check fix shape mutants bench bench-cluster soak soak-cluster docs site manifests lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -48,6 +48,9 @@ fix: $(READY)  ## apply automatic fixes and formatting
 
 shape: $(READY)  ## sizes, imports and walks of the source beside other projects; no limits (ARGS=--help)
 	@$(BIN)/python scripts/shape.py $(ARGS)
+
+mutants: $(READY)  ## change 200 random places of the source one at a time, and list those that no test notices (N=50, SEED=2; an hour or two)
+	$(BIN)/python scripts/mutants.py --count $(or $(N),200) --seed $(or $(SEED),1) $(ARGS)
 
 bench: $(READY)  ## benchmarks, each with its bar: choice, filter, cold start, conflicts, packing, planning, explaining, HTTP, Volcano, node agent
 	@code=0; for part in $(BENCHES); do $(BIN)/python bench/$$part.py $(ARGS) || code=1; done; exit $$code

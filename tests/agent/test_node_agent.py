@@ -208,6 +208,17 @@ async def test_the_kubelet_counts_the_devices(bench: Bench) -> None:
     assert (spec["enforced"], spec["mode"], spec["deviceCount"]) == (True, "whole", 4)
 
 
+@beside_a_kubelet()
+async def test_the_devices_on_record_for_a_deleted_pod_are_not_those_of_the_next(bench: Bench) -> None:
+    await bench.kubelet.capacity(GPU, 4)
+    bench.api.put(gpu_pod("deleted", 3))
+    del bench.api.stored["uid-deleted"]
+    bench.agent.observe([PodDeleted("uid-deleted")])
+    bench.api.put(gpu_pod("next", 1))
+    given = (await bench.kubelet.admit("next", GPU, main=1))["main"]
+    assert given.environment["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
+
+
 @pytest.mark.rule("000.agree")
 @beside_a_kubelet()
 async def test_a_container_sees_the_devices_on_record(bench: Bench) -> None:

@@ -15,6 +15,7 @@ import linkwise
 from linkwise import errors
 from linkwise.cli.inputs.manifests import NODE_KINDS
 from linkwise.cli.reports.manifests import read_file
+from linkwise.cli.tour.nodes import tour_nodes
 from linkwise.dialects.dialect import DefaultPolicies, Dialect
 from linkwise.dialects.groups.membership import CONVENTIONS, JOB_RANKS, RANKS
 from linkwise.dialects.pod_templates.kinds import TEMPLATES
@@ -358,10 +359,16 @@ def test_every_kind_of_object_that_is_read_is_named() -> None:
     ] == []
 
 
-def test_every_system_is_in_the_readme() -> None:
+def test_every_system_is_in_the_table_of_what_works() -> None:
     assert list(SYSTEMS) == list(table.systems())
-    heading, *_ = [row for row in section("README.md", "## What works today").splitlines() if row.startswith("|")]
+    heading, *_ = [
+        row for row in section("docs/reference/dialects.md", "## What works today").splitlines() if row.startswith("|")
+    ]
     assert [name for name in SYSTEMS.values() if f"| {name} " not in heading] == []
+
+
+def test_the_readme_has_the_number_of_nodes_of_the_demo() -> None:
+    assert f"{len(list(tour_nodes()))} simulated nodes" in page("README.md")
 
 
 def test_every_make_target_is_in_contributing() -> None:

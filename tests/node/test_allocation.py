@@ -175,6 +175,22 @@ def test_shares_of_two_devices_are_refused() -> None:
     assert "must be on one device" in answer.sentence
 
 
+def test_devices_are_in_use_from_the_record_of_a_waiting_container_to_the_end_of_its_pod() -> None:
+    allocations = whole(pod("a", 1, main=(0,)), pod("b", 1, main=(1,)))
+    allocations.allocate(["GPU-0"], 0.0)
+    has, waits = {"GPU-0": "pod default/a has it"}, {"GPU-1": "pod default/b is about to get it"}
+    assert allocations.users([]) == ({**has, **waits}, "")
+    assert allocations.users([listed("other", "GPU-2")]) == ({**has, **waits, "GPU-2": "pod default/other has it"}, "")
+    allocations.forget("uid-b")
+    assert allocations.users([]) == (has, "")
+
+
+def test_any_device_may_be_that_of_a_waiting_container_without_a_record() -> None:
+    busy, unknown = whole(pod("a", 1, main=(0,)), pod("b", 1)).users([])
+    assert busy == {"GPU-0": "pod default/a is about to get it"}
+    assert unknown == "pod default/b is about to get devices, and it is not known which"
+
+
 def test_an_unhealthy_or_unknown_device_is_refused_and_nothing_changes() -> None:
     allocations = whole(pod("a", 1, main=(0,)))
     allocations.devices = {**DEVICES, "GPU-0": Device("GPU-0", 0, healthy=False)}

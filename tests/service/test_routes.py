@@ -11,6 +11,7 @@ import pytest
 from linkwise import __version__
 from linkwise.broker.answers import FilterAnswer
 from linkwise.broker.broker import Broker
+from linkwise.broker.effects import BindResult
 from linkwise.broker.snapshot import BrokerState
 from linkwise.errors import NotNowError
 from linkwise.explain.inspect import inspect_nodes
@@ -29,6 +30,8 @@ from support.fakes.scripted_api import until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from linkwise.broker.effects import Bind
 
 BIND = {"PodName": "p", "PodNamespace": "default", "PodUID": "uid-p", "Node": "a"}
 FILTER = {"Pod": pod_object(device_pod("p", 2)), "NodeNames": ["a"]}
@@ -204,6 +207,29 @@ def test_a_bind_that_is_cut_short_by_the_end_is_answered_and_keeps_its_promise()
         entry = served.service.broker.entry("uid-p")
         assert 'linkwise_binds_total{outcome="unknown"} 1.0' in served.get("/metrics").text
     assert entry is not None
+
+
+def test_draining_counts_binds_whose_outcome_is_still_unknown() -> None:
+    class NeverKnown(Recorder):
+        asked = asyncio.Event()
+
+        async def settle(self, effect: Bind) -> BindResult:
+            del effect
+            self.asked.set()
+            outcome: asyncio.Future[BindResult] = asyncio.get_running_loop().create_future()
+            return await outcome
+
+    recorder = NeverKnown([BindResult("unknown", "timed out")])
+
+    async def bind_and_drain(served: Served) -> int:
+        assert await served.service.bind("uid-p", "a") == "timed out"
+        await recorder.asked.wait()
+        left: int = await served.service.drain(0)
+        return left
+
+    with Served(broker_of(FakeNode("a")), recorder) as served:
+        served.post("/filter", FILTER)
+        assert served.on_loop(bind_and_drain(served)) == 1
 
 
 @pytest.mark.parametrize("path", ["/", "/filter/", "/metrics/x", "/debug"])

@@ -183,6 +183,23 @@ def test_what_is_not_reviewed_is_admitted(fields: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    "fields",
+    [
+        {"subResource": "status"},
+        {"operation": "DELETE"},
+        {"userInfo": {"username": "system:serviceaccount:kube-system:cronjob-controller", "groups": []}},
+    ],
+)
+def test_a_template_is_reviewed_only_when_a_user_creates_or_changes_it(fields: dict[str, Any]) -> None:
+    async def story(webhook: RunningWebhook) -> None:
+        before, after = job(pod(container({ASCEND: 5}))), job(pod(container({ASCEND: 3})))
+        assert not (await webhook.response("/validate", review(after, old=before)))["allowed"]
+        assert (await webhook.response("/validate", review(after, old=before, **fields)))["allowed"]
+
+    told(story)
+
+
+@pytest.mark.parametrize(
     ("body", "status", "sentence"),
     [
         (b"", 400, "the body is empty; an AdmissionReview is expected"),

@@ -233,6 +233,21 @@ def test_the_usage_that_the_agent_reported_last_still_counts() -> None:
     assert used(broker) == {"n-d3"}
 
 
+def test_an_inventory_is_merged_again_unless_only_the_usage_differs() -> None:
+    """Agents write the usage of their devices every minute, which must not cost as much as a change of devices."""
+    broker = broker_of(BOX)
+    merged, document = at(broker, NOW).inventories["n"], BOX.inventory_object().document
+    assert isinstance(document, dict)
+    busier = {
+        **document,
+        "status": {**document.get("status", {}), "usage": {"devices": [{"id": "n-d0", "percent": 90}]}},
+    }
+    broker.observe([NodeObject("n", KIND, busier)], NOW + 60)
+    assert at(broker, NOW + 60).inventories["n"] is merged
+    broker.observe([replace(BOX, unhealthy=frozenset({1})).inventory_object()], NOW + 120)
+    assert [device.healthy for device in at(broker, NOW + 120).inventories["n"].devices] == [True, False, True, True]
+
+
 def test_a_snapshot_knows_what_is_missing_and_since_when() -> None:
     broker = broker_of(BOX)
     place(broker, device_pod("w", 2), "n", NOW)

@@ -196,6 +196,17 @@ def test_the_room_is_held_while_the_victims_terminate() -> None:
     assert [len(broker.filter(pod, NODES, 10.0).nodes) for pod in gang] == [1, 1]
 
 
+def test_an_explanation_counts_the_victims_that_have_not_terminated() -> None:
+    broker, gang = two_full_nodes(), high_gang()
+    tried(broker, gang)
+    waits = "it waits for {} of lower priority to terminate"
+    for terminated, left in (("", "2 pods"), ("low-n0", "1 pod")):
+        gone(broker, *filter(None, [terminated]), now=7.0)
+        report = explain_pod(broker, gang[0].uid, 8.0)
+        assert report is not None
+        assert waits.format(left) in "\n".join(explanation_lines(report))
+
+
 def test_devices_that_are_free_already_are_held_too() -> None:
     broker = broker_of(FakeNode("n0", count=8), FakeNode("n1", count=8), settings=ON)
     place(broker, device_pod("low", 8), "n0")

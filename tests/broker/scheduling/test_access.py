@@ -317,6 +317,18 @@ def test_a_planned_gang_that_is_not_permitted_any_more_holds_nothing_and_comes_b
     assert all(tried(broker, gang).values())
 
 
+@pytest.mark.rule("002.access")
+def test_a_plan_on_devices_of_a_model_that_is_not_permitted_any_more_is_made_elsewhere() -> None:
+    broker = with_policies(FakeNode("n", count=4, model="H100"), FakeNode("m", count=8, model="T4"), policies=[])
+    gang = in_gang(*(team_pod(f"g{number}", 2) for number in range(2)), least=2)
+    broker.observe(gang, NOW)
+    assert tried(broker, gang) == {"g0": ["n"], "g1": ["n"]}
+    broker.observe([access_policy("p", models=["T4"])], NOW)
+    drained(broker)
+    assert {entry.node for entry in broker.entries()} == {"m"}
+    assert tried(broker, gang) == {"g0": ["m"], "g1": ["m"]}
+
+
 # sharing
 
 

@@ -367,6 +367,23 @@ def test_a_gang_that_needs_more_nodes_than_allowed_gets_none() -> None:
     assert backlog.broker.counts().reservations == 0
 
 
+def test_for_a_gang_no_more_nodes_are_drained_than_it_needs_beginning_with_the_nearest() -> None:
+    broker = broker_of(FakeNode("far", count=4), FakeNode("near", count=4))
+    for number in range(4):
+        place(broker, device_pod(f"far-{number}"), "far", NOW)
+    place(broker, device_pod("near-0"), "near", NOW)
+    gang = in_gang(device_pod("a", 2), device_pod("b", 2), least=2)
+    broker.observe([replace(pod, created=50.0, unschedulable_since=NOW) for pod in gang], NOW)
+    for pod in gang:
+        assert broker.filter(pod, ["far", "near"], NOW).nodes == []
+    broker.step(NOW + AFTER, 1000)
+    assert broker.counts().reservations == 1
+    passing = device_pod("passing", created=100.0)
+    broker.observe([passing], LATER)
+    assert broker.filter(passing, ["far", "near"], LATER).nodes == []
+    assert {entry.node for entry in broker.entries() if entry.state == "RESERVED"} == {"near"}
+
+
 def test_a_reservation_of_lower_priority_gives_way_to_the_next_owner() -> None:
     broker, _, _ = drained()
     broker.observe(FakeNode("m", count=4).events(), LATER)

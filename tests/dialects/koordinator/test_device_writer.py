@@ -29,6 +29,7 @@ def managed(manager: str, fields: object = None) -> dict[str, Any]:
         (managed("koordlet"), "koordlet"),
         (managed("koordlet", {"f:status": {}}), ""),
         (managed("koordlet", "odd"), ""),
+        ({"metadata": {**OURS["metadata"], "managedFields": ["odd", None]}}, ""),
         ({"metadata": {"labels": {}}}, "an unknown writer"),
         ({"metadata": None}, "an unknown writer"),
         ({}, "an unknown writer"),

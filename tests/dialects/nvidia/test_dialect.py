@@ -190,6 +190,13 @@ def test_mig_slices_under_the_name_of_devices_are_counts_only() -> None:
     assert (found.topology, keys(found)) == (None, ["nvidia.com/mig.strategy"])
 
 
+@pytest.mark.parametrize(("strategy", "product"), [("single", "A100-SXM4-40GB"), ("none", "A100-MIG-1g.5gb")])
+def test_a_node_without_mig_slices_keeps_its_links(strategy: str, product: str) -> None:
+    """The strategy is the same on all nodes of a cluster; the product names the slices where there are some."""
+    found = facts("2", [["X", "NV12"], ["NV12", "X"]], mig_strategy=strategy, gpu_product=product, gpu_count="2")
+    assert (links(found), keys(found)) == ([["X", "NV12"], ["NV12", "X"]], [])
+
+
 def test_labels_that_contradict_the_count_or_are_broken_are_problems() -> None:
     assert keys(facts("7", gpu_count="8")) == ["nvidia.com/gpu.count"]
     assert keys(facts("7", gpu_count="8", mig_strategy="mixed")) == []

@@ -28,6 +28,12 @@ def test_members_that_best_fit_can_not_place_are_placed_by_backtracking() -> Non
     assert sorted(asked.devices(counts) for counts in found.counts.values()) == [8, 8]
 
 
+def test_members_that_best_fit_places_need_no_search() -> None:
+    asked = problem(8, 8, kinds=(MemberKind(5, 2), MemberKind(3, 2)))
+    packed, _ = run(packed_on(asked, region(asked), 2, Floors(), Budget(0)))
+    assert packed.counts == {"n0": (1, 1), "n1": (1, 1)}
+
+
 def test_a_search_that_ends_within_its_limit_proves_a_refusal() -> None:
     asked = problem(7, 7, kinds=(MemberKind(5, 1), MemberKind(3, 3)))
     assert run(packed_on(asked, region(asked), 2, Floors(), Budget()))[0] == (None, True)

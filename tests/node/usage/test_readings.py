@@ -89,6 +89,10 @@ def test_a_process_that_is_listed_twice_counts_once() -> None:
     assert found.devices[0].processes == (ProcessUsage(7, GIB, 5),)
 
 
+def test_the_first_process_of_a_machine_counts() -> None:
+    assert checked(reading(ProcessUsage(1, GIB))).devices[0].processes == (ProcessUsage(1, GIB),)
+
+
 _NUMBERS = st.one_of(st.none(), st.integers(-5, 2**70))
 _DEVICES = st.builds(
     DeviceUsage,
@@ -203,3 +207,9 @@ def test_simulated_usage_stays_within_shares_and_is_the_same_every_time() -> Non
     assert all(2 * GIB < (pod.used or 0) < 4 * GIB and 0 < (pod.utilization or 0) <= 25 for pod in usage.pods)
     assert usage.devices[0].used == sum(pod.used or 0 for pod in usage.pods)
     assert (usage.devices[1].used, usage.devices[1].utilization) == (0, 0)
+
+
+def test_simulated_pods_use_between_55_and_95_percent_of_their_memory() -> None:
+    pods = [Holding(f"u{number}", "team", f"p{number}", "GPU-0", 16 * GIB) for number in range(500)]
+    used = [(pod.used or 0) / (16 * GIB) for pod in simulated_usage([DeviceUsage("GPU-0", 16 * GIB)], pods).pods]
+    assert (round(min(used), 3), round(max(used), 3)) == (0.55, 0.95)

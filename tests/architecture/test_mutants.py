@@ -1,0 +1,65 @@
+"""`make mutants` changes places of the source as its operators say, the same ones for a seed."""
+
+from __future__ import annotations
+
+import ast
+from runpy import run_path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def mutants(root: Path) -> dict[str, Any]:
+    return run_path(str(root / "scripts/mutants.py"))
+
+
+@pytest.mark.parametrize(
+    ("source", "changed"),
+    [
+        ("a < b", {"a <= b", "a >= b"}),
+        ("a is None", {"a is not None"}),
+        ("a and b", {"a or b", "a", "b"}),
+        ("not a", {"a"}),
+        ("a + 1", {"a - 1", "a + 2", "a + 0"}),
+        ("min(a, key=f)", {"max(a, key=f)"}),
+        ("[a for a in b if c]", {"[a for a in b]"}),
+        ("if a:\n    f()", {"if not a:\n    f()", "if a:\n    pass"}),
+        ("def f():\n    return a", {"def f():\n    return None"}),
+        ("a.b = c", {"pass"}),
+        ("a: int | None = zip(b, strict=True)", set()),
+        ("if TYPE_CHECKING:\n    f(1)", set()),
+        ("@dataclass(frozen=True)\nclass A:\n    pass", set()),
+    ],
+)
+def test_a_place_is_changed_in_every_way_of_its_operator(
+    mutants: dict[str, Any], source: str, changed: set[str]
+) -> None:
+    found = set()
+    for number, place in enumerate(mutants["places"](ast.parse(source))):
+        for variant, _ in enumerate(mutants["variants"](place.node)):
+            tree = ast.parse(source)
+            mutants["mutated"](tree, number, variant)
+            found.add(ast.unparse(ast.fix_missing_locations(tree)))
+    expected = {ast.unparse(ast.parse(text)) for text in changed}
+    assert expected <= found
+    assert bool(found) == bool(changed)
+
+
+def test_a_seed_chooses_the_same_mutants_every_time(mutants: dict[str, Any]) -> None:
+    first, again, other = (mutants["sample"](5, seed, ["node"]) for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_a_probe_reports_when_the_statement_of_a_place_runs(mutants: dict[str, Any]) -> None:
+    source = "def f(a):\n    'text'\n    if a:\n        return 1\n    return 2\n"
+    lines = {number: place.statement.lineno for number, place in enumerate(mutants["places"](ast.parse(source)))}
+    tree, reached = ast.parse(source), list[int]()
+    mutants["probed"](tree, {number: number for number in lines})
+    namespace: dict[str, Any] = {"__reached__": reached.append}
+    exec(compile(ast.fix_missing_locations(tree), "f.py", "exec"), namespace)  # noqa: S102 (the source above)
+    assert namespace["f"](a=True) == 1
+    assert {lines[number] for number in reached} == {3, 4}
