@@ -20,6 +20,7 @@ from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_object
 from linkwise.model.device import Device
 from linkwise.model.inventory import NodeFacts
 from linkwise.model.link import SELF, Link
+from linkwise.model.settings import PlacingSettings, PreemptionSettings
 from linkwise.model.topology import Topology
 from linkwise.model.views import ContainerView, NodeTerm, NodeView, PodView, SelectorRequirement
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from linkwise.broker.effects import Effect
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.model.node import Mode
-    from linkwise.model.settings import PlacingSettings
 
 __all__ = [
     "AMD",
@@ -235,8 +235,8 @@ def seen_steered(pod: PodView, steer: Steer) -> PodView:
 
 
 def broker_of(*nodes: FakeNode, settings: PlacingSettings | None = None) -> Broker:
-    """A broker that has observed these nodes."""
-    broker = Broker(settings)
+    """A broker that has observed these nodes; without settings it evicts no pods for others."""
+    broker = Broker(settings or PlacingSettings(preemption=PreemptionSettings(evict=False)))
     broker.observe([event for node in nodes for event in node.events()], 0.0)
     return broker
 

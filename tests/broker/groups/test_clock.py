@@ -17,6 +17,7 @@ from linkwise.testing.cluster import (
     place,
     woken_set,
 )
+from support.state import state_of
 
 HOUR = 3600.0
 
@@ -82,7 +83,8 @@ def held_for(said: str, settings: GroupSettings) -> float | None:
     ]
     broker.observe(pods, 0.0)
     assert broker.filter(pods[0], ["n0"], 0.0).nodes
-    return broker.next_deadline()
+    (stage,) = state_of(broker).groups.plans.values()
+    return stage.expires
 
 
 def test_a_plan_holds_for_as_long_as_its_gang_says_and_no_longer_than_any_may() -> None:

@@ -139,7 +139,7 @@ def _to_review(state: State, nodes: set[str] | None, now: float) -> list[str]:
                 # A plan without devices of its own follows no node that the index knows of.
                 due = (
                     is_over(expires, now, hold)
-                    or is_over(check, now, state.settings.group.hold)
+                    or (check and is_over(check, now, state.settings.group.hold))
                     or nodes is None
                     or not nodes.isdisjoint(homes)
                 )
@@ -235,8 +235,8 @@ def _review_plan(state: State, key: str, stage: Reserved, nodes: set[str] | None
         plan = replace(stage.plan, placements=placements, missing=missing)
         stage = replace(stage, plan=plan, hold=hold, expires=min(stage.expires, latest))  # the clock may be set back
         move(state, key, "change", stage)
-    due, most = stage.check <= now, state.settings.group.hold
-    if is_over(stage.check, now, most):
+    due, most = 0 < stage.check <= now, state.settings.group.hold
+    if stage.check and is_over(stage.check, now, most):
         stage = replace(stage, check=now + most)
         move(state, key, "change", stage)
     available = shares_are_reserved(state, key)

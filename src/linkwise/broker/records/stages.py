@@ -136,7 +136,7 @@ class Reserved:
     hold: float = 0.0  # seconds
     """how long it lasts from its last extension"""
     check: float = 0.0
-    """when members that do not start are looked at, if that is before it expires"""
+    """when members that do not start are looked at, if that is before it expires; 0 if only then"""
     priority: int = 0
     bundle: tuple[str, ...] = ()
     """groups whose plans are reserved and released together with it"""
@@ -225,5 +225,5 @@ def deadline_of(stage: Stage) -> float | None:
         case Waiting(until=until) | BackingOff(until=until):
             return until
         case Reserved(expires=expires, check=check):
-            return min(expires, check)
+            return min(expires, check or expires)
     return None
