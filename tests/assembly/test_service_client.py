@@ -18,6 +18,7 @@ from linkwise.assembly.service_client import (
 from linkwise.errors import InputError, NotFoundError
 from linkwise.kube.client.api import Connection
 from linkwise.kube.client.credentials import Credentials
+from linkwise.views.blocks import Sentences, encode_page
 from linkwise.views.selection import Selection
 from support.fakes.scripted_api import Reply, ScriptedApi, play
 
@@ -130,6 +131,19 @@ def test_refusals_and_missing_objects_are_told_apart() -> None:
 def test_a_table_that_cannot_be_read_counts_as_no_answer(answer: Any) -> None:  # noqa: ANN401 - JSON
     with pytest.raises(ServiceUnavailableError, match="its version may differ"):
         ask(nodes, Reply(200, answer), path=TABLE)
+
+
+def test_a_node_is_asked_about_as_a_user_of_a_namespace() -> None:
+    async def describe(client: ServiceClient) -> Any:  # noqa: ANN401 - a page
+        return await client.description("node", "team-a", "a")
+
+    path = f"{PROXY}/v1/nodes/a/description"
+    page = ((Sentences(("node a has no devices",)),),)
+    shown, api = ask(describe, Reply(200, encode_page(page)), path=path)
+    assert (shown, api.requests[0].query) == (page, {"namespace": "team-a"})
+    for answer in ({}, {"page": 1}, {"page": [[{"type": "unknown"}]]}):
+        with pytest.raises(ServiceUnavailableError, match="its version may differ"):
+            ask(describe, Reply(200, answer), path=path)
 
 
 def test_the_address_of_the_service_is_a_url_or_a_service() -> None:

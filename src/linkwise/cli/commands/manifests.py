@@ -45,7 +45,7 @@ Examples:
   linkwise manifests rbac --user linkwise-test     # outside the cluster
   linkwise manifests rbac --without evict          # no evictions
   linkwise manifests rbac --tls                    # certificates in Secrets
-  linkwise manifests rbac --without tenants        # answer administrators only
+  linkwise manifests rbac --without tenants        # no answers for users
   linkwise manifests rbac --agent                  # for the node agent
 
 Optional features: leader, events, wake, conditions, tenants, gates, evict, budgets, volumes, policies, inventories,
