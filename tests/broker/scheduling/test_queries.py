@@ -40,7 +40,7 @@ def test_a_dry_run_ranks_the_nodes_that_fit_and_says_why_the_others_do_not() -> 
     assert found.offer is not None
     assert (found.offer.node, found.offer.devices) == ("b", ("b-d2", "b-d3"))
     assert {name: refusal(reason) for name, reason in found.refused.items()} == {
-        "c": "2 devices requested, but only 1 of 1 is free",
+        "c": "2 devices requested, but the node has 1",
         "d": "nvidia.com/gpu requested, but the node does not provide it",
     }
 

@@ -235,7 +235,7 @@ async def test_a_suspended_job_has_no_pods(cluster: ClusterUnderTest) -> None:
     await cluster.until(lambda: not cluster.pods(), "its pods are deleted")
 
 
-REFUSED: Final = {
+REFUSED: Final[dict[str, tuple[str, dict[str, Any], str]]] = {
     "CronJob": ("cronjobs.batch", {"schedule": "* * * * *"}, "runs no CronJobs"),
     "JobSet": ("jobsets.jobset.x-k8s.io", {}, "spec.replicatedJobs"),
     "LeaderWorkerSet": (

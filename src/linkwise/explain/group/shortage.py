@@ -65,7 +65,7 @@ def explain_short(
     pod = next((pod for pod in view.waiting if pod.uid == left.pod), None)
     if pod is None or left.wanted is None:
         return report
-    nodes = _without_plan(survey(state, pod, left.wanted), what_if, state, left.wanted)
+    nodes = _without_plan(state, survey(state, pod, left.wanted), what_if, left.wanted)
     report = replace(report, fitting=len(nodes.fitting), against=against_all(state, left.wanted, nodes))
     if left.wanted.policy.admit(left.wanted.ask):
         return replace(report, never=True)
@@ -77,11 +77,12 @@ def explain_short(
     return replace(report, remedies=remedies, never=never, notes=(*report.notes, *_reserved(state, what_if)))
 
 
-def _without_plan(surveyed: Survey, what_if: WhatIf, state: State, query: Query) -> Survey:
+def _without_plan(state: State, surveyed: Survey, what_if: WhatIf, query: Query) -> Survey:
     """Return the survey as if the group had no plan: a plan must not count as a reason against itself."""
     fitting, refused, known = dict(surveyed.fitting), dict(surveyed.refused), set[str]()
-    for name, node in state.pausing(what_if.serving()):
-        if node is state.cluster.index.nodes.get(name) or name not in refused or name in surveyed.barred:
+    planned = what_if.planned()
+    for name, node in state.pausing(what_if.serving() if planned else []):
+        if name not in planned or name not in refused or name in surveyed.barred:
             continue
         offer = query.pick(node)
         if isinstance(offer, Offer):

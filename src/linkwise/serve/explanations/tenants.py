@@ -258,7 +258,7 @@ class _Tenants:
 
         def rows(namespace: str, selects: Selects) -> list[Any]:
             found = pod_usage_rows(self._broker, self._explainer.clock(), namespace, selects=selects)
-            notes[:] = (*found.never, *found.notes)
+            notes[:] = found.notes
             return list(map(asdict, found.pods))
 
         return await self._listed(request, variables["namespace"], rows, notes)

@@ -157,6 +157,11 @@ class WhatIf:
         """Return whether all members may fit: fast, exact for no, optimistic for yes."""
         return bool(self._run(self._making.all_fit(self._changed(change))))
 
+    def planned(self) -> frozenset[str]:
+        """Return the nodes on which the group's own plan reserves devices."""
+        ledger = self._state.cluster.ledger
+        return frozenset(entry.node for name in self._own if (entry := ledger.get(name)))
+
     def serving(self) -> list[tuple[str, Node]]:
         """Return nodes that provide such devices, without the group's own plan."""
         if self._serving is None:
