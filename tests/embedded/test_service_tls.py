@@ -38,7 +38,7 @@ class Running:
 
     def trust(self, *, known: bool) -> ssl.SSLContext:
         """The context of kube-scheduler, or of a client that trusts the service and has no certificate."""
-        document = json.loads(self.api.store.get("secrets", "linkwise-scheduler-tls", "default").data)
+        document = json.loads(self.api.store.get("secrets", "linkwise-scheduler-tls", "linkwise-system").data)
         texts = {key: base64.b64decode(value).decode() for key, value in document["data"].items()}
         return trusting(texts["ca.crt"], Certificate(texts["tls.crt"], texts["tls.key"]) if known else None)
 
@@ -62,6 +62,7 @@ async def running(settings: ServeSettings) -> AsyncIterator[Running]:
             leader=LeaderSettings(enabled=False),
         )
         api = await stack.enter_async_context(EmbeddedApi(tls=False))
+        api.store.create("namespaces", {"metadata": {"name": "linkwise-system"}})
         connection = Connection(Http(Origin("127.0.0.1", api.port)), bearer(api.token), api.url)
         listener = stack.enter_context(closing(listen("127.0.0.1", 0)))
         serving = Serving(settings, connection)

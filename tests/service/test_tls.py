@@ -158,7 +158,7 @@ def test_metrics_say_when_both_certificates_expire() -> None:
 def test_deleting_the_secret_revokes_every_client_certificate() -> None:
     async def story(extender: TlsExtender) -> None:
         stolen = extender.client
-        extender.api.store.delete("secrets", "linkwise-tls", "default")
+        extender.api.store.delete("secrets", "linkwise-tls", "linkwise-system")
         await extender.clock.wake()
         with pytest.raises(ClusterError):
             await extender.call("/bind", stolen, {})
@@ -171,7 +171,12 @@ def test_deleting_the_secret_revokes_every_client_certificate() -> None:
 def test_names_of_the_service_are_in_the_certificate() -> None:
     async def story(extender: TlsExtender) -> None:
         assert extender.tls.names == [
-            *("linkwise", "linkwise.default", "linkwise.default.svc", "linkwise.default.svc.cluster.local"),
+            *(
+                "linkwise",
+                "linkwise.linkwise-system",
+                "linkwise.linkwise-system.svc",
+                "linkwise.linkwise-system.svc.cluster.local",
+            ),
             *("localhost", "127.0.0.1", "scheduling.example"),
         ]
 

@@ -279,7 +279,7 @@ def request_of(body: object) -> Request:
 def test_a_certificate_is_renewed_while_connections_are_open() -> None:
     async def story(webhook: RunningWebhook) -> None:
         webhook.clock.now -= 61 * DAY
-        webhook.api.store.delete("secrets", "linkwise-webhook", "default")
+        webhook.api.store.delete("secrets", "linkwise-webhook", "linkwise-system")
         await webhook.clock.wake()
         first = await certificate(webhook)
         kept = Http(Origin("127.0.0.1", webhook.serving.port, tls=await webhook.trust()))

@@ -43,7 +43,7 @@ class TlsExtender:
 
     def secret(self, name: str = "linkwise-scheduler-tls") -> dict[str, str]:
         """The texts of a Secret."""
-        document = json.loads(self.api.store.get("secrets", name, "default").data)
+        document = json.loads(self.api.store.get("secrets", name, "linkwise-system").data)
         return {key: base64.b64decode(value).decode() for key, value in document["data"].items()}
 
     @property
@@ -73,6 +73,7 @@ async def tls_extender(settings: TlsSettings | None = None) -> AsyncIterator[Tls
     """An extender with its certificates and a node called a, for the duration of the `async with`."""
     clock, counting = Clock(), Counting()
     async with EmbeddedApi(tls=False) as api:
+        api.store.create("namespaces", {"metadata": {"name": "linkwise-system"}})
         connection = Connection(Http(Origin("127.0.0.1", api.port)), bearer(api.token), api.url)
         tls = ExtenderTls(settings or TlsSettings(enabled=True), connection, counting, clock.timing)
         service = Service(broker_of(FakeNode("a")), Recorder(), counting, clock=lambda: 100.0)

@@ -83,7 +83,7 @@ class RunningWebhook:
 
     async def trust(self) -> ssl.SSLContext:
         """What a client of the webhook trusts: the authorities in the Secret."""
-        secret = json.loads(self.api.store.get("secrets", "linkwise-webhook", "default").data)
+        secret = json.loads(self.api.store.get("secrets", "linkwise-webhook", "linkwise-system").data)
         return ssl.create_default_context(cadata=base64.b64decode(secret["data"]["ca.crt"]).decode())
 
 
@@ -102,6 +102,7 @@ async def running_webhook(
     wanted = replace(settings or WebhookSettings(), enabled=True, port=0)
     clock, counting, deciding = Clock(), Counting(), broker or Broker()
     async with EmbeddedApi(tls=False) as api:
+        api.store.create("namespaces", {"metadata": {"name": "linkwise-system"}})
         connection = Connection(Http(Origin("127.0.0.1", api.port)), bearer(api.token), api.url)
         serving = WebhookServing(wanted, connection, deciding, counting, clock.timing)
         task = asyncio.create_task(serving.run())
