@@ -492,13 +492,18 @@ class Coverage:
 
     tests: Mapping[int, frozenset[str]]
     seconds: Mapping[str, float]
+    imported: frozenset[int]
+    """places that are reached while modules are imported: what they make stays as it was in a fork"""
 
     def order(self, mutant: Mutant) -> list[str]:
         """The tests of a mutant, file by file: first those of its own package, then the fastest."""
         package = mutant.file.split("/")[1]
         own = f"tests/{OWN.get(package, package)}/"
         by_file = defaultdict[str, list[str]](list)
-        for test in sorted(self.tests.get(mutant.number, frozenset()) & self.seconds.keys()):
+        tests = self.tests.get(mutant.number, frozenset()) & self.seconds.keys()
+        if mutant.number in self.imported:
+            tests |= {test for test in self.seconds if test.startswith(own)}
+        for test in sorted(tests):
             by_file[test.split("::")[0]].append(test)
 
         def cost(file: str) -> tuple[bool, float]:
@@ -578,10 +583,13 @@ def covered(folder: Path, mutants: Sequence[Mutant], tests: Sequence[str]) -> Co
         seconds[test] += duration
         if outcome != "passed":
             failed.add(test)
-    reached = defaultdict[int, set[str]](set)
+    reached, imported = defaultdict[int, set[str]](set), set[int]()
     for line in report.read_text("utf-8").splitlines():
         number, _, phase = line.partition("\t")
         test, _, when = phase.rpartition(" ")
+        if not phase:
+            imported.add(int(number))
+            continue
         # What a fixture reaches may serve the other tests of its file too.
         file = test.split("::")[0]
         reached[int(number)] |= (
@@ -590,6 +598,7 @@ def covered(folder: Path, mutants: Sequence[Mutant], tests: Sequence[str]) -> Co
     return Coverage(
         {number: frozenset(tests) for number, tests in reached.items()},
         {test: duration for test, duration in seconds.items() if test not in failed},
+        frozenset(imported),
     )
 
 
@@ -606,7 +615,9 @@ def judge(folder: Path, mutants: Sequence[Mutant], coverage: Coverage) -> None:
         if each.identity not in EQUIVALENT
         for order in [coverage.order(each)]
     ]
-    inside = [each for each in entries if each["order"] and each["function"]]
+    inside = [
+        each for each in entries if each["order"] and each["function"] and each["number"] not in coverage.imported
+    ]
     if inside:
         files = sorted({test.split("::")[0] for each in inside for test in each["order"]})
         job = {"modules": {}, "tests": [], "mutants": inside, "verdicts": str(verdicts), "seconds": coverage.seconds}
@@ -677,10 +688,18 @@ def _run(folder: Path, mutants: Sequence[Mutant], tests: Sequence[str], *, again
     if again or not coverage_file.exists():
         print("running the tests once to see which of them reach the places", flush=True)
         found = covered(folder, mutants, tests)
-        text = {"tests": {number: sorted(tests) for number, tests in found.tests.items()}, "seconds": found.seconds}
+        text = {
+            "tests": {number: sorted(tests) for number, tests in found.tests.items()},
+            "seconds": found.seconds,
+            "imported": sorted(found.imported),
+        }
         coverage_file.write_text(json.dumps(text), "utf-8")
     stored = json.loads(coverage_file.read_text("utf-8"))
-    coverage = Coverage({int(key): frozenset(tests) for key, tests in stored["tests"].items()}, stored["seconds"])
+    coverage = Coverage(
+        {int(key): frozenset(tests) for key, tests in stored["tests"].items()},
+        stored["seconds"],
+        frozenset(stored["imported"]),
+    )
     judge(folder, [mutant for mutant in mutants if mutant.number not in known], coverage)
     return list(_verdicts(file).values())
 

@@ -185,6 +185,14 @@ def test_devices_are_in_use_from_the_record_of_a_waiting_container_to_the_end_of
     assert allocations.users([]) == (has, "")
 
 
+def test_a_device_that_is_gone_is_not_among_those_of_its_pod() -> None:
+    allocations = whole(pod("a", 2, main=(0, 1)))
+    allocations.allocate(["GPU-0", "GPU-1"], 0.0)
+    allocations.devices = {"GPU-1": DEVICES["GPU-1"]}
+    assert allocations.devices_of("uid-a") == (DEVICES["GPU-1"],)
+    assert allocations.devices_of("unknown") == ()
+
+
 def test_any_device_may_be_that_of_a_waiting_container_without_a_record() -> None:
     busy, unknown = whole(pod("a", 1, main=(0,)), pod("b", 1)).users([])
     assert busy == {"GPU-0": "pod default/a is about to get it"}
