@@ -434,7 +434,7 @@ def test_the_api_server_finds_nothing_wrong_with_the_policies(cluster: Cluster) 
         assert status["typeChecking"] == {}, name
 
 
-def annotations(count: int) -> dict[str, str]:
+def many_annotations(count: int) -> dict[str, str]:
     return {f"example.com/annotation-{number:05}": "x" * 8 for number in range(count)}
 
 
@@ -453,7 +453,7 @@ def test_a_pod_with_a_thousand_annotations_is_checked_and_one_with_more_refused(
 
 
 def test_devices_of_an_init_container_count_as_well(tenant: Api, namespace: str) -> None:
-    large = pod(namespace, "p", annotations=annotations(1001))
+    large = pod(namespace, "p", annotations=many_annotations(1001))
     first = {**large["spec"]["containers"][0], "name": "first", "resources": {"limits": {GPU: "1"}}}
     large["spec"]["initContainers"] = [first]
     assert "remove some" in refusal(tenant, "POST", f"/api/v1/namespaces/{namespace}/pods", large)
@@ -462,8 +462,8 @@ def test_devices_of_an_init_container_count_as_well(tenant: Api, namespace: str)
 @pytest.mark.parametrize("count", [1001, 5000])
 def test_a_pod_without_devices_may_have_any_number_of_annotations(tenant: Api, namespace: str, count: int) -> None:
     path = pod_path(namespace, "p")
-    tenant.create(pod(namespace, "p", scheduler="nobody", annotations=annotations(count)))
+    tenant.create(pod(namespace, "p", scheduler="nobody", annotations=many_annotations(count)))
     tenant.patch(path, annotated({"one": "more"}))
-    tenant.patch(path, annotated(dict.fromkeys(annotations(count))))
-    tenant.patch(path, annotated(dict(annotations(count))))
+    tenant.patch(path, annotated(dict.fromkeys(many_annotations(count))))
+    tenant.patch(path, annotated(dict(many_annotations(count))))
     assert GRANT in refusal(tenant, "PATCH", path, annotated({GRANT: "{}"}), MERGE)
