@@ -111,7 +111,9 @@ def test_ten_megabytes_of_victims_on_unknown_nodes_help_no_pod() -> None:
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
 def test_a_call_about_more_nodes_than_any_cluster_has_is_refused(verb: str) -> None:
     names = [f"node-{number:020d}" for number in range(MOST_NODES + 1)]
-    nodes = {"NodeNameToMetaVictims": {name: {} for name in names}} if verb == "preempt" else {"NodeNames": names}
+    nodes: dict[str, Any] = (
+        {"NodeNameToMetaVictims": {name: {} for name in names}} if verb == "preempt" else {"NodeNames": names}
+    )
     with Served(broker_of(FakeNode("a"))) as served:
         reply = served.post(f"/{verb}", {"Pod": POD, **nodes})
     assert clear(verb, reply)

@@ -26,7 +26,7 @@ from linkwise.broker.records.stages import STAGES, Planning, Unschedulable
 from linkwise.broker.reservations.devices import reserved_entry
 from linkwise.broker.reservations.reservations import advance_reservations
 from linkwise.broker.scheduling.bind import bind, outcome
-from linkwise.broker.scheduling.filter import filter_nodes, prioritize
+from linkwise.broker.scheduling.filter import filter_nodes, prioritize, ranked
 from linkwise.broker.scheduling.preempt import budget_violations, preempt
 from linkwise.broker.scheduling.queries import (
     additions,
@@ -396,6 +396,11 @@ class Broker(BrokerView):
         """Return scores of suitable nodes and templates, which are comparable with those of other calls for the same pod."""
         reconcile_later(self._state, now)
         return simulate_scores(self._state, pod, names, templates)
+
+    @staticmethod
+    def simulated_ranks(names: Sequence[str], scores: Mapping[str, tuple[int, ...]]) -> list[tuple[str, int]]:
+        """Return a rank for every name by its score of `simulate_scores`; larger is better."""
+        return ranked(names, scores)
 
     def bind(self, uid: str, node: str, now: float) -> BindAnswer:
         """Assume devices of a node for a pod; the effects contain what to write."""

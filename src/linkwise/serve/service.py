@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.answers import BindAnswer, FilterAnswer
 from linkwise.broker.effects import Bind, Event
-from linkwise.broker.scheduling.filter import ranked
 from linkwise.errors import NotNowError
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.net.timing import LogLimit
@@ -213,7 +212,7 @@ class Service:
         async for part in self._in_turns(templates):
             scores |= self.broker.simulate_scores(pod, some, part, self.clock())
             some = ()
-        return ranked([*names, *(view.name for view in templates)], scores)
+        return self.broker.simulated_ranks([*names, *(view.name for view in templates)], scores)
 
     async def _in_turns(self, templates: Sequence[NodeView]) -> AsyncIterator[Sequence[NodeView]]:
         """The templates in parts, at least one, between which other calls are answered."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.scheduling.filter import ranked
 from linkwise.dialects.nvidia.dialect import TOPOLOGY, matrix_annotation
 from linkwise.model.views import NodeView
 from linkwise.testing.cluster import (
@@ -128,7 +127,8 @@ def test_ranks_of_nodes_and_templates_are_dense_and_cover_all() -> None:
     broker = broker_of(FakeNode("n", count=2), FakeNode("full", count=1))
     place(broker, device_pod("other"), "full", NOW)
     pod, templates = device_pod("p"), [template("t"), template("t2", ASCEND)]
-    ranks = ranked(["n", "full", "t", "t2"], broker.simulate_scores(pod, ["n", "full"], templates, NOW))
+    scores = broker.simulate_scores(pod, ["n", "full"], templates, NOW)
+    ranks = broker.simulated_ranks(["n", "full", "t", "t2"], scores)
     assert [name for name, _ in ranks] == ["n", "full", "t", "t2"]
     assert set(dict(ranks).values()) <= set(range(len(ranks)))
 

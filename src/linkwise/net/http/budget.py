@@ -24,10 +24,15 @@ TRIM_SECONDS: Final = 1.0
 class Holder(Protocol):
     """A connection."""
 
-    client: str
-    """IP address of the peer"""
-    certified: bool
-    """whether the client has presented a certificate that the server trusts"""
+    @property
+    def client(self) -> str:
+        """IP address of the peer."""
+        ...
+
+    @property
+    def certified(self) -> bool:
+        """Whether the client has presented a certificate that the server trusts."""
+        ...
 
     def shed(self) -> None:
         """Give up all bytes, and report that to the budget."""
