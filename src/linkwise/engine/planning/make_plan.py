@@ -45,6 +45,8 @@ __all__ = ["Making", "make_plan"]
 
 NODES_PER_STEP: Final = 200
 """nodes evaluated between two yields"""
+PARTS_PER_STEP: Final = 8
+"""the same for members with parts of devices: their nodes are seldom equal"""
 RETRIES: Final = 8
 """nodes that may fail to seat their members: outlines use class values, which are coarser than what policies check"""
 
@@ -180,9 +182,9 @@ class Making:
     def _spots(self) -> Generator[None, None, tuple[Spot, ...]]:
         """The nodes that fit at least one member."""
         yield from self._set_sizes()
-        spots = []
+        spots, at_once = [], PARTS_PER_STEP if self._parts else NODES_PER_STEP
         for number, site in enumerate(self._sites.values()):
-            if number % NODES_PER_STEP == 0:
+            if number % at_once == 0:
                 yield
             known = self._known.get(site.node.name)
             if known is None or known[0] is not site:

@@ -34,13 +34,13 @@ __all__ = ["Amount", "Card", "Needs", "Packing", "PartsHost", "at_least", "cards
 
 GRAIN: Final = 1 << 20
 """fractions of a device are multiples of 1/GRAIN, so that sums of them are exact"""
-STEPS: Final = 1_000
+STEPS: Final = 500
 """devices filled in the search for one combination of members"""
 PATTERNS: Final = 500
 """combinations of members tried on one device"""
-VECTORS: Final = 1_000
+VECTORS: Final = 300
 """numbers of devices per class that are tried for one combination of members"""
-SETS: Final = 20_000
+SETS: Final = 4_000
 """sets of devices that are tried for one combination of members"""
 
 Counts = tuple[int, ...]

@@ -36,6 +36,8 @@ __all__ = [
 ]
 
 
+CASES_PER_STEP: Final = 8
+"""cases of equal nodes evaluated between two yields"""
 OPTIONS_PER_STEP: Final = 2000
 """options tried between two yields"""
 
@@ -222,10 +224,11 @@ def _minus(rest: Counts, taken: Counts) -> Counts | None:
 
 def equal_fewest(problem: GroupProblem, region: Region, floors: Floors) -> Generator[None, None, int | None]:
     """The fewest fresh nodes for all members; None if they don't fit."""
-    yield
     left = problem.kinds[0].count
     fresh: Counter[int] = Counter()
-    for case, count in region.cases.items():
+    for number, (case, count) in enumerate(region.cases.items()):
+        if number % CASES_PER_STEP == 0:
+            yield
         slots = _slots(problem, case, floors)
         if case.fresh:
             fresh[slots] += count
@@ -236,8 +239,11 @@ def equal_fewest(problem: GroupProblem, region: Region, floors: Floors) -> Gener
 
 def equal_most(problem: GroupProblem, region: Region, floors: Floors) -> Generator[None, None, int]:
     """The most members that fit the region."""
-    yield
-    slots = sum(_slots(problem, case, floors) * count for case, count in region.cases.items())
+    slots = 0
+    for number, (case, count) in enumerate(region.cases.items()):
+        if number % CASES_PER_STEP == 0:
+            yield
+        slots += _slots(problem, case, floors) * count
     return min(slots, problem.kinds[0].count)
 
 
