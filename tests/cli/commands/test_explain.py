@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KINDS = (
-    "pod, group, node, job, deployment, statefulset, daemonset, replicaset, vcjob, jobset, leaderworkerset, pytorchjob,"
-    " mpijob or raycluster"
+    "pod, group, node, job, deployment, statefulset, daemonset, replicaset, replicationcontroller, vcjob, jobset,"
+    " leaderworkerset, pytorchjob, tfjob, xgboostjob, paddlejob, jaxjob, mxjob, mpijob or raycluster"
 )
 
 
@@ -83,7 +83,8 @@ def test_the_explanation_of_a_member_has_the_shortage_of_its_group_and_where_to_
 def test_the_json_of_an_explanation_includes_its_sentences(cluster: AskedCluster) -> None:
     told = json.loads(cluster.ask("explain", "pod/huge", "-o", "json").stdout)
     assert told["lines"][0] == "pod default/huge is pending: it requests 16 devices (nvidia.com/gpu)"
-    assert (told["data"]["state"], told["data"]["remedies"][0]["kind"]) == ("unschedulable", "fewer devices")
+    kinds = [remedy["kind"] for remedy in told["data"]["remedies"]]
+    assert (told["data"]["state"], kinds) == ("unschedulable", ["split", "fewer devices"])
 
 
 @pytest.mark.parametrize(
