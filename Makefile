@@ -49,7 +49,7 @@ fix: $(READY)  ## apply automatic fixes and formatting
 shape: $(READY)  ## sizes, imports and walks of the source beside other projects; no limits (ARGS=--help)
 	@$(BIN)/python scripts/shape.py $(ARGS)
 
-mutants: $(READY)  ## change 200 random places of the source one at a time, and list those that no test notices (N=50, SEED=2; an hour or two)
+mutants: $(READY)  ## change 200 random places of the source one at a time, and list those that no test notices (N=50, SEED=2)
 	$(BIN)/python scripts/mutants.py --count $(or $(N),200) --seed $(or $(SEED),1) $(ARGS)
 
 bench: $(READY)  ## benchmarks, each with its bar: choice, filter, cold start, conflicts, packing, planning, explaining, HTTP, Volcano, node agent
