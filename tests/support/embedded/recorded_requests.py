@@ -38,9 +38,9 @@ class Recording:
         note |= {"status": response.status} | _body(request.body) | _kind(response.body)
         return response
 
-    def admit(self, request: Request) -> Response | None:
-        """Decide by the head, as the application does."""
-        return self._application.admit(request)
+    def admit(self, request: Request) -> None:
+        """Receive every body, as the application does."""
+        self._application.admit(request)
 
     def refuse(self, request: Request, status: int, sentence: str) -> Response:
         """Answer a request that could not be read."""
