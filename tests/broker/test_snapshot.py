@@ -160,7 +160,7 @@ REMEMBERED = {
     "state.cluster.ledger": {
         "_entries",
         "_serial",
-        *("_by_node", "_offers", "_bookings", "_claims", "touched", "sharing_of", "changed_pods"),
+        *("_by_node", "_offers", "_bookings", "_claims", "touched", "sharing_of", "changed_pods", "changes"),
     },
     "state.access": {
         "limited",
@@ -176,7 +176,18 @@ REMEMBERED = {
     },
     "state.groups": {
         *("records", "evicted", "demoted"),
-        *("_changes", "complete", "_entry_of", "key_by_pod", "_titles", "_called", "_views", "_in_stage", "_dated"),
+        *(
+            "_changes",
+            "complete",
+            "_ledger",
+            "_assumed",
+            "key_by_pod",
+            "_titles",
+            "_called",
+            "_views",
+            "_in_stage",
+            "_dated",
+        ),
         "_gated",
         *("checked", "problems"),
     },

@@ -191,6 +191,13 @@ def test_tenants_reach_their_port_of_the_service_through_the_api_server(
     assert [port["port"] for rule in opened for port in rule["ports"]] == ["tenants", "webhook"]
 
 
+def test_only_the_namespace_of_volcano_reaches_its_port(helm: str) -> None:
+    policy = named(rendered(helm, "volcano.enabled=true"), "NetworkPolicy", "linkwise")
+    (rule,) = [rule for rule in policy["spec"]["ingress"] if "volcano" in {port["port"] for port in rule["ports"]}]
+    there = {"matchLabels": {"kubernetes.io/metadata.name": "volcano-system"}}
+    assert (len(rule["ports"]), rule["from"]) == (1, [{"namespaceSelector": there}])
+
+
 def test_without_tenants_there_is_neither_their_port_nor_their_role(helm: str) -> None:
     objects = rendered(helm, "features.tenants=false")
     assert "tenants" not in {port["name"] for port in named(objects, "Service", "linkwise")["spec"]["ports"]}

@@ -52,12 +52,12 @@ def test_a_refusal_ends_the_connection_so_that_the_next_call_finds_the_leader(ve
 
 
 def test_the_answer_of_a_leader_and_a_probe_of_a_standby_leave_the_connection_open() -> None:
-    for served, method, path in (
-        (Served(broker_of(FakeNode("a"))), "POST", "/filter"),
-        (standby(), "GET", "/readyz"),
+    for served, method, path, body in (
+        (Served(broker_of(FakeNode("a"))), "POST", "/filter", json.dumps(call())),
+        (standby(), "GET", "/readyz", None),
     ):
         with served, closing(HTTPConnection("127.0.0.1", served.port)) as client:
-            client.request(method, path, json.dumps(call()))
+            client.request(method, path, body)
             client.getresponse().read()
             assert client.sock is not None
 

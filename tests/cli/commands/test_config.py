@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from linkwise.config.protection import POLICIES
 from linkwise.config.rbac import AGENT_OPTIONAL, OPTIONAL
 from linkwise.config.schema import SCHEMA
 from support.command_line import run_linkwise
@@ -213,7 +214,7 @@ def test_the_role_of_the_agent_has_a_name_of_its_own(run: Config, words: list[st
 def test_policies_for_other_programs_are_printed(run: Config) -> None:
     shown = run("manifests", "protection", "--identity", "plugin", "--identity-group", "system:nodes", "--audit")
     kinds = [each["kind"] for each in yaml.safe_load_all(shown.stdout)]
-    assert kinds == ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"] * 4
+    assert kinds == ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"] * len(POLICIES)
     assert '["plugin"]' in shown.stdout
 
 

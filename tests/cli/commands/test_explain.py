@@ -118,7 +118,7 @@ def test_topo_shows_the_links_of_a_node(cluster: AskedCluster) -> None:
     assert "missing   no link data for node x; run the node agent (`linkwise agent`)" in unknown.stdout
 
 
-def test_a_forbidden_list_is_reported_with_verb_and_resource(tmp_path: Path) -> None:
+def test_a_forbidden_list_is_reported_and_without_pods_the_service_is_needed(tmp_path: Path) -> None:
     with AskedCluster(tmp_path) as cluster:
         cluster.make(*machine("a", "nvlink"))
         cluster.fail(Fault("answer", on="GET", path="/deviceinventories$", code=403, times=0))
@@ -128,7 +128,10 @@ def test_a_forbidden_list_is_reported_with_verb_and_resource(tmp_path: Path) -> 
         cluster.fail(Fault("answer", on="GET", path="/pods$", code=403, times=0))
         shown = cluster.ask("explain", "node/a")
         assert (shown.returncode, shown.stdout) == (1, "")
-        assert shown.stderr.startswith("linkwise: may not list pods: ")
+        assert shown.stderr.startswith(
+            "linkwise: node a can't be explained: there is no Service linkwise-system/linkwise"
+        )
+        assert "it can't be read from the cluster either, since your rights cover only a part of it" in shown.stderr
 
 
 def test_a_list_that_expires_is_restarted(tmp_path: Path) -> None:
