@@ -82,8 +82,8 @@ async def test_a_tenant_sees_no_usage_of_pods_in_other_namespaces(tried: Trial) 
     ):
         code, shown, errors = await tried.command("top", *words, user=JANE, namespace="team-a")
         assert (code, shown, sentence in errors) == (1, "", True), errors
-    for words in (("pods", "-A"), ("nodes",)):
-        code, shown, errors = await tried.command("top", *words, user=JANE, namespace="team-a")
+    for listed in (("pods", "-A"), ("nodes",)):
+        code, shown, errors = await tried.command("top", *listed, user=JANE, namespace="team-a")
         assert (code, "rival" in shown + errors, "team-b" in shown + errors) == (0, False, False), shown + errors
 
 
