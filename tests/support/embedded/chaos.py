@@ -93,8 +93,9 @@ class Chaos:
                 word = self._chance.choice(("delete", "sweep", "calm"))
             self.happened[word] += 1
             await getattr(self, f"_{word}")()
-            nothing_is_sold_twice(self.cluster.store)
+            nothing_is_sold_twice(self.cluster.store, self._corrected())
         await self._end()
+        nothing_is_sold_twice(self.cluster.store)
 
     async def _end(self) -> None:
         self.cluster.embedded.api.faults.clear()
@@ -108,6 +109,12 @@ class Chaos:
         await self.cluster.settled(60.0)
         await nobody_waits_in_vain(self.cluster)
         await self.cluster.settled(60.0)
+
+    def _corrected(self) -> set[str]:
+        """Pods whose record was corrected to the devices that a kubelet gave them."""
+        events = [found.read() for found in self.cluster.store.list("events").items]
+        about = [event["involvedObject"] for event in events if event.get("reason") == "RecordCorrected"]
+        return {f"{one.get('namespace', 'default')}/{one['name']}" for one in about}
 
     async def _create(self) -> None:
         resource, sizes = self._chance.choice(ASKS)
