@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ import grpc
 import pytest
 from grpc import aio
 
-from linkwise.agent.node_agent import NodeAgent
+from linkwise.agent.node_agent import AWAY, NodeAgent
 from linkwise.broker.watch_events import NodeObject, PodDeleted
 from linkwise.config.settings import AgentSettings, AscendSettings, HealthSettings
 from linkwise.dialects.aliyun import ASSIGNED, INDEX
@@ -89,6 +90,9 @@ class Bench:
     def allocations(self) -> dict[str, list[str]]:
         status: Any = self.api.published[-1].inventory["status"] if self.api.published else {"allocations": []}
         return {one["podUID"]: one["devices"] for one in status["allocations"]}
+
+    def held(self) -> dict[str, str]:
+        return {one["uuid"]: one["reason"] for one in self.spec().get("holds", ())}
 
     def condition(self, kind: str) -> tuple[str, str]:
         status: Any = self.api.published[-1].inventory["status"]
@@ -394,6 +398,58 @@ async def test_a_kubelet_that_restarts_gets_its_devices_again(bench: Bench) -> N
     await bench.kubelet.start()
     await bench.kubelet.capacity(GPU, 4)
     await bench.until(lambda: bench.allocations() == {"uid-a": ["GPU-1", "GPU-3"]})
+
+
+@beside_a_kubelet()
+async def test_devices_are_held_while_the_kubelet_restarts(bench: Bench) -> None:
+    await bench.kubelet.capacity(GPU, 4)
+    assert "holds" not in bench.spec()
+    await bench.kubelet.stop()
+    await bench.until(lambda: bench.held() == {f"GPU-{index}": AWAY for index in range(4)})
+    await bench.kubelet.start()
+    await bench.kubelet.capacity(GPU, 4)
+    await bench.until(lambda: "holds" not in bench.spec())
+
+
+@beside_a_kubelet()
+async def test_an_agent_that_ends_holds_its_devices_and_goes_on_serving_until_then(bench: Bench) -> None:
+    await bench.kubelet.capacity(GPU, 4)
+    await bench.until(lambda: bool(bench.spec()["enforced"]))
+    assert bench.agent.announce_end()
+    assert bench.condition("PluginRegistered") == ("False", "AgentStopped")
+    assert bench.held() == {f"GPU-{index}": AWAY for index in range(4)}
+    assert bench.spec()["enforced"]  # what containers have does not change
+    bench.api.put(gpu_pod("late", 1, 3))
+    assert (await bench.kubelet.admit("late", GPU, main=2))["main"].ids == ("GPU-1", "GPU-3")
+
+
+@beside_a_kubelet(plugin="never")
+async def test_an_agent_that_serves_nothing_ends_without_holds(bench: Bench) -> None:
+    await bench.until(lambda: bool(bench.api.published))
+    assert not bench.agent.announce_end()
+    assert "holds" not in bench.spec()
+
+
+def test_holds_of_an_agent_that_ended_last_until_the_next_one_is_registered() -> None:
+    async def story(folder: Path) -> None:
+        kubelet = FakeKubelet(folder / "kubelet")
+        until = datetime.fromtimestamp(time.time() + 600, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        holds = [{"uuid": "GPU-0", "reason": AWAY, "until": until}]
+        document = {
+            "apiVersion": "linkwise.dev/v1alpha1",
+            "kind": "DeviceInventory",
+            "metadata": {"name": NODE},
+            "spec": {"mode": "whole", "enforced": True, "devices": [], "holds": holds},
+        }
+        async with running(folder, kubelet=kubelet, inventory=document) as bench:
+            await bench.until(lambda: bool(bench.api.published))
+            assert bench.held() == {f"GPU-{index}": AWAY for index in range(4)}
+            await kubelet.start()
+            await bench.until(lambda: bench.condition("PluginRegistered")[0] == "True")
+            assert "holds" not in bench.spec()
+
+    with TemporaryDirectory(prefix="lw") as short:
+        asyncio.run(story(Path(short)))
 
 
 @beside_a_kubelet()

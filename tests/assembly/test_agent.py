@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+from collections.abc import Callable, Coroutine
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import Any
 
 from linkwise.agent.measuring.driver import state_folder
 from linkwise.agent.measuring.holds import measuring_lock
-from linkwise.assembly.agent import AgentProcess
+from linkwise.assembly.agent import LAST_BINDS_SECONDS, AgentProcess
 from linkwise.config.settings import AgentSettings, ServeSettings
 from linkwise.drivers.simulated import SimulatedDriver
+from linkwise.embedded.apiserver.server import EmbeddedApi
+from linkwise.kube.client.api import connect
 from linkwise.net.http.server import listen
+from linkwise.net.timing import Timing
 from support.fakes.kubelet import PATIENCE, FakeKubelet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -75,3 +76,86 @@ def test_the_next_agent_is_ready_before_the_last_one_ends_and_serves_at_once_the
 
     with TemporaryDirectory(prefix="lw") as short:
         asyncio.run(play(Path(short)))
+
+
+Process = Callable[[Timing], AgentProcess]
+
+
+def beside_an_api_server(story: Callable[[EmbeddedApi, FakeKubelet, Process], Coroutine[object, object, None]]) -> None:
+    async def play(folder: Path) -> None:
+        kubelet = FakeKubelet(folder)
+        await kubelet.start()
+        settings = ServeSettings(agent=replace(AgentSettings(), kubelet=str(folder), cdi="never", mode="whole"))
+        async with EmbeddedApi(tls=False) as api:
+            api.store.create("nodes", {"metadata": {"name": "n"}})
+            file = folder / "kubeconfig"
+            file.write_text(api.kubeconfig(), encoding="utf-8")
+
+            def process(timing: Timing) -> AgentProcess:
+                driver = SimulatedDriver("dgx1-v100", "n")
+                return AgentProcess(settings, "n", driver, connect(file, environ={}), timing)
+
+            await story(api, kubelet, process)
+        await kubelet.stop()
+
+    with TemporaryDirectory(prefix="lw") as short:
+        asyncio.run(play(Path(short)))
+
+
+def inventory(api: EmbeddedApi) -> dict[str, Any]:
+    found = api.store.find("deviceinventories.linkwise.dev", "n")
+    return found.read() if found else {}
+
+
+def registered(api: EmbeddedApi) -> tuple[str, str] | None:
+    conditions = inventory(api).get("status", {}).get("conditions", ())
+    return next(((one["status"], one["reason"]) for one in conditions if one["type"] == "PluginRegistered"), None)
+
+
+def test_an_agent_that_is_stopped_says_so_while_it_still_serves() -> None:
+    async def story(api: EmbeddedApi, _: FakeKubelet, process: Process) -> None:
+        last: list[tuple[str, str] | None] = []
+        served: list[bool] = []
+
+        async def sleep(seconds: float) -> None:
+            if seconds == LAST_BINDS_SECONDS:
+                last.append(registered(api))
+                served.append(agent.agent.registrar.status.enforced)
+            await asyncio.sleep(min(seconds, 0.05))
+
+        agent = process(Timing(sleep=sleep))
+        with closing(listen("127.0.0.1", 0, "")) as one:
+            running = asyncio.create_task(agent.run(one))
+            await until(lambda: registered(api) == ("True", "Registered"))
+            agent.stop()
+            await running
+        assert (last, served) == ([("False", "AgentStopped")], [True])
+        assert len(inventory(api)["spec"]["holds"]) == 8
+        with closing(listen("127.0.0.1", 0, "")) as two:
+            following = process(Timing())
+            running = asyncio.create_task(following.run(two))
+            await until(lambda: registered(api) == ("True", "Registered"))
+            assert "holds" not in inventory(api)["spec"]
+            following.stop()
+            await running
+
+    beside_an_api_server(story)
+
+
+def test_an_agent_whose_successor_stands_by_ends_at_once() -> None:
+    async def story(api: EmbeddedApi, kubelet: FakeKubelet, process: Process) -> None:
+        last, following = process(Timing()), process(Timing())
+        with closing(listen("127.0.0.1", 0, "")) as one, closing(listen("127.0.0.1", 0, "")) as two:
+            first = asyncio.create_task(last.run(one))
+            await until(lambda: registered(api) == ("True", "Registered"))
+            second = asyncio.create_task(following.run(two))
+            await until(lambda: bool(following.agent.standby))
+            last.stop()
+            await first
+            assert not last.agent.stopping
+            await kubelet.until(lambda: kubelet.registrations == ["nvidia.com/gpu"] * 2)
+            following.stop()
+            await second
+            assert following.agent.stopping
+
+    beside_an_api_server(story)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.e2e.agent import GPU, replicas
+from support.e2e.processes import wait_for
 from support.e2e.real_node.node import scheduled_pod
 from support.nvml_stub.machine import dgx1_v100
 
@@ -55,6 +56,19 @@ def test_the_agent_is_killed_while_pods_run(whole_agent: Agent, real_node: RealN
     goes_on(whole_agent, real_node, namespace, 1)
     status = real_node.wait_phase(pod, "Running")["status"]["containerStatuses"][0]
     assert (status["containerID"], status["restartCount"]) == (before, 0)
+
+
+def test_a_pod_that_comes_after_the_agent_was_stopped_waits_for_the_next_one_and_is_not_rejected(
+    whole_agent: Agent, real_node: RealNode, namespace: str
+) -> None:
+    assert whole_agent.stop() == 0
+    assert whole_agent.condition("PluginRegistered")["reason"] == "AgentStopped"
+    pod = scheduled_pod(namespace, "train", {GPU: 2})
+    real_node.cluster.api.create(pod)
+    wait_for(lambda: "FailedScheduling" in " ".join(real_node.events(pod)), 20, "the node is refused")
+    whole_agent.restart()
+    real_node.wait_phase(pod, "Running")  # a pod that the kubelet rejects stays Failed
+    whole_agent.agree(1)
 
 
 def test_the_agent_is_killed_at_random_moments_of_a_burst(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.verdict import Entry, Grant, Offer, Part
-from linkwise.model.views import ContainerView, NodeView
+from linkwise.model.views import ContainerView, NodeView, Owner
 from linkwise.sim.replay import Runner
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place
 from linkwise.vendors.machines import profile
@@ -49,6 +51,35 @@ def test_a_pod_that_ended_holds_nothing() -> None:
     assert view is not None
     runner.show(replace(view, phase="Succeeded", version=9))
     assert lines(runner, "train") == ["pod team/train has finished and holds no devices"]
+
+
+NO_HEALTHY = "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu"
+
+
+@pytest.mark.parametrize(
+    ("owner", "follows"),
+    [
+        (None, "it has no controller that creates another: delete it and create it again"),
+        (
+            Owner("Job", "train", "j"),
+            "Job train is expected to create another one; this one counts towards its backoffLimit",
+        ),
+        (Owner("ReplicaSet", "serve", "r"), "ReplicaSet serve is expected to create another one"),
+    ],
+)
+def test_a_pod_that_the_kubelet_rejected_reads_why_what_follows_and_what_to_do(
+    owner: Owner | None, follows: str
+) -> None:
+    runner = placed(cluster(a="dgx-a100"), pod("train", GPU, 8, owner=owner))
+    view = runner.pod("train")
+    assert view is not None
+    runner.show(replace(view, phase="Failed", rejection=NO_HEALTHY, version=9))
+    assert lines(runner, "train") == [
+        f"pod team/train was rejected by the kubelet of node a and holds no devices: {NO_HEALTHY}",
+        f"the kubelet does not start it again; {follows}",
+        "if pods are rejected again, look at the device plugin of node a: linkwise explain node/a",
+    ]
+    placed(runner, pod("next", GPU, 8))  # its devices are free at once
 
 
 def test_a_pod_on_a_node_without_link_data_reads_both_ways_to_publish_it() -> None:

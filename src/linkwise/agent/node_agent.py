@@ -28,10 +28,11 @@ from linkwise.agent.usage.monitor import NodePods, SerialDriver, UsageMonitor
 from linkwise.broker.broker import Broker
 from linkwise.broker.watch_events import NodeObject, PodDeleted, PodListComplete
 from linkwise.dialects.linkwise.cordon import cordons_of
-from linkwise.dialects.linkwise.inventory import KIND, inventory_faults
+from linkwise.dialects.linkwise.inventory import KIND, inventory_facts, inventory_faults
 from linkwise.dialects.registry import whole_device_dialect
 from linkwise.errors import ClusterError
 from linkwise.model.discovery import Discovery
+from linkwise.model.inventory import Hold
 from linkwise.model.numa import NumaAlignment
 from linkwise.model.views import NodeView, PodView
 from linkwise.node.allocation import Allocations
@@ -63,6 +64,9 @@ log = logging.getLogger(__name__)
 API_SECONDS: Final = 5.0
 """to wait for the Node object at start: its label sets the mode"""
 SETTLE_DELAY: Final = 0.2  # seconds from an answer until the kubelet lists it
+AWAY_SECONDS: Final = 30.0
+"""for which devices are held that the kubelet can't allocate: three times as long as it takes to report them as not allocatable"""
+AWAY: Final = "the kubelet has no connection to the device plugin"
 PLUGIN_SOCKETS: Final = {"whole": "linkwise.sock", "share": "linkwise-share.sock"}
 """by mode, in the kubelet's folder"""
 
@@ -120,6 +124,8 @@ class NodeAgent:
     usage: UsageMonitor = field(init=False)
     _pod_resources: PodResources = field(init=False)
     _folder: Path = field(init=False)
+    stopping: bool = False
+    """whether it is about to end, and no other agent of the node stands by"""
     standby: str = ""
     """why it does not serve the kubelet yet, although it could; empty otherwise"""
     settled: int = 0
@@ -130,6 +136,8 @@ class NodeAgent:
     _cordons: Mapping[str, str] = field(default_factory=dict)
     """reasons of cordoned devices, by id"""
     _inventory_seen: bool = False
+    _away_until: float = 0.0
+    """until when all devices are held because pods that reach the kubelet are rejected; seconds since the epoch"""
     _pods: dict[str, PodView] = field(default_factory=dict)
     _plugin: DevicePlugin | None = None
     _allocator: Allocator | None = None
@@ -178,6 +186,14 @@ class NodeAgent:
                 tasks.create_task(self.usage.run(), name="usage")
         finally:
             self.driver.close()
+
+    def announce_end(self) -> bool:
+        """Publish that the kubelet will have no plugin for the devices soon; False if it has none of this agent now."""
+        if not self.registrar.status.enforced:
+            return False
+        self.stopping, self._away_until = True, self.clock() + AWAY_SECONDS
+        self._publish()
+        return True
 
     def observe(self, events: Sequence[WatchEvent]) -> None:
         """Apply watch events of the node, its inventory and its pods."""
@@ -250,10 +266,15 @@ class NodeAgent:
             self.allocations.forget(uid)
 
     def _observe_inventory(self, document: Document) -> None:
-        """Take over the inventory; the first one has the faults that the last agent of the node knew."""
+        """Take over the inventory; the first one has what the last agent of the node knew of faults, and of its end."""
         if not self._inventory_seen:
             self._inventory_seen = True
-            self.discoverer.remember(inventory_faults(parsed_document(document)))
+            last = parsed_document(document)
+            self.discoverer.remember(inventory_faults(last))
+            if not self.registrar.status.enforced:
+                self._away_until = max(
+                    (hold.until for hold in inventory_facts(last).holds if hold.reason == AWAY), default=0.0
+                )
         self.publishing.observe_inventory(document)
 
     def _observe_node(self, view: NodeView) -> None:
@@ -279,8 +300,11 @@ class NodeAgent:
     def _update_addresses(self) -> None:
         self.records.addresses = Addresses(self._view.address if self._view else "", self.found.addresses)
 
-    def _registration_changed(self, status: Status) -> None:
-        del status
+    def _registration_changed(self, before: Status, status: Status) -> None:
+        if before.enforced and not status.enforced:
+            self._away_until = self.clock() + AWAY_SECONDS
+        if status.state in {"registered", "foreign"} and not self.stopping:
+            self._away_until = 0.0
         self._settle_soon.set()
         self._publish()
 
@@ -519,14 +543,24 @@ class NodeAgent:
             resource=self.served.resource if self.served and self.allocations else "",
             in_use=in_use,
             recorded=frozenset(self.allocations.recorded()) if self.allocations else frozenset(),
-            holds=self.holds.holds,
+            holds=self.holds.holds + self._away(),
             usage=self.usage.summary,
             registration=self.registrar.status,
+            stopping=self.stopping,
             differing=self.allocations.differing() if self.allocations and served else (),
             mode_problem=self._mode_problem,
             access_problem=self.access.problem,
         )
         self.publishing.publish(node_state(known, self.settings))
+
+    def _away(self) -> tuple[Hold, ...]:
+        """Holds on all devices while pods that reach the kubelet are rejected; they end by themselves, as another plugin may come."""
+        if self._away_until <= self.clock():
+            return ()
+        measured = self.holds.devices
+        return tuple(
+            Hold(device.id, AWAY, self._away_until) for device in self.found.devices if device.id not in measured
+        )
 
     def _pods_with_devices(self) -> NodePods:
         """The pods of the node and the devices that they have, to attribute usage to."""

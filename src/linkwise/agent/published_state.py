@@ -69,6 +69,8 @@ class AgentKnowledge:
     usage: Mapping[str, object] | None
     """summary for the inventory; None if there is none"""
     registration: Status
+    stopping: bool
+    """whether the agent is about to end, and no other stands by"""
     differing: tuple[Claim, ...]
     """containers that have other devices than those of the kubelet's ids"""
     mode_problem: str
@@ -120,9 +122,12 @@ def _conditions(known: AgentKnowledge, settings: AgentSettings) -> tuple[Conditi
     reason, sentence = _REGISTRATION_REASONS.get(status.state, "WaitingForKubelet"), status.sentence
     if settings.plugin == "never":
         reason, sentence = "Disabled", "the setting agent.plugin is never"
+    elif known.stopping:
+        reason, sentence = "AgentStopped", "the agent of this node has ended; the kubelet rejects pods until it is back"
     elif known.mode_problem and not status.enforced:
         reason, sentence = "ModeNotServed", known.mode_problem
-    registered = Condition("PluginRegistered", "True" if status.enforced else "False", reason, sentence)
+    serves = status.enforced and not known.stopping
+    registered = Condition("PluginRegistered", "True" if serves else "False", reason, sentence)
     cdi = Condition("CDIWritten", "False", "NotWritable", known.access_problem) if known.access_problem else None
     served = (registered, believed_condition(known.differing), cdi)
     return tuple(filter(None, (*conditions_of(known.found), cordon_condition(known.cordons), *served)))

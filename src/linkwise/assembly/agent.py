@@ -51,8 +51,14 @@ __all__ = ["AgentProcess", "run_agent"]
 log: Final = logging.getLogger("linkwise.agent")
 
 LOCK: Final = "linkwise-agent.lock"
+NEXT_LOCK: Final = "linkwise-agent-next.lock"
+"""of the agent that stands by"""
 RETRY: Final = 30.0  # seconds before watches that are forbidden are tried again
 LOCK_POLL: Final = 0.05  # seconds, in which pods that reach the kubelet are rejected
+ANNOUNCE_SECONDS: Final = 3.0
+"""for the API server to show that the agent ends"""
+LAST_BINDS_SECONDS: Final = 1.0
+"""for pods to reach the kubelet that were bound before the service knew of the end"""
 
 
 def run_agent(settings: ServeSettings, kubeconfig: Path | None, context: str | None) -> None:
@@ -104,6 +110,7 @@ class AgentProcess:
     ) -> None:
         self._settings = settings
         self._node = node
+        self._folder = Path(settings.agent.kubelet) / "device-plugins"
         self._connection = connection
         self._timing = timing = timing or Timing()
         self._cluster = _Cluster.of(connection, node, timing) if connection else None
@@ -133,6 +140,8 @@ class AgentProcess:
         stop = asyncio.create_task(self._stopping.wait(), name="stop")
         try:
             await asyncio.wait({http, work, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if not (http.done() or work.done()):
+                await self._announce_end()
         finally:
             self._server.stop()
             work.cancel()
@@ -161,30 +170,45 @@ class AgentProcess:
 
     async def _locked(self) -> TextIO:
         """Wait until no other agent serves this node's kubelet; the kernel releases the lock of a killed one."""
-        folder = Path(self._settings.agent.kubelet) / "device-plugins"
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = (folder / LOCK).open("w")
+            self._folder.mkdir(parents=True, exist_ok=True)
+            lock, waiting = ((self._folder / name).open("w") for name in (LOCK, NEXT_LOCK))
         except OSError as error:
             raise InputError(
-                f"agent.kubelet: {folder} can't be written: {error.strerror}; run as root, or set another folder"
+                f"agent.kubelet: {self._folder} can't be written: {error.strerror}; run as root, or set another folder"
             ) from error
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+        with waiting:
+            while not _try_lock(lock):
+                _try_lock(waiting)  # again each time: the agent that ends tries it as well
                 self._stand_by("another agent runs on this node: waiting for it to end")
                 await self._timing.sleep(LOCK_POLL)
-            else:
-                await self._measured()
-                self._stand_by("")
-                return lock
+        await self._measured()
+        self._stand_by("")
+        return lock
 
     async def _measured(self) -> None:
         """Wait for a measurement that an earlier agent allowed: it ends when it loses its connection to that agent."""
         while is_measuring(state_folder(self._settings.agent.kubelet)):
             self._stand_by("a measurement of bandwidth uses the devices of this node: waiting for it to end")
             await self._timing.sleep(LOCK_POLL)
+
+    async def _announce_end(self) -> None:
+        """Keep pods from being bound to this node while no agent serves it, and serve those that are on their way."""
+        if self._publisher is None or self._is_awaited() or not self.agent.announce_end():
+            return
+        log.info("no other agent stands by: no pods with devices are placed on this node until one is back")
+        deadline = self._timing.clock() + ANNOUNCE_SECONDS
+        while not self._publisher.settled and self._timing.clock() < deadline:
+            await self._timing.sleep(LOCK_POLL)
+        await self._timing.sleep(LAST_BINDS_SECONDS)
+
+    def _is_awaited(self) -> bool:
+        """Whether another agent of this node waits for the end of this one."""
+        try:
+            with (self._folder / NEXT_LOCK).open("w") as lock:
+                return not _try_lock(lock)
+        except OSError:
+            return False
 
     def _stand_by(self, why: str) -> None:
         if why and why != self.agent.standby:
@@ -221,6 +245,15 @@ class AgentProcess:
         watching = self._watching.problems if self._watching else ()
         publishing = self._publisher.problems if self._publisher else ()
         return (*self.agent.problems(), *watching, *publishing)
+
+
+def _try_lock(lock: TextIO) -> bool:
+    """Lock the file until it is closed; False if another process has it."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _first(error: Exception) -> Exception:

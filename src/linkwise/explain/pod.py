@@ -79,13 +79,27 @@ def _explain_alone(state: State, pod: PodView) -> Explanation:
         report, notes=(*report.notes, *required, *preemption.of_pod(state, pod), *volcano_notes(state, pod))
     )
     if pod.phase in FINISHED or pod.stopped:
-        return replace(report, state="ended")
+        ended = replace(report, state="ended")
+        return replace(ended, sentence=pod.rejection, notes=_after_rejection(pod)) if pod.rejection else ended
     if entry is not None:
         offered = _offered(state, pod) if entry.state == "OFFERED" else None
         return explain_placed(state, pod, request, entry, replace(report, offered=offered))
     if request.ask is None:
         return _without_ask(request, report, unknown_resource(state, pod))
     return report if pod.node else _unplaced(state, pod, request, report)
+
+
+def _after_rejection(pod: PodView) -> tuple[str, ...]:
+    """Return what follows for a pod that the kubelet has rejected, and what to do."""
+    if pod.owner is None:
+        follows = "it has no controller that creates another: delete it and create it again"
+    else:
+        counted = "; this one counts towards its backoffLimit" if pod.owner.kind == "Job" else ""
+        follows = f"{pod.owner.kind} {pod.owner.name} is expected to create another one{counted}"
+    agent = (
+        f"if pods are rejected again, look at the device plugin of node {pod.node}: linkwise explain node/{pod.node}"
+    )
+    return f"the kubelet does not start it again; {follows}", agent
 
 
 def _required(ask: Ask | None) -> list[str]:

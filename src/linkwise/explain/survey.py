@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.index.score_table import Code
     from linkwise.model.demand import Demand
+    from linkwise.model.inventory import NodeInventory
     from linkwise.model.verdict import Fact
     from linkwise.model.views import PodView
 
@@ -122,7 +123,7 @@ def against_all(state: State, query: Query, surveyed: Survey) -> tuple[RefusalSu
 
 
 def _health_remark(state: State, name: str, reason: Reason) -> str:
-    """Return which devices of the node are unhealthy or cordoned, where that may be why too few are free."""
+    """Return which devices of the node are unhealthy, cordoned or held by its agent, where that may be why too few are free."""
     inventory = state.cluster.inventories.get(name)
     if inventory is None or reason.rule not in _ABOUT_ROOM:
         return ""
@@ -135,10 +136,25 @@ def _health_remark(state: State, name: str, reason: Reason) -> str:
         len(inventory.devices),
     )
     count = len(known) + inventory.sick
+    set_aside = cordoned + _hold_remark(inventory)
     if not count or reason.kind == "unhealthy":
-        return cordoned
+        return set_aside
     which = f": {', '.join(map(str, known))}" if len(known) == count else ""
-    return f"; {count} of {total} devices {is_or_are(count)} unhealthy{which}{cordoned}"
+    return f"; {count} of {total} devices {is_or_are(count)} unhealthy{which}{set_aside}"
+
+
+def _hold_remark(inventory: NodeInventory) -> str:
+    """Return which devices the agent of the node holds, and why: for a measurement, or as it can't serve them."""
+    reasons: dict[str, list[str]] = {}
+    held = {hold.device: hold.reason for hold in inventory.holds}
+    for device in inventory.devices:
+        if device.id in held:
+            reasons.setdefault(held[device.id], []).append(str(device.index))
+    return "".join(
+        f"; device{'s' if len(devices) > 1 else ''} {', '.join(devices)} {is_or_are(len(devices))} held by the node agent"
+        f"{f': {reason}' if reason else ''}"
+        for reason, devices in reasons.items()
+    )
 
 
 def _never(state: State, query: Query, rejected: Reject, name: str) -> bool:

@@ -19,7 +19,7 @@ __all__ = ["ClaimableDevices", "Hold", "NodeFacts", "NodeInventory"]
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A device that the node's agent uses itself for a limited time, such as for a measurement; no pod is placed on it."""
+    """A device on which no pod is placed for a limited time: the agent measures it, or the kubelet can't allocate it."""
 
     device: str
     reason: str

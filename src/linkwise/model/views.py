@@ -204,6 +204,8 @@ class PodView:
     """topology spread constraints with DoNotSchedule"""
     volume_claims: tuple[str, ...] = ()
     """PersistentVolumeClaims of its volumes, those of ephemeral volumes included"""
+    rejection: str = ""
+    """the kubelet's message, shortened, if it rejected the pod for its devices; empty otherwise. Nothing is decided by it"""
 
 
 @dataclass(frozen=True, slots=True)

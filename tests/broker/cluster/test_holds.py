@@ -13,7 +13,9 @@ from linkwise.broker.watch_events import NodeObject
 from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.dialects.linkwise.inventory import KIND
 from linkwise.explain.node import explain_node
+from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.node import node_lines
+from linkwise.explain.text.pod import explanation_lines
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place
 
 if TYPE_CHECKING:
@@ -94,6 +96,24 @@ def test_explain_says_who_holds_a_device_and_until_when() -> None:
     assert report is not None
     assert f"device 1: held by the agent until {UNTIL}: bandwidth measurement" in node_lines(report)
     assert "3 idle" in node_lines(report)[0]
+
+
+def test_a_node_whose_agent_has_ended_is_refused_with_a_reason_until_an_agent_serves_it_again() -> None:
+    broker, why = broker_of(BOX), "the kubelet has no connection to the device plugin"
+    pod = device_pod("w", 2)
+    broker.observe([pod], NOW)
+    assert broker.filter(pod, ["n"], NOW).nodes == ["n"]
+    broker.observe([held(*({**hold(f"n-d{index}"), "reason": why} for index in range(4)))], NOW)
+    assert "2 devices requested, but none of 4 is free" in broker.bind(pod.uid, "n", NOW).error
+    assert broker.filter(pod, ["n"], NOW).nodes == []
+    report = explain_pod(broker, pod.uid, NOW)
+    assert report is not None
+    remark = f"devices 0, 1, 2, 3 are held by the node agent: {why}"
+    assert any(remark in line for line in explanation_lines(report))
+    woken = broker.observe([BOX.inventory_object()], NOW + 1)
+    assert [one.name for one in (*woken, *broker.step(NOW + 1)) if isinstance(one, Wake)] == ["w"]
+    assert broker.filter(pod, ["n"], NOW + 1).nodes == ["n"]
+    assert broker.bind(pod.uid, "n", NOW + 1).error == ""
 
 
 @pytest.mark.parametrize(

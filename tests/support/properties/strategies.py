@@ -188,6 +188,7 @@ def pod_views(draw: st.DrawFn) -> PodView:
     deleting = draw(st.booleans())
     stopped = deleting and draw(st.booleans())
     namespace = draw(NAMES)
+    phase = draw(st.sampled_from(["Pending", "Running", "Succeeded", "Failed"]))
     return PodView(
         namespace=namespace,
         name=draw(NAMES),
@@ -196,7 +197,8 @@ def pod_views(draw: st.DrawFn) -> PodView:
         labels=draw(TEXTS),
         annotations=draw(TEXTS),
         node=draw(st.one_of(st.just(""), NAMES)),
-        phase=draw(st.sampled_from(["Pending", "Running", "Succeeded", "Failed"])),
+        phase=phase,
+        rejection=draw(WORDS) if phase == "Failed" else "",
         created=draw(TIMES),
         deleting=deleting,
         priority=draw(st.integers(-10, 10**9)),

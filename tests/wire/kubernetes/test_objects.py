@@ -185,6 +185,24 @@ def test_a_pod_has_the_condition_that_is_published_about_it() -> None:
     assert pod_view({"status": {"conditions": [other]}}).condition is None
 
 
+@pytest.mark.parametrize(
+    ("status", "rejection"),
+    [
+        (
+            {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no healthy devices"},
+            "no healthy devices",
+        ),
+        ({"phase": "Failed", "reason": "UnexpectedAdmissionError"}, "UnexpectedAdmissionError"),
+        ({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}, ""),
+        ({"phase": "Failed"}, ""),
+    ],
+)
+def test_a_pod_that_the_kubelet_rejected_for_its_devices_has_the_message(
+    status: dict[str, object], rejection: str
+) -> None:
+    assert pod_view({"metadata": {"name": "a"}, "status": status}).rejection == rejection
+
+
 def test_no_required_affinity_and_one_without_terms_are_distinguished() -> None:
     assert spec_view(affinity={"nodeAffinity": {}}).affinity is None
     assert spec_view(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": None}}}).affinity == ()

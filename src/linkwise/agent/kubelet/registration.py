@@ -60,7 +60,7 @@ class Registrar:
         folder: the kubelet's folder of device plugins.
         pod_resources: reports which devices the kubelet can allocate, through whichever plugin.
         timing: clock and sleep.
-        changed: called with every new status.
+        changed: called with the last status and every new one.
         prepare: called before each registration; the kubelet may allocate devices at once after it.
     """
 
@@ -69,7 +69,7 @@ class Registrar:
         folder: Path,
         pod_resources: PodResources,
         timing: Timing,
-        changed: Callable[[Status], None],
+        changed: Callable[[Status, Status], None],
         prepare: Callable[[], Awaitable[None]],
     ) -> None:
         self.status = Status()
@@ -199,5 +199,5 @@ class Registrar:
         if status != self.status:
             level = logging.WARNING if status.state in {"foreign", "refused"} else logging.INFO
             log.log(level, "kubelet: %s", status.sentence)
-            self.status = status
-            self._changed(status)
+            before, self.status = self.status, status
+            self._changed(before, status)

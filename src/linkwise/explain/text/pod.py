@@ -152,7 +152,11 @@ _HEADINGS: Final[dict[PodState, Callable[[Explanation], str]]] = {
     "terminating": lambda report: (
         f"pod {report.name} is terminating; it keeps {_allocation(report)} until its containers have stopped"
     ),
-    "ended": lambda report: f"pod {report.name} has finished and holds no devices",
+    "ended": lambda report: (
+        f"pod {report.name} was rejected by the kubelet of node {report.node} and holds no devices: {report.sentence}"
+        if report.sentence
+        else f"pod {report.name} has finished and holds no devices"
+    ),
 }
 
 

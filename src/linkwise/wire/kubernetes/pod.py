@@ -252,6 +252,8 @@ class PodStatus(Struct):
     """Status of a pod."""
 
     phase: str | None = None
+    reason: str | None = None
+    message: str | None = None
     conditions: list[PodCondition] | None = None
     nominated_node_name: str | None = None
     container_statuses: list[ContainerStatus] | None = None

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         Volume,
     )
 
-__all__ = ["view_of"]
+__all__ = ["REJECTED", "view_of"]
 
 _Pairs = tuple[tuple[str, str], ...]
 _Key = tuple[str, "AmountPairs", "AmountPairs", _Pairs]
@@ -72,6 +72,8 @@ _HONOR: Final = "Honor"
 _IGNORE: Final = "Ignore"
 _NEVER: Final = "Never"
 LONGEST_MESSAGE: Final = 500  # characters
+REJECTED: Final = "UnexpectedAdmissionError"
+"""reason of a pod that failed because the kubelet could not allocate its devices"""
 _SCHEDULABLE: Final = (0.0, "")
 _pod: Final = fast_constructor(PodView)
 _ANYWHERE: Final = "0.0.0.0"  # noqa: S104 - how Kubernetes writes all addresses; nothing is bound here
@@ -124,6 +126,7 @@ def view_of(pod: PodObject) -> PodView:
         message,
         _spread(spec.topology_spread_constraints, meta) if spec.topology_spread_constraints else (),
         _volume_claims(spec.volumes, meta) if spec.volumes else (),
+        _rejection(status) if status.reason == REJECTED else "",
     )
 
 
@@ -318,6 +321,11 @@ def _has_started(status: PodStatus) -> bool:
     if status.container_statuses and any(map(_is_started, status.container_statuses)):
         return True
     return bool(status.init_container_statuses) and any(map(_is_started, status.init_container_statuses or ()))
+
+
+def _rejection(status: PodStatus) -> str:
+    """The kubelet's message, or its reason if there is none."""
+    return (status.message or REJECTED)[:LONGEST_MESSAGE]
 
 
 def _unschedulable(status: PodStatus) -> tuple[float, str]:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.model.views import SelectorRequirement
+from linkwise.wire.kubernetes.pod_view import REJECTED
 from linkwise.wire.kubernetes.writes import pod_condition
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ def _pod_status(view: PodView) -> Object:
     return _non_empty(
         {
             "phase": view.phase,
+            **({"reason": REJECTED, "message": view.rejection} if view.rejection else {}),
             "nominatedNodeName": view.nominated,
             "conditions": _conditions(view),
             "containerStatuses": _statuses(view),
