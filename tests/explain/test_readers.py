@@ -53,8 +53,8 @@ def test_pods_that_would_have_to_finish_are_counted_and_not_named() -> None:
 
 
 def test_the_namespaces_that_share_a_device_are_not_named() -> None:
-    told = [line for line in lines_of(cluster(), "uid-q") if "devices with free memory are used by" in line]
-    assert [line.partition(": ")[2].partition(" (")[0] for line in told] == [
+    found = [line for line in lines_of(cluster(), "uid-q") if "devices with free memory are used by" in line]
+    assert [line.partition(": ")[2].partition(" (")[0] for line in found] == [
         "devices with free memory are used by another namespace, and namespace team-a can't share them"
     ]
 

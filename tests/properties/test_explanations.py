@@ -120,7 +120,7 @@ def test_everything_can_be_explained_and_asking_changes_nothing(made: list[Call]
 
 
 def answers(runner: Runner, only: frozenset[str] | None) -> list[Any]:
-    """All that the service tells a tenant of namespace team-a, or an administrator with `only=None`, as documents."""
+    """All answers to a tenant of namespace team-a, or to an administrator with `only=None`, as documents."""
     cluster = ClusterView(runner.broker, runner.now, "team-a", is_service=True, only=only)
     own = [pod.name for pod in runner.broker.pods.values() if pod.namespace == "team-a"]
     groups = {named(key)[1] for key in runner.broker.group_keys() if named(key)[0] == "team-a"}
