@@ -121,4 +121,5 @@ def test_an_inspection_is_data_that_json_can_hold() -> None:
         "core": 0,
         "whole": False,
         "devices": 0,
+        "other": 0,
     }

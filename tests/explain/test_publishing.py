@@ -9,13 +9,11 @@ from linkwise.dialects.linkwise.gang_gate import GATE
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.published.lists import PodExplainer
 from linkwise.explain.published.publishing import Finding, Published, finding_of, is_ours, placed, published
-from linkwise.explain.published.redaction import Redaction
 from linkwise.model.views import ContainerView, PodCondition, PodView
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, in_gang, place
 
 FULL = Finding("NoRoom", "4 devices requested, but only 2 are free", "NoRoom too few")
 POD = device_pod("p", 4)
-NOBODY = Redaction(frozenset({"default"}), frozenset())
 
 
 def test_the_sentence_says_what_is_requested_and_why_no_node_fits() -> None:
@@ -24,7 +22,7 @@ def test_the_sentence_says_what_is_requested_and_why_no_node_fits() -> None:
     broker.observe([POD], 1.0)
     report = explain_pod(broker, POD.uid, 1.0)
     assert report is not None
-    finding = finding_of(report, NOBODY)
+    finding = finding_of(report)
     assert finding is not None
     assert finding.code == "NoRoom"
     assert finding.sentence == (
@@ -39,7 +37,7 @@ def test_the_sentence_of_a_member_says_what_its_group_lacks() -> None:
     broker.observe(members, 1.0)
     report = PodExplainer(broker, 1.0).explain(members[0].uid)
     assert report is not None
-    finding = finding_of(report, NOBODY)
+    finding = finding_of(report)
     assert finding is not None
     assert "its group does not fit now; no devices are reserved for it; its group needs 2 nodes" in finding.sentence
 

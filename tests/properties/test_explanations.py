@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings, strategies as st
 
@@ -14,14 +14,26 @@ from linkwise.broker.watch_events import PodDeleted
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explain_pod, explanation_lines
+from linkwise.explain.published.lists import PodExplainer, named
+from linkwise.explain.published.publishing import finding_of
 from linkwise.model.views import ContainerView, PodView
 from linkwise.sim.replay import Runner
+from linkwise.testing.cluster import device_pod, in_gang
 from linkwise.vendors.machines import profile
+from linkwise.views.blocks import encode_page
+from linkwise.views.cluster import ClusterView
+from linkwise.views.description import description_of
+from linkwise.views.explanations import document_of, explain_object
+from linkwise.views.listing import section_of
+from linkwise.views.selection import OF_NAMESPACES, Selection
+from linkwise.views.table import encode_section
 from support.profile import examples
 from support.properties.broker_calls import Caller, calls
 from support.state import state_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from linkwise.explain.reports.pod import Explanation, Remedy
     from support.properties.broker_calls import Call
 
@@ -31,7 +43,7 @@ ASKS = st.one_of(
     st.tuples(st.just("huawei.com/Ascend910"), st.sampled_from([1, 1, 2, 4, 8])),
     st.tuples(st.just("aliyun.com/gpu-mem"), st.integers(1, 22)),
 )
-PODS = st.lists(st.tuples(ASKS, st.integers(0, 30), st.sampled_from(["one", "two"])), min_size=10, max_size=40)
+PODS = st.lists(st.tuples(ASKS, st.integers(0, 30), st.sampled_from(["team-a", "team-b"])), min_size=10, max_size=40)
 
 
 def world(machines: list[str], pods: list[tuple[tuple[str, int], int, str]]) -> Runner:
@@ -41,7 +53,8 @@ def world(machines: list[str], pods: list[tuple[tuple[str, int], int, str]]) -> 
         runner.show(*fleet_node(profile(machine), f"n{number}"))
     for number, ((resource, count), cpu, namespace) in enumerate(pods):
         limits = {resource: str(count), "cpu": str(cpu)}
-        view = PodView(namespace, f"p{number}", f"u{number}", (ContainerView("main", limits=limits),))
+        name = f"{namespace}-p{number}"
+        view = PodView(namespace, name, f"uid-{name}", (ContainerView("main", limits=limits),))
         runner.show(replace(view, created=float(number)))
         runner.place(replace(view, created=float(number)))
     return runner
@@ -104,6 +117,68 @@ def test_everything_can_be_explained_and_asking_changes_nothing(made: list[Call]
         explain_pod(broker, uid, now) for uid in (*broker.pods, *(queued.uid for queued in state_of(broker).queue))
     ]
     assert broker.snapshot(now) == before
+
+
+def answers(runner: Runner, only: frozenset[str] | None) -> list[Any]:
+    """All answers to a tenant of namespace team-a, or to an administrator with `only=None`, as documents."""
+    cluster = ClusterView(runner.broker, runner.now, "team-a", is_service=True, only=only)
+    own = [pod.name for pod in runner.broker.pods.values() if pod.namespace == "team-a"]
+    groups = {named(key)[1] for key in runner.broker.group_keys() if named(key)[0] == "team-a"}
+    objects = [
+        *(("pod", name) for name in own),
+        *(("group", name) for name in sorted(groups)),
+        *(("node", name) for name in runner.broker.nodes),
+    ]
+    pages = [encode_page(description_of(cluster, kind, name, "team-a")) for kind, name in objects]
+    tables = [Selection(kind, namespace="team-a") for kind in sorted(OF_NAMESPACES)]
+    sections = [encode_section(section_of(cluster, each), documents=True) for each in tables]
+    explainer = PodExplainer(runner.broker, runner.now)
+    published = [
+        finding_of(found)
+        for pod in list(runner.broker.pods.values())
+        if pod.namespace == "team-a" and (found := explainer.explain(pod.uid, only))
+    ]
+    explained = [document_of(explain_object(cluster, kind, name, "team-a")) for kind, name in objects]
+    return [explained, pages, sections, [asdict(one) for one in published if one]]
+
+
+def differences(one: Any, other: Any) -> Iterator[tuple[object, object]]:  # noqa: ANN401 - JSON
+    """The leaves in which two documents of the same shape differ."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        for key in one.keys() - {"other"}:
+            yield from differences(one[key], other[key])
+    elif isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
+        for here, there in zip(one, other, strict=True):
+            yield from differences(here, there)
+    elif one != other:
+        yield one, other
+
+
+GANGS = st.lists(st.tuples(st.sampled_from(["team-a", "team-b"]), st.integers(2, 3), st.integers(1, 8)), max_size=3)
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(st.lists(MACHINES, min_size=1, max_size=3), PODS, GANGS, st.sets(st.integers(0, 39), max_size=4))
+def test_a_tenant_gets_what_an_administrator_gets_without_names_of_other_namespaces(
+    machines: list[str],
+    pods: list[tuple[tuple[str, int], int, str]],
+    gangs: list[tuple[str, int, int]],
+    ending: set[int],
+) -> None:
+    runner = world(machines, pods)
+    for number, (namespace, members, devices) in enumerate(gangs):
+        names = [f"{namespace}-g{number}-{member}" for member in range(members)]
+        created = [device_pod(name, devices, namespace=namespace) for name in names]
+        runner.show(*in_gang(*created, least=members, name=f"{namespace}-g{number}"))
+        runner.broker.step(runner.now, 1000)
+    bound = [pod for pod in runner.broker.pods.values() if pod.node]
+    runner.show(*(replace(pod, deleting=True) for number, pod in enumerate(bound) if number in ending))
+    tenant, administrator = answers(runner, frozenset({"team-a"})), answers(runner, None)
+    assert "team-b" not in json.dumps(tenant)
+    assert [pair for pair in differences(tenant, administrator) if "team-b" not in json.dumps(pair[1])] == []
+    tables = ClusterView(runner.broker, runner.now, "team-a", is_service=True, only=frozenset({"team-a"}))
+    sections = [encode_section(section_of(tables, Selection(kind)), documents=True) for kind in ("node", "device")]
+    assert "team-b" not in json.dumps(sections)
 
 
 @settings(max_examples=examples(60), deadline=None)

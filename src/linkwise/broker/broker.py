@@ -182,9 +182,9 @@ class BrokerView:
         """The pod as observed, or as the scheduler sent it if the watch has not delivered it yet."""
         return self._state.pod(uid)
 
-    def pod_name(self, uid: str) -> str:
-        """Namespace and name of a pod; its UID if it is unknown."""
-        return self._state.name_of(uid)
+    def pod_name(self, uid: str, readable: frozenset[str] | None = None) -> str:
+        """Namespace and name of a pod for a reader of these namespaces, or of all; its UID if it is unknown."""
+        return self._state.for_reader(readable).name_of(uid)
 
     def find_pod(self, namespace: str, name: str) -> str:
         """The UID of an observed pod; empty if there is none of that name."""
@@ -438,13 +438,14 @@ class Broker(BrokerView):
         """Set what explanations call between small pieces of work; the state may change while it lasts."""
         self._state.pause = pause
 
-    def state_at(self, now: float) -> State:
+    def state_at(self, now: float, readable: frozenset[str] | None = None) -> State:
         """The state, reconciled; for `linkwise.explain`, which reads it and changes nothing.
 
+        `readable` are the namespaces whose objects are named to the reader; None for all.
         Effects of the reconciliation are returned by the next verb that returns effects.
         """
         reconcile_later(self._state, now)
-        return self._state
+        return self._state.for_reader(readable)
 
     def dry_plan(self, pods: Sequence[PodView], now: float) -> Plan | None:
         """Return the plan for these pods as one group; None if too few of them fit."""

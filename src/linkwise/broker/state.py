@@ -5,6 +5,7 @@ Data only: `reconcile` observes events and derives what follows from them; `grou
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -23,6 +24,7 @@ from linkwise.engine.index.node_index import Query
 from linkwise.engine.planning.hosts import Hosts
 from linkwise.engine.queue.reservation import Reservations
 from linkwise.engine.queue.scheduling_queue import QueuedPod, SchedulingQueue
+from linkwise.engine.reasons.phrases import OTHER_GROUP, OTHER_POD
 from linkwise.model.requirement import Requirement
 from linkwise.policies.across_nodes import AcrossNodes
 from linkwise.policies.registry import policies_with
@@ -107,6 +109,20 @@ class State:
         """whether plans on members are still being restored after a restart: until then nothing is written about them"""
         self.pause: Callable[[], None] = _go_on
         """called by explanations between small pieces of work; the service answers calls meanwhile if one takes long"""
+        self.readable: frozenset[str] | None = None
+        """the namespaces whose pods, groups and claims are named to the reader; None for all"""
+
+    def for_reader(self, namespaces: frozenset[str] | None) -> State:
+        """The same state for a reader that may see pods of these namespaces only: it has no names for those of others."""
+        if namespaces is None:
+            return self
+        view = copy(self)
+        view.readable = namespaces
+        return view
+
+    def hides(self, namespace: str) -> bool:
+        """Whether objects of a namespace are not named to the reader."""
+        return self.readable is not None and namespace not in self.readable
 
     def _is_useful(self, effect: Effect) -> bool:
         """Return whether an effect is carried out: Volcano tries its pods every second, so a wake-up is a write for nothing."""
@@ -131,8 +147,19 @@ class State:
 
     def name_of(self, uid: str) -> str:
         """Namespace and name of the pod with that UID, or of the pod that a ledger entry is for; the UID if it is unknown."""
-        pod = self.pod(uid.partition("/")[0])
+        pod, entry = self.pod(uid.partition("/")[0]), self.cluster.ledger.get(uid)
+        known = pod or entry
+        if known and self.hides(known.namespace):
+            return OTHER_POD
         return pod_name(pod) if pod else uid
+
+    def uid_of(self, uid: str) -> str:
+        """The UID of a pod, or of the pod that a ledger entry is for, as the reader may see it; empty if it may not."""
+        return "" if self.name_of(uid) == OTHER_POD else uid
+
+    def group_name(self, key: str) -> str:
+        """The key of a group, which begins with its namespace, as the reader may see it."""
+        return OTHER_GROUP if self.hides(key.partition("/")[0]) else key
 
     def request(self, pod: PodView) -> PodRequest:
         """What the pod requests, read once per template."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from linkwise.engine.reasons.phrases import pod_text
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -37,32 +39,36 @@ class Drift:
 
 
 def drift_text(drift: Drift, name: Callable[[str], str] = str) -> str:
-    """The disagreement as a sentence; `name` maps a UID to the pod's name."""
-    return _SENTENCES[drift.kind](drift, " and ".join(map(name, drift.pods)))
+    """The disagreement as a sentence; `name` maps a UID to the name of the pod."""
+    return _SENTENCES[drift.kind](drift, tuple(map(name, drift.pods)))
 
 
-_SENTENCES: Final[Mapping[DriftKind, Callable[[Drift, str], str]]] = {
+_SENTENCES: Final[Mapping[DriftKind, Callable[[Drift, tuple[str, ...]], str]]] = {
     "record": lambda d, pods: (
-        f"node {d.node}: the record of pod {pods} has {_list(d.devices)}, but the pod uses {_list(d.believed)}; "
+        f"node {d.node}: the record of {pod_text(*pods)} has {_list(d.devices)}, but the pod uses {_list(d.believed)}; "
         "actual usage counts"
     ),
     "changed": lambda d, pods: (
-        f"node {d.node}: the record of pod {pods} was changed to {_list(d.devices)}; {_list(d.believed)} still counts"
+        f"node {d.node}: the record of {pod_text(*pods)} was changed to {_list(d.devices)}; {_list(d.believed)} still counts"
     ),
     "strange device": lambda d, pods: (
-        f"node {d.node}: the record of pod {pods} has {_list(d.devices)}, which the node does not have; "
+        f"node {d.node}: the record of {pod_text(*pods)} has {_list(d.devices)}, which the node does not have; "
         "the same number of other devices counts as used"
     ),
-    "twice": lambda d, pods: f"node {d.node}: device {_list(d.devices)} is claimed by {pods}",
-    "oversold": lambda d, pods: f"node {d.node}: {pods} claim more of device {_list(d.devices)} than it has",
+    "twice": lambda d, pods: f"node {d.node}: device {_list(d.devices)} is claimed by {_all(pods)}",
+    "oversold": lambda d, pods: f"node {d.node}: {_all(pods)} claim more of device {_list(d.devices)} than it has",
     "stranger": lambda d, pods: (
-        f"node {d.node}: device {_list(d.devices)} is in use by unknown pod {pods}; it counts as used"
+        f"node {d.node}: device {_list(d.devices)} is in use by unknown pod {_all(pods)}; it counts as used"
     ),
     "mode": lambda d, pods: (
-        f"node {d.node}: {pods} use devices in another sharing mode than {_list(d.believed)}, which sets the node's mode"
+        f"node {d.node}: {_all(pods)} use devices in another sharing mode than {_list(d.believed)}, which sets the node's mode"
     ),
-    "elsewhere": lambda d, pods: f"pod {pods} was assumed on node {_list(d.believed)}, but is bound to {d.node}",
+    "elsewhere": lambda d, pods: f"{pod_text(*pods)} was assumed on node {_list(d.believed)}, but is bound to {d.node}",
 }
+
+
+def _all(pods: tuple[str, ...]) -> str:
+    return " and ".join(pods)
 
 
 def _list(names: tuple[str, ...]) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.broker.cluster.recorded_grants import usage_of_entry
+from linkwise.engine.reasons.phrases import OTHER_NAMESPACE, OTHER_POD
+from linkwise.explain.survey import domains_for
 from linkwise.model.node import FREE
 
 if TYPE_CHECKING:
@@ -50,6 +52,13 @@ class Holder:
     whole: bool = False
     devices: int = 0
     """the number of complete devices, if it is not known which"""
+    other: int = 0
+    """tells pods apart that are not named to the reader; 0 for one that is"""
+
+    @property
+    def full_name(self) -> str:
+        """Its name with its namespace, as far as they are known."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @property
     def seen(self) -> bool:
@@ -119,9 +128,14 @@ class NodeInspection:
     """pods whose records have device ids that the node does not report, so that the index identifies their devices"""
 
 
-def inspect_nodes(broker: Broker, name: str | None, now: float) -> tuple[NodeInspection, ...]:
-    """One node device by device, or every node with devices in order of their names; empty if it is unknown."""
-    return inspections(broker.state_at(now), name)
+def inspect_nodes(
+    broker: Broker, name: str | None, now: float, readable: frozenset[str] | None = None
+) -> tuple[NodeInspection, ...]:
+    """One node device by device, or every node with devices in order of their names; empty if it is unknown.
+
+    Pods and claims are named if they are of the `readable` namespaces; None for all.
+    """
+    return inspections(broker.state_at(now, readable), name)
 
 
 def inspections(state: State, name: str | None) -> tuple[NodeInspection, ...]:
@@ -134,7 +148,31 @@ def inspections(state: State, name: str | None) -> tuple[NodeInspection, ...]:
         if name is not None
         else sorted(key for key in inventories if inventories[key].devices)
     )
-    return tuple(_inspected(state, inventories[key], state.cluster.index.nodes[key]) for key in state.pausing(names))
+    found = (_inspected(state, inventories[key], state.cluster.index.nodes[key]) for key in state.pausing(names))
+    return tuple(found if state.readable is None else (_for_reader(state, node) for node in found))
+
+
+def _for_reader(state: State, node: NodeInspection) -> NodeInspection:
+    """Return the inspection without names of what the reader may not see."""
+    others: dict[str, int] = {}
+
+    def holder(pod: Holder) -> Holder:
+        if not pod.namespace or not state.hides(pod.namespace):
+            return pod
+        number = others.setdefault(pod.uid, len(others) + 1)
+        return replace(pod, uid="", namespace="", name=OTHER_POD, other=number)
+
+    def device(one: InspectedDevice) -> InspectedDevice:
+        return replace(
+            one,
+            namespaces=tuple(OTHER_NAMESPACE if state.hides(name) else name for name in one.namespaces),
+            pods=tuple(map(holder, one.pods)),
+            claim=OTHER_NAMESPACE if one.claim and state.hides(one.claim.partition("/")[0]) else one.claim,
+            domains=domains_for(state, one.domains),
+        )
+
+    devices = tuple(map(device, node.devices))
+    return replace(node, devices=devices, unattributed=tuple(map(holder, node.unattributed)))
 
 
 def _inspected(state: State, inventory: NodeInventory, node: Node) -> NodeInspection:

@@ -14,6 +14,7 @@ from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.cluster.pods import holds_devices
 from linkwise.broker.cluster.recorded_grants import usage_of_entry
 from linkwise.broker.reservations.devices import reserved_nodes
+from linkwise.broker.state import pod_name
 from linkwise.engine.feasibility import unfit
 from linkwise.engine.ledger import is_whole
 from linkwise.engine.preemption import eviction_frees_enough
@@ -67,7 +68,7 @@ class RoomMaking:
                 planned.setdefault(entry.node, []).append(entry)
         nodes = [name for name in self._nodes() if name in planned] if planned else []
         return [
-            _reserved(name, planned[name], self.state.cluster.inventories[name].unit)
+            _reserved(self.state, name, planned[name], self.state.cluster.inventories[name].unit)
             for name in nodes
             if self._fits(name, tuple(entry.pod for entry in planned[name]))
         ][:SHOWN]
@@ -181,7 +182,7 @@ class RoomMaking:
         pod = self.state.pod(uid)
         if pod is None:
             return (True, 0, 0.0, uid)
-        return (not pod.deleting, pod.priority, pod.created, self.state.name_of(uid))
+        return (not pod.deleting, pod.priority, pod.created, pod_name(pod))
 
     def _leaver(self, node: str, uid: str) -> Leaver:
         entry, pod = self.state.cluster.ledger.get(uid), self.state.pod(uid)
@@ -190,13 +191,19 @@ class RoomMaking:
         devices, share = (_devices(entry), _share(entry)) if entry else (0, 0)
         unit = self.state.cluster.inventories[node].unit
         return Leaver(
-            uid, self.state.name_of(uid), 0 if share else devices, share, unit, cpu, bool(pod and pod.deleting)
+            self.state.uid_of(uid),
+            self.state.name_of(uid),
+            0 if share else devices,
+            share,
+            unit,
+            cpu,
+            bool(pod and pod.deleting),
         )
 
 
-def _reserved(node: str, entries: Sequence[Entry], unit: str) -> Remedy:
+def _reserved(state: State, node: str, entries: Sequence[Entry], unit: str) -> Remedy:
     share = sum(map(_share, entries))
-    groups = tuple(sorted({entry.grant.plan for entry in entries}))
+    groups = tuple(map(state.group_name, sorted({entry.grant.plan for entry in entries})))
     return Remedy(
         "reserved", node, amount=share or sum(map(_devices, entries)), unit=unit if share else "", groups=groups
     )

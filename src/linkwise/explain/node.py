@@ -31,9 +31,11 @@ SMALL_POD: Final = Demand(cpu=1000, memory=1 << 30)
 """the smallest realistic host request: a node with less free is full"""
 
 
-def explain_node(broker: Broker, name: str, now: float) -> NodeExplanation | None:
-    """Explain a node; None if it is unknown."""
-    state = broker.state_at(now)
+def explain_node(
+    broker: Broker, name: str, now: float, readable: frozenset[str] | None = None
+) -> NodeExplanation | None:
+    """Explain a node to a reader of these namespaces, or of all; None if it is unknown."""
+    state = broker.state_at(now, readable)
     inspected = inspections(state, name)
     if not inspected:
         return None

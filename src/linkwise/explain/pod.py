@@ -51,9 +51,14 @@ if TYPE_CHECKING:
 __all__ = ["as_member", "explain_alone", "explain_pod", "explanation_lines", "unknown_resource", "with_outlook"]
 
 
-def explain_pod(broker: Broker, uid: str, now: float, *, plan: bool = True) -> Explanation | None:
-    """Why the pod is pending, or has these devices; None if it is unknown. With `plan` its group is planned if needed."""
-    state = broker.state_at(now)
+def explain_pod(
+    broker: Broker, uid: str, now: float, *, plan: bool = True, readable: frozenset[str] | None = None
+) -> Explanation | None:
+    """Why the pod is pending, or has these devices; None if it is unknown. With `plan` its group is planned if needed.
+
+    Pods and groups are named if they are of the `readable` namespaces; None for all.
+    """
+    state = broker.state_at(now, readable)
     pod = state.pod(uid)
     return as_member(state, explain_alone(state, pod), now, plan=plan) if pod else None
 

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["explain_workload", "workload_names"]
 
 
-def explain_workload(broker: Broker, kind: str, namespace: str, name: str, now: float) -> WorkloadExplanation | None:
-    """Explain the pods of a workload as one; None if it has no pods."""
-    state = broker.state_at(now)
+def explain_workload(  # noqa: PLR0913 - a workload has three names
+    broker: Broker, kind: str, namespace: str, name: str, now: float, *, readable: frozenset[str] | None = None
+) -> WorkloadExplanation | None:
+    """Explain the pods of a workload as one to a reader of these namespaces, or of all; None if it has no pods."""
+    state = broker.state_at(now, readable)
     pods = sorted(
         (
             pod
@@ -38,7 +40,7 @@ def explain_workload(broker: Broker, kind: str, namespace: str, name: str, now: 
     explainer = PodExplainer(broker, now)
     parts: dict[tuple[object, ...], WorkloadPart] = {}
     for pod in state.pausing(pods):
-        explanation = None if pod.phase in FINISHED else explainer.explain(pod.uid)
+        explanation = None if pod.phase in FINISHED else explainer.explain(pod.uid, readable)
         key = _kind_of(pod, explanation)
         known = parts.get(key)
         parts[key] = (
@@ -47,7 +49,7 @@ def explain_workload(broker: Broker, kind: str, namespace: str, name: str, now: 
             else WorkloadPart(_state(pod), (pod.name,), explanation)
         )
     groups = sorted({group for pod in pods if not pod.node and (group := broker.group_of(pod.uid))})
-    one = explain_group(broker, groups[0], now) if len(groups) == 1 else None
+    one = explain_group(broker, groups[0], now, readable=readable) if len(groups) == 1 else None
     ordered = sorted(parts.values(), key=lambda part: (part.state != "pending", part.state, part.pods))
     code: ReasonCode | Literal[""] = next(
         (part.explanation.code for part in ordered if part.explanation and part.state == "pending"), ""

@@ -32,7 +32,7 @@ class ClusterView:
     is_service: bool = False
     """whether the broker is that of the service, which also knows the calls of schedulers"""
     only: frozenset[str] | None = None
-    """the namespaces whose pods and groups are listed and named; None for all"""
+    """the namespaces whose pods and groups are listed, and named in reasons; None for all"""
 
     def selects_pod(self, selection: Selection) -> Callable[[PodView], bool]:
         """Return whether a pod is selected, of the namespaces that are listed."""

@@ -55,7 +55,7 @@ def _with_plan(cluster: ClusterView, explanation: GroupExplanation) -> tuple[Nod
     members = {(member.node, index): member for member in explanation.members for index in member.indices}
     nodes = []
     for host in explanation.hosts:
-        for node in inspect_nodes(cluster.broker, host.name, cluster.now):
+        for node in inspect_nodes(cluster.broker, host.name, cluster.now, cluster.only):
             devices = (_with_member(device, members.get((node.name, device.index))) for device in node.devices)
             nodes.append(replace(node, devices=tuple(devices)))
     return tuple(nodes)
@@ -106,7 +106,7 @@ def _pod(cluster: ClusterView, explanation: AnyExplanation) -> Iterator[Paragrap
     if not explanation.devices:
         return
     own = {index for part in explanation.devices for index in part.indices}
-    (node,) = inspect_nodes(cluster.broker, explanation.node, cluster.now)
+    (node,) = inspect_nodes(cluster.broker, explanation.node, cluster.now, cluster.only)
     idle = {device.index for device in node.devices if device.usable and not device.pods}
     if not any(NO_LINK_DATA in line for line in lines):
         yield _links(cluster, explanation.node, own, own | idle)

@@ -34,12 +34,14 @@ def explain_object(cluster: ClusterView, kind: str, name: str, namespace: str) -
         case "pod":
             explanation = pod_explanation(cluster, cluster.pod(namespace, name))
         case "node":
-            explanation = explain_node(cluster.broker, cluster.node(name), cluster.now)
+            explanation = explain_node(cluster.broker, cluster.node(name), cluster.now, cluster.only)
         case "group":
-            explanation = explain_group(cluster.broker, cluster.group(namespace, name), cluster.now)
+            explanation = explain_group(
+                cluster.broker, cluster.group(namespace, name), cluster.now, readable=cluster.only
+            )
         case _:
             known = cluster.workload(kind, namespace, name)
-            explanation = explain_workload(cluster.broker, kind, namespace, known, cluster.now)
+            explanation = explain_workload(cluster.broker, kind, namespace, known, cluster.now, readable=cluster.only)
             if not cluster.is_service:
                 explanation = _without_offers_of_all(explanation)
     if explanation is None:
@@ -49,7 +51,7 @@ def explain_object(cluster: ClusterView, kind: str, name: str, namespace: str) -
 
 def pod_explanation(cluster: ClusterView, uid: str, *, plan: bool = True) -> Explanation | None:
     """Explain a pod; without its offers unless the service does, which alone knows them."""
-    explanation = explain_pod(cluster.broker, uid, cluster.now, plan=plan)
+    explanation = explain_pod(cluster.broker, uid, cluster.now, plan=plan, readable=cluster.only)
     return without_offers(explanation) if explanation and not cluster.is_service else explanation
 
 

@@ -26,7 +26,11 @@ def group_rows(
     """Return rows for the group of that key, or for all groups of a namespace (None for all namespaces)."""
     every = namespace is None and cluster.only is not None and not key
     namespaces = sorted(cluster.only or ()) if every else [namespace]
-    rows = [row for one in namespaces for row in lists.group_rows(cluster.broker, cluster.now, one, key, selects)]
+    rows = [
+        row
+        for one in namespaces
+        for row in lists.group_rows(cluster.broker, cluster.now, one, key, selects, readable=cluster.only)
+    ]
     return [
         group_row(row.namespace, row.name, row.why, plain(row.explanation), everywhere=namespace is None)
         for row in rows

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.drift import drift_text
+from linkwise.engine.reasons.phrases import OTHER_NAMESPACE
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.explain.published.lists import named
-from linkwise.explain.text.node import by_index_text, cordon_text, health_text
+from linkwise.explain.text.node import by_index_text, claim_text, cordon_text, health_text
 from linkwise.explain.text.phrases import share_text
 from linkwise.views.documents import plain
 from linkwise.views.links import links_text, rings_of
@@ -40,7 +42,9 @@ def device_rows(cluster: ClusterView, name: str | None, selects: Selects = lambd
 
 def _nodes(cluster: ClusterView, name: str | None, selects: Selects) -> list[NodeInspection]:
     nodes = cluster.broker.nodes
-    return [node for node in inspect_nodes(cluster.broker, name, cluster.now) if selects(nodes[node.name])]
+    return [
+        node for node in inspect_nodes(cluster.broker, name, cluster.now, cluster.only) if selects(nodes[node.name])
+    ]
 
 
 def _node(cluster: ClusterView, node: NodeInspection) -> Row:
@@ -53,7 +57,10 @@ def _node(cluster: ClusterView, node: NodeInspection) -> Row:
         *([f"{unhealthy} unhealthy"] if unhealthy else []),
         *(f"device {device.index} {cordon_text(device)}" for device in node.devices if device.cordoned),
         *([by_index_text(node.by_index)] if node.by_index else []),
-        *(drift_text(drift, broker.pod_name) for drift in broker.drift.get(node.name, ())),
+        *(
+            drift_text(drift, partial(broker.pod_name, readable=cluster.only))
+            for drift in broker.drift.get(node.name, ())
+        ),
         *(problem.text for problem in stock.problems),
     ]
     address = view.address if cluster.only is None else ""
@@ -97,8 +104,8 @@ def _reserved(cluster: ClusterView, node: NodeInspection) -> str:
 
 
 def _reserved_for(cluster: ClusterView, pod: Holder) -> str:
-    if cluster.only is not None and pod.namespace not in cluster.only:
-        return "another namespace"
+    if pod.other:
+        return OTHER_NAMESPACE
     key = cluster.broker.group_of(pod.uid)
     return named(key)[1] if key else "a deleted pod"
 
@@ -132,7 +139,10 @@ def _device(node: NodeInspection, device: InspectedDevice) -> Row:
         "model": Cell(device.model),
         "health": Cell(_health(device), "" if device.usable and device.reachable else "red"),
         "state": Cell(state, style),
-        "pods": Cell(", ".join(sorted(holder_text(pod, node.unit) for pod in device.pods)) or _claim(device)),
+        "pods": Cell(
+            ", ".join(sorted(holder_text(pod, node.unit) for pod in device.pods))
+            or (claim_text(device.claim) if device.claim else "")
+        ),
         "problem": Cell(", ".join(filter(None, (device.fault, cordon_text(device)))), "yellow"),
     }
     name = f"device/{node.name}/{device.index}"
@@ -141,10 +151,6 @@ def _device(node: NodeInspection, device: InspectedDevice) -> Row:
 
 def _health(device: InspectedDevice) -> str:
     return health_text(device, short=True).capitalize() or "Healthy"
-
-
-def _claim(device: InspectedDevice) -> str:
-    return f"ResourceClaim {device.claim}" if device.claim else ""
 
 
 def device_state(node: NodeInspection, device: InspectedDevice) -> tuple[str, str]:
@@ -159,6 +165,5 @@ def device_state(node: NodeInspection, device: InspectedDevice) -> tuple[str, st
 
 def holder_text(pod: Holder, unit: str) -> str:
     """Return the name of a pod with its share of a device."""
-    name = f"{pod.namespace}/{pod.name}" if pod.namespace else pod.name
     part = f" {share_text(pod.share, unit)}" if pod.share and not pod.whole else ""
-    return f"{name}{part}{'' if pod.state == 'bound' else f' ({pod.state})'}"
+    return f"{pod.full_name}{part}{'' if pod.state == 'bound' else f' ({pod.state})'}"

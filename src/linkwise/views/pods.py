@@ -28,7 +28,7 @@ def pod_rows(
     cluster: ClusterView, namespace: str | None, uid: str, selects: Callable[[PodView], bool] = lists.any_pod
 ) -> list[Row]:
     """Return a row for the pod of that UID, or for all pods of a namespace: pending pods first, then by age."""
-    rows = lists.pod_rows(cluster.broker, cluster.now, namespace, uid, selects)
+    rows = lists.pod_rows(cluster.broker, cluster.now, namespace, uid, selects, readable=cluster.only)
     if not cluster.is_service:
         rows = list(map(_known, rows))
     return [pod_row(row, cluster.now, partial(_document, row), everywhere=namespace is None) for row in rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.records.stages import Unschedulable
-from linkwise.engine.reasons.phrases import count_text
+from linkwise.engine.reasons.phrases import count_text, groups_text, pod_text
 from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def of_pod(state: State, pod: PodView) -> list[str]:
     """Return what there is to say about a pod that is evicted for another, or waits beside pods of lower priority."""
     preemptions = state.preemptions
     if preemptor := preemptions.of_victim(pod.uid):
-        name = f"group {preemptor}" if preemptor in state.groups else f"pod {state.name_of(preemptor)}"
+        is_group = preemptor in state.groups
+        name = groups_text([state.group_name(preemptor)]) if is_group else pod_text(state.name_of(preemptor))
         return [f"it is being evicted for {name}, which has a higher priority and does not fit otherwise"]
     if pod.node:
         return []

@@ -12,7 +12,7 @@ from linkwise.broker.effects import Event
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.preemption import eviction_frees_enough
 from linkwise.engine.queue.reservation import RESERVED
-from linkwise.engine.reasons.phrases import count_text, with_unit
+from linkwise.engine.reasons.phrases import count_text, groups_text, pod_text, with_unit
 from linkwise.engine.usage import node_of, usage_of
 from linkwise.model.verdict import Reason
 
@@ -130,8 +130,8 @@ def events(state: State, reservation: Reservation, reason: str, sentence: str) -
 def owner_text(state: State, reservation: Reservation) -> str:
     """Return the owner for a sentence: `pod default/trainer`, `group default/gang`."""
     if reservation.owner in state.groups:
-        return f"group {reservation.owner}"
-    return f"pod {state.name_of(reservation.owner)}"
+        return groups_text([state.group_name(reservation.owner)])
+    return pod_text(state.name_of(reservation.owner))
 
 
 def drained_for(state: State, uid: str) -> str:

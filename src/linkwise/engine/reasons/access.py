@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.engine.reasons.phrases import RefusalText, as_tuple, device_count, is_or_are, with_unit
+from linkwise.engine.reasons.phrases import RefusalText, as_tuple, device_count, domains_text, is_or_are, with_unit
 from linkwise.model.access_policy import ALONE, domain_text
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _share(reason: Reason) -> str:
 
 
 def _domain(reason: Reason) -> str:
-    users = " and ".join(map(domain_text, map(str, as_tuple(reason.found)))) if reason.found else "an unknown namespace"
+    users = domains_text(map(str, as_tuple(reason.found))) if reason.found else "an unknown namespace"
     rule = (
         "the pod may not share a device"
         if reason.asked == ALONE

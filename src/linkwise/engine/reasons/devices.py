@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.phrases import (
+    OTHER_NAMESPACE,
     RefusalText,
     as_pairs,
     as_tuple,
@@ -76,9 +77,16 @@ def _by_device(reason: Reason, unit: str, what: str) -> str:
 
 def _other_namespaces(reason: Reason) -> str:
     users = as_tuple(reason.found)
-    owners = f"namespace{'s' if len(users) > 1 else ''} {comma_list(reason.found)}" if users else "an unknown namespace"
+    named = [str(user) for user in users if user != OTHER_NAMESPACE]
+    others = len(users) - len(named)
+    owners = " and ".join(
+        [
+            *([f"namespace{'s' if len(named) > 1 else ''} {', '.join(named)}"] if named else ()),
+            *([OTHER_NAMESPACE if others == 1 else "other namespaces"] if others else ()),
+        ]
+    )
     return (
-        f"devices with free memory are used by {owners}, and namespace {reason.asked} can't share them "
+        f"devices with free memory are used by {owners or 'an unknown namespace'}, and namespace {reason.asked} can't share them "
         "(placing.share.within is namespace)"
     )
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from linkwise.model.access_policy import domain_text
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from linkwise.engine.reasons.codes import ReasonCode
     from linkwise.model.verdict import Fact, Reason
 
 __all__ = [
+    "OTHER_GROUP",
+    "OTHER_NAMESPACE",
+    "OTHER_POD",
     "RefusalText",
     "as_pairs",
     "as_tuple",
@@ -19,11 +24,18 @@ __all__ = [
     "count_text",
     "device_count",
     "device_names",
+    "domains_text",
+    "groups_text",
     "is_or_are",
+    "pod_text",
     "size_text",
     "with_unit",
 ]
 
+OTHER_NAMESPACE: Final = "another namespace"
+OTHER_POD: Final = f"a pod of {OTHER_NAMESPACE}"
+OTHER_GROUP: Final = f"a group of {OTHER_NAMESPACE}"
+"""instead of names that a reader may not see; no name has a space"""
 _SIZES: Final = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -95,3 +107,23 @@ def comma_list(fact: Fact) -> str:
 def device_names(fact: Fact) -> str:
     """`device 1`, `devices 1, 2`."""
     return f"device{'s' if len(as_tuple(fact)) > 1 else ''} {comma_list(fact)}"
+
+
+def pod_text(name: str, how: str = "") -> str:
+    """A pod by its name: `pod default/train`, `terminating pod default/train`; `a pod of another namespace` without one."""
+    words = f"{how} " if how else ""
+    return f"a {words}{OTHER_POD.removeprefix('a ')}" if name == OTHER_POD else f"{words}pod {name}"
+
+
+def groups_text(names: Sequence[str]) -> str:
+    """Groups by their names: `group default/llm`; those without one as a number of groups of other namespaces."""
+    own = [name for name in names if name != OTHER_GROUP]
+    others = len(names) - len(own)
+    more = OTHER_GROUP if others == 1 else f"{others} groups of other namespaces"
+    return " and ".join([*([f"group {', '.join(own)}"] if own else ()), *([more] if others else ())])
+
+
+def domains_text(domains: Iterable[str]) -> str:
+    """Sharing domains in words: `namespace team-a and user alice`; those of namespaces without a name once."""
+    words = (domain if domain == OTHER_NAMESPACE else domain_text(domain) for domain in domains)
+    return " and ".join(dict.fromkeys(words))

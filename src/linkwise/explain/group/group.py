@@ -47,12 +47,15 @@ TRIED: Final = 8
 TOO_LONG: Final = "not all alternatives were searched, as there are too many"
 
 
-def explain_group(broker: Broker, key: str, now: float, *, most: int | None = None) -> GroupExplanation | None:
+def explain_group(
+    broker: Broker, key: str, now: float, *, most: int | None = None, readable: frozenset[str] | None = None
+) -> GroupExplanation | None:
     """Explain a group, identified by its key or the UID of a member; None if there is no such group.
 
-    `most` limits the number of remedies and leaves out the runner-up, which is faster.
+    `most` limits the number of remedies and leaves out the runner-up, which is faster. Pods and groups are named if they are
+    of the `readable` namespaces; None for all.
     """
-    return group_explanation(broker.state_at(now), key, now, most=most)
+    return group_explanation(broker.state_at(now, readable), key, now, most=most)
 
 
 def group_explanation(state: State, key: str, now: float, *, most: int | None = None) -> GroupExplanation | None:

@@ -16,8 +16,9 @@ from linkwise.broker.cluster.pods import holds_devices
 from linkwise.broker.groups.planning.what_if import Assumption
 from linkwise.broker.records.stages import Unschedulable
 from linkwise.broker.scheduling.queries import largest_node, split_up
+from linkwise.broker.state import pod_name
 from linkwise.engine.ledger import is_whole
-from linkwise.engine.reasons.phrases import count_text
+from linkwise.engine.reasons.phrases import count_text, groups_text
 from linkwise.explain.make_room import smaller
 from linkwise.explain.reports.group import GroupRemedy, Need
 from linkwise.explain.reports.pod import Leaver
@@ -102,7 +103,7 @@ def _reserved(state: State, what_if: WhatIf) -> list[str]:
         if entry.state == "PLANNED" and entry.grant.plan not in own:
             devices[entry.grant.plan] += len(entry.grant.offer.devices)
     return [
-        f"{count_text(count, 'device')} {'is' if count == 1 else 'are'} reserved for group {key}"
+        f"{count_text(count, 'device')} {'is' if count == 1 else 'are'} reserved for {groups_text([state.group_name(key)])}"
         for key, count in devices.most_common(MOST_WAYS)
     ]
 
@@ -260,7 +261,7 @@ class RoomForAll:
         """Pods being deleted, then the lowest priority, the oldest."""
         self._state.pause()
         pod = self._state.pod(uid)
-        return (not pod.deleting, pod.priority, pod.created, self._state.name_of(uid)) if pod else (True, 0, 0.0, uid)
+        return (not pod.deleting, pod.priority, pod.created, pod_name(pod)) if pod else (True, 0, 0.0, uid)
 
     def _remedy(self, pods: tuple[str, ...]) -> GroupRemedy:
         return GroupRemedy("pods end", tuple(map(self._leaver, pods)), tuple(map(self._home, pods)))
@@ -270,11 +271,16 @@ class RoomForAll:
         terminating = bool(pod and pod.deleting)
         if entry is None:
             cpu = demand_of(pod)[0].cpu if pod else 0
-            return Leaver(uid, self._state.name_of(uid), cpu=cpu, terminating=terminating)
+            return Leaver(self._state.uid_of(uid), self._state.name_of(uid), cpu=cpu, terminating=terminating)
         share = sum(part.share for part in entry.grant.offer.parts if not is_whole(part))
         unit = self._state.cluster.inventories[entry.node].unit if share else ""
         return Leaver(
-            uid, self._state.name_of(uid), 0 if share else _devices(entry), share, unit, terminating=terminating
+            self._state.uid_of(uid),
+            self._state.name_of(uid),
+            0 if share else _devices(entry),
+            share,
+            unit,
+            terminating=terminating,
         )
 
     def _home(self, uid: str) -> str:

@@ -129,9 +129,12 @@ class PodExplainer:
     _alone: dict[tuple[str, int], list[tuple[PodView, Explanation]]] = field(default_factory=dict)
     """explanations of pending pods without regard to their groups, by namespace and template"""
 
-    def explain(self, uid: str) -> Explanation | None:
-        """Explain a pod; a pending member of a group with the outlook of the group."""
-        state = self.broker.state_at(self.now)
+    def explain(self, uid: str, readable: frozenset[str] | None = None) -> Explanation | None:
+        """Explain a pod to a reader of these namespaces, or of all; a pending member of a group with the group's outlook.
+
+        What is explained once is shared by the pods of one namespace only, and all of them have the same reader.
+        """
+        state = self.broker.state_at(self.now, readable)
         pod = state.pod(uid)
         if pod is None:
             return None
@@ -179,14 +182,23 @@ def _offers(state: State, uid: str) -> tuple[object, ...]:
     return (queued.unschedulable, queued.rounds, queued.failed, queued.offered) if queued else ()
 
 
-def pod_rows(
-    broker: Broker, now: float, namespace: str | None, uid: str = "", selects: Callable[[PodView], bool] = any_pod
+def pod_rows(  # noqa: PLR0913 - what is listed, and to whom
+    broker: Broker,
+    now: float,
+    namespace: str | None,
+    uid: str = "",
+    selects: Callable[[PodView], bool] = any_pod,
+    *,
+    readable: frozenset[str] | None = None,
 ) -> list[PodRow]:
-    """Return the pod of that UID, or all pods of a namespace (None for all): pending pods first, then by age."""
+    """Return the pod of that UID, or all pods of a namespace (None for all): pending pods first, then by age.
+
+    Reasons name pods and groups of the `readable` namespaces; None for all.
+    """
     pods = [broker.pods[uid]] if uid else list(filter(selects, _pods_with_requests(broker, namespace)))
     explainer = PodExplainer(broker, now)
     return [
-        _pod_row(broker, pod, explainer.explain(pod.uid) if place < MAX_EXPLAINED else None)
+        _pod_row(broker, pod, explainer.explain(pod.uid, readable) if place < MAX_EXPLAINED else None)
         for place, pod in enumerate(pods)
     ]
 
@@ -296,15 +308,24 @@ def _is_unspecific(against: RefusalSummary) -> bool:
     return (against.rule, against.kind) == ("002.inventory", "")
 
 
-def group_rows(
-    broker: Broker, now: float, namespace: str | None, key: str = "", selects: Callable[[PodView], bool] = any_pod
+def group_rows(  # noqa: PLR0913 - what is listed, and to whom
+    broker: Broker,
+    now: float,
+    namespace: str | None,
+    key: str = "",
+    selects: Callable[[PodView], bool] = any_pod,
+    *,
+    readable: frozenset[str] | None = None,
 ) -> list[GroupRow]:
-    """Return the group of that key, or all groups of a namespace (None for all namespaces) with a pod that is selected."""
+    """Return the group of that key, or all groups of a namespace (None for all namespaces) with a pod that is selected.
+
+    Reasons name pods and groups of the `readable` namespaces; None for all.
+    """
     keys = [key] if key else [one for one in sorted(broker.group_keys()) if namespace in {None, named(one)[0]}]
     if selects is not any_pod:
         chosen = {broker.group_of(pod.uid) for pod in broker.pods.values() if selects(pod)}
         keys = [one for one in keys if one in chosen]
-    state = broker.state_at(now)
+    state = broker.state_at(now, readable)
     most = None if key else 0  # remedies are in `linkwise explain group/NAME`
     groups = [group_explanation(state, one, now, most=most) for one in keys]
     return [_group_row(group) for group in groups if group]

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from linkwise.broker.broker import BrokerView
     from linkwise.broker.effects import Effect
-    from linkwise.explain.published.redaction import Redaction
     from linkwise.explain.reports.pod import Explanation
     from linkwise.model.views import PodView
 
@@ -86,11 +85,11 @@ def is_ours(broker: BrokerView, pod: PodView, schedulers: Collection[str]) -> bo
     return pod.scheduler in schedulers or broker.was_asked(pod.uid)
 
 
-def finding_of(explanation: Explanation, redaction: Redaction) -> Finding | None:
+def finding_of(explanation: Explanation) -> Finding | None:
     """What an explanation says about a pending pod; None if there is nothing to publish."""
     if not explanation.code or explanation.code == PLACED:
         return None
-    sentence = redaction.text(pending_sentence(explanation))
+    sentence = pending_sentence(explanation)
     if explanation.state == "unschedulable" and explanation.against:
         substance = explanation.against[0].short
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.dialects.linkwise.dialect import MODELS
 from linkwise.engine.reasons.catalog import devices_text
 from linkwise.engine.reasons.phrases import count_text
-from linkwise.explain.text.phrases import leaver_text, names_text, refusal_lines
+from linkwise.explain.text.phrases import leavers_text, names_text, refusal_lines
 from linkwise.topology.fabric import SIZES
 
 if TYPE_CHECKING:
@@ -245,14 +245,7 @@ def _remedy(remedy: GroupRemedy) -> str:
 
 
 def _pods_end(remedy: GroupRemedy) -> str:
-    pods = [
-        f"{pod.name} ({leaver_text(pod)}) on node {node}" for pod, node in zip(remedy.pods, remedy.nodes, strict=True)
-    ]
-    one = len(pods) == 1
-    named = f"pod {pods[0]}" if one else f"pods {names_text(pods)}"
-    if all(pod.terminating for pod in remedy.pods):
-        return f"it fits once terminating {named} {'has' if one else 'have'} stopped"
-    return f"it fits once {named} {'finishes' if one else 'finish'}"
+    return f"it fits once {leavers_text(remedy.pods, names_text, remedy.nodes)}"
 
 
 _REMEDIES: Final[dict[str, Callable[[GroupRemedy], str]]] = {

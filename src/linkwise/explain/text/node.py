@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import choice_text, devices_text, refusal
-from linkwise.engine.reasons.phrases import count_text
+from linkwise.engine.reasons.phrases import OTHER_NAMESPACE, count_text, domains_text, pod_text
 from linkwise.explain.text.phrases import part_text, share_text
-from linkwise.model.access_policy import COMMON, domain_text
+from linkwise.model.access_policy import COMMON
 from linkwise.model.link_data import NO_LINK_DATA, link_data_help
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from linkwise.explain.inspect import Holder, InspectedDevice
     from linkwise.explain.reports.node import NodeExplanation
 
-__all__ = ["by_index_text", "cordon_text", "health_text", "node_lines"]
+__all__ = ["by_index_text", "claim_text", "cordon_text", "health_text", "node_lines"]
 
 _MODES: Final = {"whole": "whole devices", "share": "device memory", "percent": "percentages of devices"}
 _MARKS: Final = {
@@ -73,16 +73,17 @@ def _by_claims(report: NodeExplanation) -> Iterator[str]:
 
 def _by_device(report: NodeExplanation) -> Iterator[str]:
     """Yield one line per device, or per set of devices with the same text."""
-    lines: dict[str, list[int]] = {}
+    lines: dict[tuple[str, tuple[int, ...]], list[int]] = {}
     for device in report.devices.devices:
-        lines.setdefault(_device(device, report), []).append(device.index)
-    for text, indices in lines.items():
+        others = tuple(pod.other for pod in device.pods)
+        lines.setdefault((_device(device, report), others), []).append(device.index)
+    for (text, _), indices in lines.items():
         yield f"device{'s' if len(indices) > 1 else ''} {', '.join(map(str, indices))}: {text}"
 
 
 def _device(device: InspectedDevice, report: NodeExplanation) -> str:
     if not device.pods and device.claim:
-        return f"ResourceClaim {device.claim}"
+        return claim_text(device.claim)
     health = health_text(device)
     if not device.pods:
         return health if health and (not device.usable or device.hold) else "; ".join(filter(None, ("idle", health)))
@@ -117,9 +118,13 @@ def cordon_text(device: InspectedDevice) -> str:
 
 
 def _holder(pod: Holder, unit: str) -> str:
-    name = f"pod {pod.namespace}/{pod.name}" if pod.namespace else f"pod {pod.name}"
     amount = "" if pod.whole else f" {part_text(pod.share, pod.core, unit)}"
-    return f"{name}{amount}{_MARKS[pod.state]}"
+    return f"{pod_text(pod.full_name)}{amount}{_MARKS[pod.state]}"
+
+
+def claim_text(claim: str) -> str:
+    """Return a ResourceClaim by its name, if it has one."""
+    return f"a ResourceClaim of {claim}" if claim == OTHER_NAMESPACE else f"ResourceClaim {claim}"
 
 
 def _unattributed(report: NodeExplanation) -> Iterator[str]:
@@ -127,7 +132,7 @@ def _unattributed(report: NodeExplanation) -> Iterator[str]:
         amount = (
             count_text(pod.devices, "device") if pod.devices else part_text(pod.share, pod.core, report.devices.unit)
         )
-        yield f"pod {pod.namespace}/{pod.name} has {amount}, but it is not known which; that amount is counted as used"
+        yield f"{pod_text(pod.full_name)} has {amount}, but it is not known which; that amount is counted as used"
     if report.devices.by_index:
         yield by_index_text(report.devices.by_index)
     if report.sick:
@@ -184,5 +189,5 @@ def _free_share(report: NodeExplanation) -> str:
         return "no device has free memory left"
     best = max(usable, key=lambda device: (device.room, -device.index))
     limited = best.domains and not (report.shared_by_all and best.domains == (COMMON,))
-    whose = f" ({' and '.join(map(domain_text, best.domains))} only)" if limited else ""
+    whose = f" ({domains_text(best.domains)} only)" if limited else ""
     return f"the largest free share is {share_text(best.room, report.devices.unit)}, on device {best.index}{whose}"

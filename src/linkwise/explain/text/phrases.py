@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import counted_nodes, has_details, refusal, shortage, size_text
-from linkwise.engine.reasons.phrases import count_text
+from linkwise.engine.reasons.phrases import OTHER_POD, count_text, groups_text, pod_text
 from linkwise.model.link_data import NO_LINK_DATA
 from linkwise.policies.ring_affinity import LETTERS
 
@@ -20,7 +20,7 @@ __all__ = [
     "against_line",
     "ask_text",
     "difference_text",
-    "leaver_text",
+    "leavers_text",
     "names_text",
     "part_text",
     "refusal_lines",
@@ -148,16 +148,30 @@ def remedy_line(remedy: Remedy) -> str:
 
 
 def _pods_end(remedy: Remedy) -> str:
-    *others, last = (f"{pod.name} ({leaver_text(pod)})" for pod in remedy.pods)
-    named = f"{', '.join(others)} and {last}" if others else last
-    one = len(remedy.pods) == 1
-    noun = "pod" if one else "pods"
-    if all(pod.terminating for pod in remedy.pods):
-        return f"it fits on node {remedy.node} once terminating {noun} {named} {'has' if one else 'have'} stopped"
-    return f"it fits on node {remedy.node} once {noun} {named} {'finishes' if one else 'finish'}"
+    return f"it fits on node {remedy.node} once {leavers_text(remedy.pods, _all_text)}"
 
 
-def leaver_text(pod: Leaver) -> str:
+def _all_text(items: Sequence[str]) -> str:
+    *others, last = items
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def leavers_text(pods: Sequence[Leaver], listed: Callable[[Sequence[str]], str], nodes: Sequence[str] = ()) -> str:
+    """Return that these pods finish, or have stopped if they are terminating: `pods a (2 devices) and b (1 device) finish`."""
+    one, how = len(pods) == 1, "terminating" if all(pod.terminating for pod in pods) else ""
+    amounts = [f" ({_leaver_text(pod)})" for pod in pods]
+    places = [f" on node {node}" for node in nodes] or [""] * len(pods)
+    if any(pod.name == OTHER_POD for pod in pods):
+        noun, names = "", [pod_text(pod.name, how) for pod in pods]
+    else:
+        noun, names = f"{how} pod{'' if one else 's'} ".lstrip(), [pod.name for pod in pods]
+    named = listed([f"{name}{amount}{at}" for name, amount, at in zip(names, amounts, places, strict=True)])
+    if how:
+        return f"{noun}{named} {'has' if one else 'have'} stopped"
+    return f"{noun}{named} {'finishes' if one else 'finish'}"
+
+
+def _leaver_text(pod: Leaver) -> str:
     """Return what the pod frees when it finishes."""
     if pod.cpu:
         return f"{pod.cpu / 1000:g} cpu"
@@ -186,9 +200,7 @@ def _other_mode(remedy: Remedy) -> str:
 def _reserved(remedy: Remedy) -> str:
     amount = share_text(remedy.amount, remedy.unit) if remedy.unit else count_text(remedy.amount, "device")
     are = "is" if remedy.unit or remedy.amount == 1 else "are"
-    return (
-        f"it would fit on node {remedy.node}, but {amount} there {are} reserved for group {names_text(remedy.groups)}"
-    )
+    return f"it would fit on node {remedy.node}, but {amount} there {are} reserved for {groups_text(remedy.groups)}"
 
 
 _LINES: Final[dict[str, Callable[[Remedy], str]]] = {

@@ -71,6 +71,11 @@ class Granted:
     unchecked: int = 0
     """namespaces that were not asked about, because there were too many"""
 
+    @property
+    def readable(self) -> frozenset[str] | None:
+        """The namespaces whose pods may be named to the caller; None for all."""
+        return None if self.everywhere else self.namespaces
+
 
 class Access:
     """Decides whether a request is answered."""

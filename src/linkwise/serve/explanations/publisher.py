@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.explain.published.lists import PodExplainer
 from linkwise.explain.published.publishing import finding_of, has_plan, is_ours, placed, published, waits
-from linkwise.explain.published.redaction import Redaction, namespaces_of
 from linkwise.model.views import FINISHED, PodView
 from linkwise.net.timing import RateLimit, Timing
 
@@ -130,26 +129,25 @@ class Publisher:
         if not due:
             return
         many = PodExplainer(self._broker, self._explainer.clock())
-        namespaces = namespaces_of(self._broker)
         began = self._timing.clock()
         for pod in due:
             started = self._timing.clock()
             if not self._rate.ready() or started - began > MAX_ROUND_SECONDS:
                 return
-            await self._publish(pod, many, namespaces)
+            await self._publish(pod, many)
             spent = self._timing.clock() - started
             if spent > 0.0:
                 await self._timing.sleep(IDLE_SHARE * spent)
 
-    async def _publish(self, pod: PodView, many: PodExplainer, namespaces: frozenset[str]) -> None:
+    async def _publish(self, pod: PodView, many: PodExplainer) -> None:
         before = many.surveys + len(many.groups)
-        explanation = await self._explainer.once(lambda: many.explain(pod.uid))
+        explanation = await self._explainer.once(lambda: many.explain(pod.uid, frozenset({pod.namespace})))
         self.explained += many.surveys + len(many.groups) > before
         now_there = self._broker.pods.get(pod.uid)
         if explanation is None or now_there is None or not waits(now_there) or pod.uid not in self._pending:
             return  # bound or deleted meanwhile
         self._pending[pod.uid] = self._timing.clock()
-        finding = finding_of(explanation, Redaction(frozenset({pod.namespace}), namespaces))
+        finding = finding_of(explanation)
         if finding is None:
             self._published.pop(pod.uid, None)
             return

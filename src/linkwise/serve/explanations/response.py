@@ -11,17 +11,14 @@ from linkwise.net.http.messages import JSON, Response, text
 from linkwise.views.explanations import document_of
 
 if TYPE_CHECKING:
-    from linkwise.explain.published.redaction import Redaction
     from linkwise.net.http.messages import Request
     from linkwise.views.explanations import AnyExplanation
 
 __all__ = ["render_explanation"]
 
 
-def render_explanation(request: Request, explanation: AnyExplanation, redaction: Redaction | None = None) -> Response:
+def render_explanation(request: Request, explanation: AnyExplanation) -> Response:
     """Answer with an explanation, in the format that the caller accepts."""
     if JSON in request.header(b"accept"):
-        document = document_of(explanation)
-        return Response(msgspec.json.encode(redaction.document(document) if redaction else document))
-    lines = explanation_lines(explanation)
-    return text("\n".join(map(redaction.text, lines) if redaction else lines))
+        return Response(msgspec.json.encode(document_of(explanation)))
+    return text("\n".join(explanation_lines(explanation)))

@@ -17,7 +17,6 @@ from linkwise.engine.selectors import all_met, label_requirements
 from linkwise.errors import InputError, LinkwiseError, NotFoundError, NotNowError
 from linkwise.explain.published.allocations import allocation_rows
 from linkwise.explain.published.lists import any_pod, group_rows, namespaces_with_requests, pod_rows
-from linkwise.explain.published.redaction import Redaction, namespaces_of
 from linkwise.explain.published.usage import pod_usage_rows
 from linkwise.explain.text.phrases import names_text
 from linkwise.net.http.messages import Response, text
@@ -190,7 +189,6 @@ class _Tenants:
         namespace = selection.namespace
         query = parse_qs(request.query)
         wide, documents = (query.get(name) == ["true"] for name in ("wide", "documents"))
-        before = namespaces_of(self._broker)
 
         def work() -> dict[str, Any] | LinkwiseError:
             cluster = self._cluster(granted, namespace or "")
@@ -198,9 +196,8 @@ class _Tenants:
                 section = encode_section(section_of(cluster, selection), wide=wide, documents=documents)
             except (InputError, NotFoundError) as error:
                 return error
-            (shown,) = self._redacted(granted, before, [section])
-            hidden = _hidden(granted, selection, named=shown == section)
-            return {**shown, "notes": [*hidden, *shown["notes"]]}
+            named = not (documents or selection.kind == "device") or not self._has_others(granted, selection)
+            return {**section, "notes": [*_hidden(granted, selection, named=named), *section["notes"]]}
 
         try:
             answer = await self._explainer.consistent(work)
@@ -236,8 +233,10 @@ class _Tenants:
     async def pods(self, request: Request, variables: Mapping[str, str]) -> Response:
         """The pods of a namespace that request devices."""
 
-        def rows(namespace: str, selects: Selects) -> list[Any]:
-            found = pod_rows(self._broker, self._explainer.clock(), namespace, selects=selects)
+        def rows(granted: Granted, namespace: str, selects: Selects) -> list[Any]:
+            found = pod_rows(
+                self._broker, self._explainer.clock(), namespace, selects=selects, readable=granted.readable
+            )
             return [self._document(asdict(replace(row, explanation=None)), row.explanation) for row in found]
 
         return await self._listed(request, variables["namespace"], rows)
@@ -245,8 +244,10 @@ class _Tenants:
     async def groups(self, request: Request, variables: Mapping[str, str]) -> Response:
         """The groups of a namespace."""
 
-        def rows(namespace: str, selects: Selects) -> list[Any]:
-            found = group_rows(self._broker, self._explainer.clock(), namespace, selects=selects)
+        def rows(granted: Granted, namespace: str, selects: Selects) -> list[Any]:
+            found = group_rows(
+                self._broker, self._explainer.clock(), namespace, selects=selects, readable=granted.readable
+            )
             named = ({"namespace": row.namespace, "name": row.name, "why": row.why} for row in found)
             return [self._document(row, one.explanation) for row, one in zip(named, found, strict=True)]
 
@@ -256,7 +257,7 @@ class _Tenants:
         """The usage of the pods of a namespace."""
         notes: list[str] = []
 
-        def rows(namespace: str, selects: Selects) -> list[Any]:
+        def rows(_: Granted, namespace: str, selects: Selects) -> list[Any]:
             found = pod_usage_rows(self._broker, self._explainer.clock(), namespace, selects=selects)
             notes[:] = found.notes
             return list(map(asdict, found.pods))
@@ -267,7 +268,7 @@ class _Tenants:
         """The devices that the pods of a namespace have, and wait for."""
         notes: list[str] = []
 
-        def rows(namespace: str, selects: Selects) -> list[Any]:
+        def rows(_: Granted, namespace: str, selects: Selects) -> list[Any]:
             found = allocation_rows(self._broker, self._explainer.clock(), namespace, selects)
             notes[:] = (*found.never, *found.notes)
             return list(map(asdict, found.rows))
@@ -279,18 +280,18 @@ class _Tenants:
         row.pop("explanation", None)
         return {**row, "data": plain(explanation) if explanation else None}
 
-    def _redacted(self, granted: Granted, before: frozenset[str], items: list[Any]) -> list[Any]:
-        """The items without what the caller may not read; also by namespaces that have gone away meanwhile."""
-        if granted.everywhere:
-            return items
-        redaction = Redaction(granted.namespaces, before | namespaces_of(self._broker))
-        return [redaction.document(item) for item in items]
+    def _has_others(self, granted: Granted, selection: Selection) -> bool:
+        """Whether pods that the caller may not read have devices of the selected nodes."""
+        if selection.kind == "node-usage":
+            return False
+        entries = (one for one in self._broker.entries() if not selection.names or one.node in selection.names)
+        return any(entry.namespace not in granted.namespaces for entry in entries)
 
     async def _listed(
         self,
         request: Request,
         namespace: str,
-        rows: Callable[[str, Selects], list[Any]],
+        rows: Callable[[Granted, str, Selects], list[Any]],
         notes: Sequence[str] | None = None,
     ) -> Response:
         """A list; the parameter labelSelector selects some of its pods."""
@@ -304,9 +305,8 @@ class _Tenants:
             return granted
         if not self._service.synced:
             return text(_LISTING, 503)
-        before = namespaces_of(self._broker)
         try:
-            items = await self._explainer.consistent(lambda: self._redacted(granted, before, rows(namespace, selects)))
+            items = await self._explainer.consistent(lambda: rows(granted, namespace, selects))
         except NotNowError as error:
             return text(str(error), 503)
         extra = {} if notes is None else {"notes": list(notes)}
@@ -314,28 +314,24 @@ class _Tenants:
 
     def _cluster(self, granted: Granted, namespace: str) -> ClusterView:
         """The cluster as this caller may see it."""
-        only = None if granted.everywhere else granted.namespaces
-        return ClusterView(self._broker, self._explainer.clock(), namespace or _DEFAULT, is_service=True, only=only)
+        now = self._explainer.clock()
+        return ClusterView(self._broker, now, namespace or _DEFAULT, is_service=True, only=granted.readable)
 
     async def _explained(self, request: Request, granted: Granted, kind: str, namespace: str, name: str) -> Response:
-        before = namespaces_of(self._broker)  # one that goes away meanwhile is hidden too
         explanation = await self._found(
             granted, kind, namespace, name, lambda cluster: explain_object(cluster, kind, name, namespace)
         )
         if isinstance(explanation, Response):
             return explanation
-        redaction = None if granted.everywhere else Redaction(granted.namespaces, before | namespaces_of(self._broker))
-        return render_explanation(request, explanation, redaction)
+        return render_explanation(request, explanation)
 
     async def _described(self, granted: Granted, kind: str, namespace: str, name: str) -> Response:
-        before = namespaces_of(self._broker)
         page = await self._found(
             granted, kind, namespace, name, lambda cluster: encode_page(description_of(cluster, kind, name, namespace))
         )
         if isinstance(page, Response):
             return page
-        (shown,) = self._redacted(granted, before, [page])
-        return Response(msgspec.json.encode(shown))
+        return Response(msgspec.json.encode(page))
 
     async def _found(
         self, granted: Granted, kind: str, namespace: str, name: str, look: Callable[[ClusterView], T]
