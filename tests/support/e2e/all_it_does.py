@@ -23,7 +23,7 @@ GPU: Final = "nvidia.com/gpu"
 MEMORY: Final = "aliyun.com/gpu-mem"
 NOT_SERVED: Final = {"scheduling.k8s.io"}
 """API groups of kinds that only an alpha switch of the API server brings: nothing there can be used"""
-DEFINED: Final = {"linkwise.dev", "policy", "resource.k8s.io"}
+DEFINED: Final = {"linkwise.dev", "policy", "resource.k8s.io", "storage.k8s.io"}
 """API groups that need no definition of the test: our own, and those of the API server"""
 
 
