@@ -203,7 +203,8 @@ class Replicas:
         return suspended.process.kill()
 
     def _handed_over(self, former: Serve, since: float) -> float:
-        wait_for(lambda: self.forwarder.target != former.port, SECONDS, "another replica leads")
+        # In between, the Service leads to none: a replica that starts takes its own address out.
+        wait_for(lambda: self.forwarder.target not in {0, former.port}, SECONDS, "another replica leads")
         taken = next(serve for serve in self.serves if serve.port == self.forwarder.target)
         wait_for(lambda: self.metric(taken, "linkwise_leader") == 1.0, SECONDS, "it answers")
         return time.monotonic() - since
