@@ -106,7 +106,7 @@ def members(sizes: tuple[int, ...]) -> tuple[PodView, ...]:
 def shared_cluster(count: int) -> Broker:
     """Nodes of eight devices, most of which are used in part."""
     chance = random.Random(count)
-    nodes = [FakeNode(name, "percent") for name in node_names(count, 13)]
+    nodes = [FakeNode(name, "percent", count=8) for name in node_names(count, 13)]
     broker = broker_of(*nodes)
     for node in nodes:
         for card in range(node.count):
