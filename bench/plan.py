@@ -68,7 +68,7 @@ PARTS = tuple(
     for title, nodes, percents, bar in (
         ("64 parts of 30%", 200, (30,) * 64, 2.0),
         ("256 parts of 30%", 1_000, (30,) * 256, 5.0),
-        ("12 unequal parts", 30, (20,) * 3 + (35,) * 3 + (50,) * 3 + (70,) * 3, 5.0),
+        ("12 unequal parts", 30, (20,) * 3 + (35,) * 3 + (50,) * 3 + (70,) * 3, 15.0),
     )
 )
 """percent of a device per member"""
