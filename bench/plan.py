@@ -29,6 +29,7 @@ from linkwise.engine.reasons.catalog import refusal
 from linkwise.model.ask import Group
 from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.model.views import ContainerView, PodView
+from linkwise.testing.cluster import KOORDINATOR, FakeNode, broker_of, device_pod
 from linkwise.vendors.machine import machine_devices
 from linkwise.vendors.machines import profile
 
@@ -62,6 +63,17 @@ CASES = (
 )
 
 
+PARTS = tuple(
+    Case(title, nodes, percents, bar)
+    for title, nodes, percents, bar in (
+        ("64 parts of 30%", 200, (30,) * 64, 2.0),
+        ("256 parts of 30%", 1_000, (30,) * 256, 5.0),
+        ("12 unequal parts", 30, (20,) * 3 + (35,) * 3 + (50,) * 3 + (70,) * 3, 15.0),
+    )
+)
+"""percent of a device per member"""
+
+
 def cluster(count: int) -> list[WatchEvent]:
     """Half of the nodes free, the others partly; different amounts of CPU; three network levels."""
     chance = random.Random(count)
@@ -91,13 +103,33 @@ def members(sizes: tuple[int, ...]) -> tuple[PodView, ...]:
     )
 
 
+def shared_cluster(count: int) -> Broker:
+    """Nodes of eight devices, most of which are used in part."""
+    chance = random.Random(count)
+    nodes = [FakeNode(name, "percent", count=8) for name in node_names(count, 13)]
+    broker = broker_of(*nodes)
+    for node in nodes:
+        for card in range(node.count):
+            if chance.random() < 0.7:
+                percent, uid = chance.choice((10, 20, 30, 45, 50, 60, 75, 80, 90)), f"{node.name}-{card}"
+                part = Part("main", (node.device(card),), percent, percent)
+                grant = Grant(uid, "memory-share", Offer(node.name, (part,)), mode="percent")
+                pod = device_pod(f"old-{uid}", percent, KOORDINATOR, uid=uid)
+                annotations = {GRANT: grant_text(grant)}
+                broker.observe([replace(pod, node=node.name, phase="Running", annotations=annotations)], 0.0)
+    return broker
+
+
 def planned(case: Case) -> tuple[float, float, Plan | None]:
     """Seconds in all, seconds of the longest step, and the plan."""
-    broker = Broker()
-    broker.observe(cluster(case.nodes), 0.0)
+    if case in PARTS:
+        broker = shared_cluster(case.nodes)
+        pods = tuple(device_pod(f"m{number}", size, KOORDINATOR) for number, size in enumerate(case.sizes))
+    else:
+        broker, pods = Broker(), members(case.sizes)
+        broker.observe(cluster(case.nodes), 0.0)
     gc.collect()
     gc.freeze()
-    pods = members(case.sizes)
     begin = before = time.process_time()
     view = GroupView(Group("default/g", "koordinator", len(pods)), pods)
     run = Run((view.key,), (), planning(broker.state_at(0.0), view))
@@ -185,7 +217,7 @@ def main() -> None:
         "group", "nodes", "seconds", "bar", "longest step", "bar", "used nodes", "proven", "", title="Plans of groups"
     )
     missed = False
-    for case in CASES:
+    for case in (*CASES, *PARTS):
         seconds, longest, plan = planned(case)
         passed = seconds <= case.bar and longest <= STEP and plan is not None
         missed |= not passed

@@ -32,8 +32,10 @@ def assigned(
     """Members by rank on nodes by domain and name, so that consecutive ranks are close; or a node that can't seat its own."""
     remaining = [list(members) for members in kinds]
     placements: dict[str, Placement] = {}
+    parts = any(member.wanted and in_parts(member.wanted) for members in kinds for member in members[:1])
+    per_step = 1 if parts else NODES_PER_STEP  # parts are searched for
     for number, name in enumerate(homes_of(sites, counts)):
-        if number % NODES_PER_STEP == 0:
+        if number % per_step == 0:
             yield
         own: list[Member] = []
         for line, count in zip(remaining, counts[name], strict=True):

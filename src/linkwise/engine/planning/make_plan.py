@@ -45,7 +45,7 @@ __all__ = ["Making", "make_plan"]
 
 NODES_PER_STEP: Final = 200
 """nodes evaluated between two yields"""
-PARTS_PER_STEP: Final = 8
+PARTS_PER_STEP: Final = 2
 """the same for members with parts of devices: their nodes are seldom equal"""
 RETRIES: Final = 8
 """nodes that may fail to seat their members: outlines use class values, which are coarser than what policies check"""

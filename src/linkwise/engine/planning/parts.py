@@ -21,7 +21,7 @@ from linkwise.topology.device_sets import mask_of, positions, sets_with
 from linkwise.topology.machine import LARGEST_EXACT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.planning.hosts import Floors, Loss, Size, Sizes
@@ -42,6 +42,8 @@ VECTORS: Final = 300
 """numbers of devices per class that are tried for one combination of members"""
 SETS: Final = 4_000
 """sets of devices that are tried for one combination of members"""
+SETS_PER_STEP: Final = 50
+"""sets of devices compared between two yields"""
 
 Counts = tuple[int, ...]
 
@@ -382,10 +384,23 @@ class PartsHost:
 
     def loss(self, sizes: Sizes, floors: Floors) -> Loss | None:
         """The least loss of all sets that are fast enough."""
-        key = (sizes, floors)
-        if key not in self._losses:
-            self._losses[key] = min(map(self.loss_of, self._unions(sizes, floors)), default=None)
-        return self._losses[key]
+        for _ in self.search(sizes, floors):
+            pass
+        return self._losses[sizes, floors]
+
+    def search(self, sizes: Sizes, floors: Floors) -> Generator[None, None, None]:
+        """Find the least loss in steps, so that `loss` has it."""
+        if (sizes, floors) in self._losses:
+            return
+        whole, _ = divided(sizes, self._kinds)
+        least: Loss | None = None
+        for number, (union, own) in enumerate(self.seats(sizes), 1):
+            if number % SETS_PER_STEP == 0:
+                yield
+            if self._fast(union, own, whole, floors):
+                loss = self.loss_of(union)
+                least = loss if least is None else min(least, loss)
+        self._losses[sizes, floors] = least
 
     def fits(self, sizes: Sizes, floors: Floors) -> bool:
         """Whether any set is fast enough."""
@@ -450,13 +465,14 @@ class PartsHost:
 
     def _unions(self, sizes: Sizes, floors: Floors) -> Iterator[int]:
         whole, _ = divided(sizes, self._kinds)
-        for union, own in self.seats(sizes):
-            if self.links is None:
-                pairs = (union | self._held).bit_count() > 1 and floors.node > 0
-                if not pairs and not (max(whole, default=0) > 1 and floors.member > 0):
-                    yield union
-            elif self.links.speed(union) >= floors.node and self.links.divides(own, whole, floors.member):
-                yield union
+        return (union for union, own in self.seats(sizes) if self._fast(union, own, whole, floors))
+
+    def _fast(self, union: int, own: int, whole: Sequence[int], floors: Floors) -> bool:
+        """Whether a set is fast enough, and those of it that serve whole for each of their members."""
+        if self.links is None:
+            pairs = (union | self._held).bit_count() > 1 and floors.node > 0
+            return not pairs and not (max(whole, default=0) > 1 and floors.member > 0)
+        return self.links.speed(union) >= floors.node and self.links.divides(own, whole, floors.member)
 
     def loss_of(self, union: int) -> Loss:
         """What other pods lose with a set of devices."""

@@ -13,17 +13,19 @@ from dataclasses import dataclass, field
 from itertools import accumulate, islice, product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from linkwise.engine.planning.hosts import NO_FLOORS, NOTHING_LOST
+from linkwise.engine.planning.hosts import NO_FLOORS, NOTHING_LOST, PartSize
+from linkwise.engine.planning.parts import PartsHost
 from linkwise.engine.planning.problem import Option
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
-    from linkwise.engine.planning.hosts import Floors
+    from linkwise.engine.planning.hosts import Floors, Host, Sizes
     from linkwise.engine.planning.problem import Case, Cost, Counts, GroupProblem, Region, Spot
 
 __all__ = [
     "Spread",
+    "at_once",
     "begun",
     "equal_fewest",
     "equal_most",
@@ -33,6 +35,7 @@ __all__ = [
     "fewest_with",
     "largest_counts",
     "options_of",
+    "searched",
 ]
 
 
@@ -40,6 +43,8 @@ CASES_PER_STEP: Final = 8
 """cases of equal nodes evaluated between two yields"""
 OPTIONS_PER_STEP: Final = 2000
 """options tried between two yields"""
+LOSSES_PER_STEP: Final = 2
+"""losses of members with parts of devices determined between two yields"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +79,32 @@ class _Way(NamedTuple):
     before: _Way | None
 
 
-def options_of(problem: GroupProblem, spot: Spot, floors: Floors) -> list[Option]:
+def searched(host: Host, sizes: Sizes, floors: Floors) -> Generator[None, None, None]:
+    """Make the loss of these members known in steps, where that takes long: parts of devices are searched for."""
+    if isinstance(host, PartsHost):
+        yield from host.search(sizes, floors)
+
+
+def at_once(problem: GroupProblem, number: int, parts: int = 1) -> int:
+    """What is evaluated between two yields: fewer if members get parts of devices, which are searched for."""
+    return parts if any(isinstance(kind.size, PartSize) for kind in problem.kinds) else number
+
+
+def options_of(problem: GroupProblem, spot: Spot, floors: Floors) -> Generator[None, None, list[Option]]:
     """All combinations of members that fit a node; cached for equal nodes."""
     if spot.like is None and len(problem.kinds) > 1:
-        return _options(problem, spot, floors)  # which kinds fit together may depend on the node itself
+        return (yield from _options(problem, spot, floors))  # which kinds fit together may depend on the node itself
     key = (spot.host, spot.caps, spot.fresh, spot.like, floors)
     known = problem.options.get(key)
     if known is None:
-        known = problem.options[key] = _options(problem, spot, floors)
+        known = problem.options[key] = yield from _options(problem, spot, floors)
     return known
 
 
-def _options(problem: GroupProblem, spot: Spot, floors: Floors) -> list[Option]:
-    host, options = spot.host, []
+def _options(problem: GroupProblem, spot: Spot, floors: Floors) -> Generator[None, None, list[Option]]:
+    host = spot.host
+    options: list[Option] = []
+    work, parts = 0, isinstance(host, PartsHost)
     kinds = zip(spot.caps, problem.kinds, strict=True)
     most = [min(cap, kind.count, host.at_most(kind.size, NO_FLOORS)) for cap, kind in kinds]
     for counts in product(*(range(limit, -1, -1) for limit in most)):
@@ -96,6 +114,11 @@ def _options(problem: GroupProblem, spot: Spot, floors: Floors) -> list[Option]:
         several = sum(1 for count in counts if count) > 1
         if several and not problem.together(spot.name, counts):
             continue
+        work += parts
+        if work == LOSSES_PER_STEP:
+            work = 0
+            yield
+        yield from searched(host, problem.sizes(counts), floors)
         loss = host.loss(problem.sizes(counts), floors)
         if loss is not None:
             options.append(Option(counts, problem.cost(loss, begun(spot)), devices))
@@ -115,7 +138,7 @@ def exact_fewest(problem: GroupProblem, region: Region, floors: Floors, most: in
     work = 0
     for spot, free in zip(spots, ahead, strict=True):
         yield
-        options = options_of(problem, spot, floors)
+        options = yield from options_of(problem, spot, floors)
         reached = {rest: used for rest, used in best.items() if problem.devices(rest) <= free[most - used]}
         for rest, before in best.items():
             used = before + spot.fresh
@@ -141,7 +164,7 @@ def largest_counts(problem: GroupProblem, region: Region, floors: Floors) -> Gen
     front = {tuple(0 for _ in problem.kinds)}
     for spot in region.spots:
         yield
-        options = _maximal({option.counts for option in options_of(problem, spot, floors)})
+        options = _maximal({option.counts for option in (yield from options_of(problem, spot, floors))})
         sums = (tuple(map(int.__add__, before, more)) for before in front for more in options)
         front = _maximal(front | {tuple(map(min, counts, problem.wanted)) for counts in sums})
     return front
@@ -166,7 +189,7 @@ def exact_spread(
     work = 0
     for spot, free in zip(region.spots, _free_ahead(region.spots, nodes), strict=True):
         yield
-        options = options_of(problem, spot, floors)
+        options = yield from options_of(problem, spot, floors)
         reached = {state: way for state, way in best.items() if problem.devices(state[1]) <= free[nodes - state[0]]}
         for (before, rest), (cost, way) in best.items():
             used = before + spot.fresh
@@ -227,7 +250,7 @@ def equal_fewest(problem: GroupProblem, region: Region, floors: Floors) -> Gener
     left = problem.kinds[0].count
     fresh: Counter[int] = Counter()
     for number, (case, count) in enumerate(region.cases.items()):
-        if number % CASES_PER_STEP == 0:
+        if number % at_once(problem, CASES_PER_STEP) == 0:
             yield
         slots = _slots(problem, case, floors)
         if case.fresh:
@@ -241,7 +264,7 @@ def equal_most(problem: GroupProblem, region: Region, floors: Floors) -> Generat
     """The most members that fit the region."""
     slots = 0
     for number, (case, count) in enumerate(region.cases.items()):
-        if number % CASES_PER_STEP == 0:
+        if number % at_once(problem, CASES_PER_STEP) == 0:
             yield
         slots += _slots(problem, case, floors) * count
     return min(slots, problem.kinds[0].count)
@@ -265,8 +288,7 @@ def equal_spread(
     problem: GroupProblem, region: Region, nodes: int, floors: Floors
 ) -> Generator[None, None, Spread | None]:
     """A cheap spread on exactly `nodes` fresh nodes; proven to be the cheapest if it fills every node."""
-    yield
-    return _Spreading(problem, region, floors).spread(nodes)
+    return (yield from _Spreading(problem, region, floors).spread(nodes))
 
 
 def _slots(problem: GroupProblem, case: Case, floors: Floors) -> int:
@@ -283,8 +305,8 @@ class _Spreading:
         self._size = problem.kinds[0].size
         self._costs: dict[tuple[Case, int], Cost] = {}
 
-    def spread(self, nodes: int) -> Spread | None:
-        slots = {case: _slots(self._problem, case, self._floors) for case in self._region.cases}
+    def spread(self, nodes: int) -> Generator[None, None, Spread | None]:
+        slots = yield from self._slots_of_cases()
         able = [case for case in self._region.cases if slots[case]]
         taken: Counter[tuple[Case, int]] = Counter()
         firsts = self._region.firsts()
@@ -301,6 +323,7 @@ class _Spreading:
         if spare < 0 or left:
             return None
         for _ in range(spare):
+            yield from self._search_fewer(taken)
             self._remove_member(taken)
         total = self._problem.cost(NOTHING_LOST, 0)
         for (case, count), number in taken.items():
@@ -309,6 +332,25 @@ class _Spreading:
             (case, (count,)): number for (case, count), number in taken.items() if number and count
         }
         return Spread(total, {}, spare == 0 and not bound, chosen)
+
+    def _slots_of_cases(self) -> Generator[None, None, dict[Case, int]]:
+        slots: dict[Case, int] = {}
+        per_step = at_once(self._problem, CASES_PER_STEP)
+        for number, case in enumerate(self._region.cases):
+            if number % per_step == 0:
+                yield
+            slots[case] = _slots(self._problem, case, self._floors)
+            if slots[case] and case.fresh:
+                yield from searched(case.host, (self._size,) * slots[case], self._floors)
+        return slots
+
+    def _search_fewer(self, taken: Counter[tuple[Case, int]]) -> Generator[None, None, None]:
+        """Determine in steps the losses that decide where a member is removed."""
+        yield
+        for case, count in [key for key, number in taken.items() if number and key[1] > key[0].fresh]:
+            for kept in (count, count - 1):
+                if kept and (case, kept) not in self._costs:
+                    yield from searched(case.host, (self._size,) * kept, self._floors)
 
     def _rank(self, case: Case, slots: int) -> tuple[object, ...]:
         """Sort key of a case: the most slots first, then the lowest cost, then the first node by domain and name."""

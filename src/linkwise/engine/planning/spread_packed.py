@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from linkwise.engine.planning.hosts import NOTHING_LOST, PartSize
-from linkwise.engine.planning.spread import Spread, begun, fewest_with
+from linkwise.engine.planning.spread import Spread, at_once, begun, fewest_with, searched
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Hashable, Iterator, Sequence
@@ -32,6 +32,8 @@ STEPS_PER_SEARCH: Final = 1000
 """nodes tried for members in one search"""
 STEPS_PER_YIELD: Final = 100
 """nodes tried between two yields"""
+PARTS_STEPS_PER_YIELD: Final = 4
+"""the same for members with parts of devices"""
 
 
 def fewest_bound(problem: GroupProblem, region: Region, floors: Floors) -> Generator[None, None, int | None]:
@@ -44,7 +46,7 @@ def fewest_bound(problem: GroupProblem, region: Region, floors: Floors) -> Gener
         need = sum(kind.count * _several(kind.size, size) for kind in problem.kinds)
         rooms: Counter[int] = Counter()
         for number, (case, count) in enumerate(region.cases.items()):
-            if number % CASES_PER_STEP == 0:
+            if number % at_once(problem, CASES_PER_STEP) == 0:
                 yield
             room = case.host.at_most(size, floors)
             if case.fresh:
@@ -104,6 +106,7 @@ def packed_spread(
     spots = {spot.name: spot for spot in region.spots}
     total: Cost = problem.cost(NOTHING_LOST, 0)
     for name, taken in counts.items():
+        yield from searched(spots[name].host, problem.sizes(taken), floors)
         loss = spots[name].host.loss(problem.sizes(taken), floors) or NOTHING_LOST
         cost = problem.cost(loss, begun(spots[name]))
         total = tuple(map(int.__add__, total, cost))
@@ -139,7 +142,7 @@ def _best_fit(
     loads = _Loads(problem, region.largest(nodes), floors)
     for number, kind in enumerate(problem.kinds):
         for place in range(kind.count):
-            if place % MEMBERS_PER_STEP == 0:
+            if place % at_once(problem, MEMBERS_PER_STEP) == 0:
                 yield
             if not loads.put(number):
                 return None
@@ -231,8 +234,9 @@ class _PackingSearch:
         undo: list[tuple[_Opened, Counts]] = []
         steps = min(budget.steps, STEPS_PER_SEARCH)
         budget.steps -= steps
+        per_yield = at_once(self._problem, STEPS_PER_YIELD, PARTS_STEPS_PER_YIELD)
         while stack:
-            if steps % STEPS_PER_YIELD == 0:
+            if steps % per_yield == 0:
                 yield
             steps -= 1
             if steps < 0:
