@@ -60,7 +60,13 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "linkwise/broker/volcano/places.py member_on: return pod.uid -> return None": (
         "filter answers with a member's own node, and booking asks only for another one"
     ),
+    "linkwise/dialects/nvidia/dialect.py Nvidia.advertised: del hardware -> pass": "the argument is not used",
     "linkwise/engine/index/share_buckets.py Bucket.ranks: self._sign < 0 -> self._sign <= 0": "a sign is 1 or -1",
+    "linkwise/engine/index/share_index.py ShareIndex.all_fitting: "
+    "len(names) * CHEAPER > len(self._known) -> len(names) * CHEAPER >= len(self._known)": (
+        "it chooses the cheaper of two ways to the same answer"
+    ),
+    "linkwise/engine/planning/spread_packed.py packed_on: 0 -> -1": "a search without steps ends without an answer too",
 }
 """mutants that no test can notice, by their identity without the line, each with the reason"""
 
