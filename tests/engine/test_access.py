@@ -220,6 +220,13 @@ def test_pods_that_share_permit_each_other_for_all_rules_namespaces_and_users() 
 
 
 @pytest.mark.rule("002.segregate")
+def test_a_policy_that_says_nothing_about_sharing_leaves_the_sharing_domain_to_the_default() -> None:
+    rule = rules(AcceleratorPolicy("p", TEAM, max_devices=1)).rule(Subject("team"))
+    assert rule is not None
+    assert rule.domain == ""  # not None: the domain is text, and empty for the default
+
+
+@pytest.mark.rule("002.segregate")
 @given(st.lists(st.sampled_from(SCOPES), min_size=1, max_size=3), st.sampled_from(SUBJECTS), st.sampled_from(SUBJECTS))
 def test_with_several_rules_pods_share_only_if_every_rule_permits_it(
     scopes: list[ShareWith], own: Subject, other: Subject

@@ -168,6 +168,12 @@ def test_more_than_a_device_has_is_reported_and_nothing_is_left() -> None:
     assert kinds(usage_of(stock("percent"), busy)) == ["oversold"]
 
 
+def test_shares_that_fill_a_device_exactly_are_not_oversold() -> None:
+    usage = usage_of(stock("share"), [entry(pod, "u0", share=8, mode="share") for pod in "ab"])
+    assert kinds(usage) == []
+    assert node_of(stock("share"), usage).room()["u0"] == 0
+
+
 def test_the_first_grant_decides_how_a_node_hands_out_devices() -> None:
     entries = [entry("a", "u0", share=4, mode="share"), entry("b", "u1")]
     usage = usage_of(stock(), entries)

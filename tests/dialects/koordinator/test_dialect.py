@@ -32,6 +32,13 @@ def test_a_grant_is_written_with_cards_per_container_and_what_is_visible() -> No
     assert cards[0]["resources"] == {"koordinator.sh/gpu-core": 100, "koordinator.sh/gpu-memory-ratio": 100}
 
 
+def test_cards_recorded_with_ids_keep_their_minors_as_indices() -> None:
+    asking = pod(box(gpu="200"))
+    found = held(asking, written(asking, Part("main", ("GPU-4", "GPU-5")))).grant
+    assert found is not None
+    assert [part.indices for part in found.offer.parts] == [(3, 2)]
+
+
 @pytest.mark.rule("001.record")
 def test_the_seeds_sample_is_read_and_written_to_the_letter(shared: Path) -> None:
     (text,) = (file.read_text("utf-8") for file in (shared / "seeds").glob("001_*"))

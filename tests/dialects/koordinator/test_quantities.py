@@ -124,6 +124,12 @@ def test_names_of_both_are_not_mixed() -> None:
     assert mixed == "names of koordinator.sh and kubernetes.io are mixed: use one of them"
 
 
+def test_the_problem_of_mixed_names_points_to_the_first_of_them() -> None:
+    found = DIALECT.ask(pod(box("a", gpu="50"), box("b", prefix="kubernetes.io/", gpu="50")))
+    assert isinstance(found, Problem)
+    assert found.key == "koordinator.sh/gpu"
+
+
 def test_each_container_has_its_own_entry() -> None:
     assert asked(box("a", gpu="200"), box("idle"), box("b", gpu="100")).containers == (
         ContainerAsk("a", devices=2),

@@ -42,6 +42,7 @@ def test_a_record_is_small() -> None:
         {"considered": -1, "free": [], "score": [], "terms": []},
         {"considered": 1, "free": "0", "score": [], "terms": []},
         {"considered": 1, "free": [[0, 1]], "score": [], "terms": []},
+        {"considered": 1, "free": 7, "score": [], "terms": []},
         {"considered": 1, "free": [0], "score": [1, 2], "terms": ["links"]},
         {"considered": 1, "free": [0], "score": [10**30], "terms": ["links"]},
         {"considered": 1, "free": [True], "score": [1], "terms": ["links"]},

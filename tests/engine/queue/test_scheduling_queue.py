@@ -122,3 +122,12 @@ def test_a_queue_becomes_what_a_snapshot_holds() -> None:
     other.restore(list(queue), untaken=["m"])
     assert (list(other), other.waiting) == (list(queue), 1)
     assert (other.take_untaken(), wake(other, "m"), other.surplus(3.0, most=0)) == (["m"], [], ["b"])
+
+
+def test_a_dropped_pod_that_is_deleted_is_forgotten() -> None:
+    queue = SchedulingQueue()
+    queue.join(asked(observed=False))
+    queue.drop("a")
+    assert queue.dropped == ("a",)
+    queue.forget("a")
+    assert queue.dropped == ()
