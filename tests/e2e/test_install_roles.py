@@ -13,7 +13,7 @@ from base64 import b64decode
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http.client import HTTPSConnection
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 import yaml
@@ -25,7 +25,6 @@ from support.e2e.all_it_does import NOT_SERVED, all_it_does, define_sources
 from support.e2e.audit import audit_flags, trail_of
 from support.e2e.helm import NAMESPACE, RELEASE
 from support.e2e.installation import installation_bed
-from support.e2e.node_objects import machine
 from support.e2e.pod_objects import pod
 from support.e2e.processes import wait_for
 
@@ -107,7 +106,6 @@ def lived(programs: Path, helm_programs: Path, root: Path, tmp_path_factory: pyt
         bed.install(features={"evict": True}, protection={"enabled": False})
         bed.add_nodes("gpu-1")
         all_it_does(bed.placing, partial(ask_as_scheduler, bed))
-        evict(bed)
         ask_as_tenant(bed)
         hand_over(bed)
         made = Lived(bed, folder)
@@ -132,23 +130,6 @@ def ask_as_scheduler(bed: Installation, path: str, body: Raw) -> Raw:
         return dict(json.loads(connection.getresponse().read()))
     finally:
         connection.close()
-
-
-def evict(bed: Installation) -> None:
-    """A group of high priority needs the devices of two pods of low priority."""
-    placing, namespace = bed.placing, bed.cluster.namespace()
-    about = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
-    for name, value in {"cheap": 10, "high": 1000}.items():
-        bed.api.create({**about, "metadata": {"name": name}, "value": value})
-    placing.nodes(*machine("a", "nvlink"), *machine("b", "nvlink"))
-    free: list[dict[str, Any]] = [{"nodeSelector": {"kubernetes.io/hostname": name}} for name in ("a", "b")]
-    for number, there in enumerate(free):
-        placing.place(namespace, f"cheap-{number}", {GPU: 8}, priorityClassName="cheap", **there)
-    words = {"gang.scheduling.koordinator.sh/name": "high", "gang.scheduling.koordinator.sh/min-available": "2"}
-    for number, there in enumerate(free):
-        bed.api.create(pod(namespace, f"high-{number}", {GPU: 8}, priorityClassName="high", annotations=words, **there))
-    for number in range(2):
-        placing.placed(namespace, f"high-{number}", 60)
 
 
 def ask_as_tenant(bed: Installation) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.kube.watch.kinds import SOURCES
 from support.e2e.node_objects import device_ids, gpushare, machine
@@ -55,7 +55,7 @@ def definition(group: str, plural: str) -> Raw:
 
 
 def all_it_does(placing: Placing, call: Callable[[str, Raw], Raw]) -> None:
-    """Places pods, plans a group, wakes one that waits, tells of drift twice, and meets a bind of unknown end.
+    """Places pods, plans a group, wakes one that waits, tells of drift twice, meets a refused bind, and evicts.
 
     Args:
         placing: the cluster and the service
@@ -76,6 +76,7 @@ def all_it_does(placing: Placing, call: Callable[[str, Raw], Raw]) -> None:
     drift_twice(placing, namespace, inventory)
     report_a_policy(placing)
     meet_a_conflict(placing, namespace, call)
+    evict(placing)
 
 
 def wake(placing: Placing, namespace: str) -> None:
@@ -127,3 +128,20 @@ def meet_a_conflict(placing: Placing, namespace: str, ask: Callable[[str, Raw], 
     ask("/filter", {"Pod": created, "NodeNames": ["gpu"]})
     answer = ask("/bind", call)
     assert "schedulingGates" in answer["Error"]
+
+
+def evict(placing: Placing) -> None:
+    """A gang of high priority needs the devices of two pods of low priority."""
+    namespace, api = placing.namespace(), placing.cluster.api
+    about = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    for name, value in {"cheap": 10, "high": 1000}.items():
+        api.create({**about, "metadata": {"name": name}, "value": value})
+    placing.nodes(*machine("a", "nvlink"), *machine("b", "nvlink"))
+    there: list[dict[str, Any]] = [{"nodeSelector": {"kubernetes.io/hostname": name}} for name in ("a", "b")]
+    for number, node in enumerate(there):
+        placing.place(namespace, f"cheap-{number}", {GPU: 8}, priorityClassName="cheap", **node)
+    words = {"gang.scheduling.koordinator.sh/name": "high", "gang.scheduling.koordinator.sh/min-available": "2"}
+    for number, node in enumerate(there):
+        placing.create(namespace, f"high-{number}", {GPU: 8}, priorityClassName="high", annotations=words, **node)
+    for number in range(2):
+        placing.placed(namespace, f"high-{number}", 60)
