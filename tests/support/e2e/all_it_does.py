@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.kube.watch.kinds import SOURCES
 from support.e2e.node_objects import device_ids, gpushare, machine
