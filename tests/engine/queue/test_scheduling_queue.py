@@ -128,6 +128,6 @@ def test_a_dropped_pod_that_is_deleted_is_forgotten() -> None:
     queue = SchedulingQueue()
     queue.join(asked(observed=False))
     queue.drop("a")
-    assert queue.dropped == ("a",)
+    assert list(queue.dropped) == ["a"]
     queue.forget("a")
-    assert queue.dropped == ()
+    assert not queue.dropped
