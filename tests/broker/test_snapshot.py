@@ -117,6 +117,7 @@ REMEMBERED = {
     "state": {
         *(
             "settings",
+            "readable",  # of a copy for a reader; None here
             "outbox",
             "cluster",
             "queue",
