@@ -42,19 +42,19 @@ def nothing_is_sold_twice(store: Store, corrected: Collection[str] = ()) -> None
 
     Args:
         store: of the cluster.
-        corrected: pods to which a kubelet gave other devices than those on record, as namespace/name. Where two swap their
-            devices, or one has that of a pod that starts later, the records agree again when the last one is corrected.
+        corrected: pods to which a kubelet gave other devices than those on record, as namespace/name; they are left out. Where
+            two swap their devices, or one has that of a pod that starts later, the records agree again when the last one is
+            corrected.
     """
     pods = [found.read() for found in store.list("pods").items]
     cards, wrong = _cards(store), []
     by_device: dict[tuple[str, str], list[Claim]] = {}
     for claim in claims(pods):
-        by_device.setdefault((claim.node, claim.device), []).append(claim)
+        if claim.pod not in corrected:
+            by_device.setdefault((claim.node, claim.device), []).append(claim)
     for (node, device), found in by_device.items():
         if node not in cards:
             continue  # the node is gone, and its pods will be
-        if any(claim.pod in corrected for claim in found):
-            continue
         wrong += [f"{node} has no {device}: {found}"] if device not in cards[node] else []
         if any(not (claim.share or claim.core) for claim in found):
             wrong += [f"{device} of {node} has several pods: {found}"] if len(found) > 1 else []
