@@ -47,7 +47,7 @@ def cluster(settings: PlacingSettings | None = None, /, **machines: str) -> Brok
 
 
 def bound(broker: Broker, view: PodView, node: str) -> None:
-    """Bind a pod, as a scheduler does that takes the node it is told."""
+    """Bind a pod, as a scheduler does that takes the node that it gets."""
     broker.observe([view], 0.0)
     broker.filter(view, [node], 0.0)
     effects = broker.bind(view.uid, node, 0.0).effects
@@ -123,9 +123,11 @@ def test_a_plan_is_printed_by_node_and_level_with_the_runner_up() -> None:
 def test_the_second_best_loses_by_its_links() -> None:
     broker = cluster(fast="dgx1-v100", slow="v100-pcie")
     broker.observe(group("g", 2, 2), 0.0)
-    told = explained(broker, "g-0")
-    assert told.stage == "schedulable"
-    assert explanation_lines(told)[-1] == "runner-up on node slow: its slowest pair has 20 GB/s instead of 48 GB/s"
+    explanation = explained(broker, "g-0")
+    assert explanation.stage == "schedulable"
+    assert (
+        explanation_lines(explanation)[-1] == "runner-up on node slow: its slowest pair has 20 GB/s instead of 48 GB/s"
+    )
 
 
 def test_a_plan_without_another_says_so() -> None:
@@ -158,20 +160,20 @@ def test_pods_that_have_to_end_together_are_all_named() -> None:
     for name, node in (("x", "a"), ("y", "b"), ("small", "b")):
         bound(broker, pod(name, 1 if name == "small" else 4), node)
     broker.observe(group("g", 4, 4, minimum=4), 0.0)
-    told = lines(broker, "g-0")
-    assert "it needs 4 devices for each of 4 members; only 1 fits" in told
+    explanation = lines(broker, "g-0")
+    assert "it needs 4 devices for each of 4 members; only 1 fits" in explanation
     ends = "team/small (1 device) on node b, team/x (4 devices) on node a, team/y (4 devices) on node b finish"
-    assert f"it fits once pods {ends}" in told
+    assert f"it fits once pods {ends}" in explanation
 
 
 def test_a_group_that_can_never_fit_is_refused_at_once() -> None:
     broker = cluster(a="dgx1-v100", b="dgx1-v100")
     bound(broker, pod("solo", 1), "a")
     broker.observe(group("g", 8, 3, minimum=3), 0.0)
-    told = explained(broker, "g-0")
-    assert told.never
-    assert [remedy.kind for remedy in told.remedies] == ["fewer members", "fewer devices"]
-    assert explanation_lines(told)[-1] == "it would not fit even if all other pods finished"
+    explanation = explained(broker, "g-0")
+    assert explanation.never
+    assert [remedy.kind for remedy in explanation.remedies] == ["fewer members", "fewer devices"]
+    assert explanation_lines(explanation)[-1] == "it would not fit even if all other pods finished"
 
 
 def test_members_that_find_no_room_are_left_out_where_no_gang_forbids_it() -> None:
@@ -199,9 +201,9 @@ def test_members_that_find_no_room_are_left_out_where_no_gang_forbids_it() -> No
 def test_devices_of_one_model_are_what_is_short() -> None:
     broker = cluster(a="dgx1-v100", b="dgx-a100")
     broker.observe(group("g", 8, 2, minimum=2), 0.0)
-    told = lines(broker, "g-0")
-    assert "it needs 2 nodes of one model with 8 free devices; 1 has them" in told
-    assert "it would fit on devices of different models (annotation linkwise.dev/models: any), on a, b" in told
+    explanation = lines(broker, "g-0")
+    assert "it needs 2 nodes of one model with 8 free devices; 1 has them" in explanation
+    assert "it would fit on devices of different models (annotation linkwise.dev/models: any), on a, b" in explanation
 
 
 def test_one_domain_of_the_network_is_what_is_short() -> None:
@@ -212,9 +214,9 @@ def test_one_domain_of_the_network_is_what_is_short() -> None:
     pods = group("g", 8, 2, minimum=2)
     keys = {**pods[0].annotations, f"{GANG}/network-topology-spec": spec}
     broker.observe([replace(view, annotations=keys) for view in pods], 0.0)
-    told = lines(broker, "g-0")
-    assert f"it needs 2 nodes in one domain of {ZONE} with 8 free devices; 1 has them" in told
-    assert f"it would fit if one domain of {ZONE} were not required, on a, b" in told
+    explanation = lines(broker, "g-0")
+    assert f"it needs 2 nodes in one domain of {ZONE} with 8 free devices; 1 has them" in explanation
+    assert f"it would fit if one domain of {ZONE} were not required, on a, b" in explanation
 
 
 def test_domains_of_the_network_are_named() -> None:
@@ -222,9 +224,9 @@ def test_domains_of_the_network_are_named() -> None:
     for name, zone in (("a", "east"), ("b", "east"), ("c", "west")):
         broker.observe(fleet_node(profile("dgx1-v100"), name, labels={ZONE: zone}), 0.0)
     broker.observe(group("g", 8, 2), 0.0)
-    told = lines(broker, "g-0")
-    assert f"network: 1 domain of {ZONE} (east)" in told
-    assert told[-1] == f"runner-up on nodes a, c: spans 2 domains of {ZONE} instead of 1"
+    explanation = lines(broker, "g-0")
+    assert f"network: 1 domain of {ZONE} (east)" in explanation
+    assert explanation[-1] == f"runner-up on nodes a, c: spans 2 domains of {ZONE} instead of 1"
 
 
 def test_a_group_of_which_all_are_bound_is_placed() -> None:
@@ -260,10 +262,10 @@ def test_a_member_without_devices_has_a_place_beside_the_others() -> None:
     broker = cluster(a="dgx1-v100")
     launcher, *workers = group("g", 2, 3)
     broker.observe([replace(launcher, containers=(ContainerView("main"),)), *workers], 0.0)
-    told = lines(broker, "g-0")
-    assert told[0] == "group team/g/3 fits now: 3 members on 1 node"
+    explanation = lines(broker, "g-0")
+    assert explanation[0] == "group team/g/3 fits now: 3 members on 1 node"
     assert (
-        told[2]
+        explanation[2]
         == "node a: g-0, g-1 {0,3} 96 GB/s, g-2 {1,2} 96 GB/s; slowest pair overall 48 GB/s; 4 devices left free"
     )
 
@@ -278,10 +280,10 @@ def test_gangs_that_start_together_are_planned_as_one() -> None:
         "group team/g/1 is pending: the pod's gang must start together with gang team/h, which is incomplete"
     )
     broker.observe(bundle[1:], 0.0)
-    told = lines(broker, "g-0")
-    assert told[0] == "group team/g/1 fits now: 1 member on 1 node"
-    assert told[2] == "it must start together with team/h/1"
-    assert "placed: 2 members" in told
+    explanation = lines(broker, "g-0")
+    assert explanation[0] == "group team/g/1 fits now: 1 member on 1 node"
+    assert explanation[2] == "it must start together with team/h/1"
+    assert "placed: 2 members" in explanation
 
 
 def test_invalid_keys_of_members_are_reported_once() -> None:
@@ -295,10 +297,10 @@ def test_invalid_keys_of_members_are_reported_once() -> None:
 def test_a_member_refers_to_its_group() -> None:
     broker = cluster(a="dgx1-v100")
     broker.observe(group("g", 2, 1, total=2), 0.0)
-    told = explain_pod(broker, "g-0", 0.0)
-    assert told is not None
-    assert (told.state, told.group) == ("grouped", "team/g/2")
-    assert explanation_lines(told) == [
+    explanation = explain_pod(broker, "g-0", 0.0)
+    assert explanation is not None
+    assert (explanation.state, explanation.group) == ("grouped", "team/g/2")
+    assert explanation_lines(explanation) == [
         "pod team/g-0 is pending with its group: it requests 2 devices (nvidia.com/gpu)",
         "only 1 of 2 members of the pod's group have been created",
         "for its group, run: linkwise explain group/team/g/2",
@@ -335,8 +337,8 @@ def test_asking_why_changes_nothing() -> None:
     broker.observe(group("g", 8, 2, minimum=2), 0.0)
     broker.observe(group("h", 2, 1, total=2), 0.0)
     before = broker.snapshot(0.0)
-    told = [explain_group(broker, key, 0.0) for key in ("g-0", "h-0")]
-    assert told == [explain_group(broker, key, 0.0) for key in ("g-0", "h-0")]
+    explanation = [explain_group(broker, key, 0.0) for key in ("g-0", "h-0")]
+    assert explanation == [explain_group(broker, key, 0.0) for key in ("g-0", "h-0")]
     assert broker.snapshot(0.0) == before
 
 
@@ -347,9 +349,9 @@ def test_an_unknown_group_has_no_explanation() -> None:
 def test_members_that_no_node_can_serve_are_split() -> None:
     broker = cluster(a="dgx1-v100", b="dgx1-v100")
     broker.observe(group("g", 16, 1, minimum=1), 0.0)
-    told = explained(broker, "g-0")
+    explanation = explained(broker, "g-0")
     assert "no node has that many devices: split each member into 2 members with 8 devices each" in explanation_lines(
-        told
+        explanation
     )
 
 
@@ -366,9 +368,9 @@ def test_a_plan_is_no_reason_against_itself_and_the_answer_is_the_same_before_an
     waiting, planned = explained(before, "g-0"), explained(after, "g-0")
     assert (waiting.stage, planned.stage) == ("schedulable", "reserved")
     assert (waiting.fitting, waiting.against, waiting.best) == (planned.fitting, planned.against, planned.best)
-    told = explanation_lines(planned)
-    assert "2 of 4 nodes can take a member if the others are not placed" in told
-    assert not [line for line in told if "had too few free devices" in line]
+    explanation = explanation_lines(planned)
+    assert "2 of 4 nodes can take a member if the others are not placed" in explanation
+    assert not [line for line in explanation if "had too few free devices" in line]
 
 
 def test_nodes_in_another_sharing_mode_are_not_listed_among_those_with_free_devices() -> None:

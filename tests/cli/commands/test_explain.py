@@ -69,22 +69,22 @@ def test_groups_and_nodes_are_explained(cluster: AskedCluster) -> None:
 def test_the_explanation_of_a_member_has_the_shortage_of_its_group_and_where_to_read_more(
     cluster: AskedCluster,
 ) -> None:
-    told = [line.strip() for line in cluster.ask("explain", "pod/m-0").stdout.splitlines()]
-    assert told[:3] == [
+    printed = [line.strip() for line in cluster.ask("explain", "pod/m-0").stdout.splitlines()]
+    assert printed[:3] == [
         "pod default/m-0 is pending with its group: it requests 8 devices (nvidia.com/gpu)",
         "its group does not fit now; no devices are reserved for it",
         "its group needs 3 nodes of one model with 8 free devices; 1 has them",
     ]
-    assert told[-1] == "for its group, run: linkwise explain group/default/moe"
-    more = cluster.ask(*told[-1].partition("linkwise ")[2].split()).stdout
+    assert printed[-1] == "for its group, run: linkwise explain group/default/moe"
+    more = cluster.ask(*printed[-1].partition("linkwise ")[2].split()).stdout
     assert "it needs 3 nodes of one model with 8 free devices; 1 has them" in more
 
 
 def test_the_json_of_an_explanation_includes_its_sentences(cluster: AskedCluster) -> None:
-    told = json.loads(cluster.ask("explain", "pod/huge", "-o", "json").stdout)
-    assert told["lines"][0] == "pod default/huge is pending: it requests 16 devices (nvidia.com/gpu)"
-    kinds = [remedy["kind"] for remedy in told["data"]["remedies"]]
-    assert (told["data"]["state"], kinds) == ("unschedulable", ["split", "fewer devices"])
+    printed = json.loads(cluster.ask("explain", "pod/huge", "-o", "json").stdout)
+    assert printed["lines"][0] == "pod default/huge is pending: it requests 16 devices (nvidia.com/gpu)"
+    kinds = [remedy["kind"] for remedy in printed["data"]["remedies"]]
+    assert (printed["data"]["state"], kinds) == ("unschedulable", ["split", "fewer devices"])
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_an_invalid_or_unknown_name_is_reported_in_one_sentence(
 
 def test_topo_shows_the_links_of_a_node(cluster: AskedCluster) -> None:
     shown = cluster.ask("topo", "node/a", "--json")
-    told = json.loads(shown.stdout)
-    assert (shown.returncode, told["links"][0][3], len(told["facts"])) == (0, "NV2+PHB", 8)
+    printed = json.loads(shown.stdout)
+    assert (shown.returncode, printed["links"][0][3], len(printed["facts"])) == (0, "NV2+PHB", 8)
     unknown = cluster.ask("topo", "node/x")
     assert unknown.returncode == 3
     assert "missing   no link data for node x; run the node agent (`linkwise agent`)" in unknown.stdout
@@ -145,8 +145,8 @@ def test_an_unreachable_cluster_is_reported_with_a_hint(tmp_path: Path) -> None:
     (file := tmp_path / "map.yaml").write_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}")
     with AskedCluster(tmp_path) as cluster, reserve() as silent:
         place = f"127.0.0.1:{silent.getsockname()[1]}"
-        told = re.sub(r"127\.0\.0\.1:\d+", place, cluster.kubeconfig.read_text("utf-8"))
-        cluster.kubeconfig.write_text(told, "utf-8")
+        printed = re.sub(r"127\.0\.0\.1:\d+", place, cluster.kubeconfig.read_text("utf-8"))
+        cluster.kubeconfig.write_text(printed, "utf-8")
         for words in (["get", "nodes"], ["apply", str(file)]):
             shown = cluster.ask(*words)
             assert (shown.returncode, shown.stdout) == (1, "")
