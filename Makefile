@@ -41,7 +41,7 @@ e2e: $(READY)  ## tests on two real Kubernetes clusters, built on first use (KUB
 check: $(READY)  ## lint, types, layers, and the tests of source and documentation
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 	$(BIN)/hadolint deploy/Dockerfile
-	$(PYTEST) $(OF_CHECK)
+	$(PYTEST) $(OF_CHECK) $(ARGS)
 
 fix: $(READY)  ## apply automatic fixes and formatting
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .

@@ -173,7 +173,8 @@ def test_a_pod_with_the_memory_of_hami_stays_pending_as_the_guide_says(
     (tmp_path / PENDING).write_text(files("from-hami.md")[PENDING], "utf-8")
     wait = "until linkwise explain pod/infer | grep -q 'is pending'; do sleep 0.2; done"
     events = "until kubectl get events | grep -q 'Insufficient nvidia.com/gpumem'; do sleep 0.2; done"
-    done = shell(shared_cluster, tmp_path, f"linkwise apply -f {PENDING}\n{wait}\n{events}")
+    delete = f"linkwise delete -f {PENDING}"
+    done = shell(shared_cluster, tmp_path, f"linkwise apply -f {PENDING}\n{wait}\n{events}\n{delete}")
     assert done.returncode == 0, done.stderr
 
 
