@@ -70,6 +70,7 @@ def test_the_election_is_a_role_of_the_services_own_namespace_for_objects_of_tha
     assert named == {
         ("leases", "create"): None,
         ("leases", "get"): ["linkwise"],
+        ("leases", "watch"): ["linkwise"],
         ("leases", "update"): ["linkwise"],
         ("services", "get"): ["linkwise"],
         ("endpoints", "create"): None,

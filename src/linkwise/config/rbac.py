@@ -85,7 +85,7 @@ FEATURES: Final[Mapping[str, Feature]] = {
         " Endpoints that lead to it (leader.service). RBAC can't restrict the names of new objects.",
         (
             Rule(("coordination.k8s.io",), ("leases",), ("create",)),
-            Rule(("coordination.k8s.io",), ("leases",), ("get", "update"), ("linkwise",)),
+            Rule(("coordination.k8s.io",), ("leases",), ("get", "watch", "update"), ("linkwise",)),
             Rule(_CORE, ("services",), ("get",), ("linkwise",)),
             Rule(("discovery.k8s.io",), ("endpointslices",), ("create",)),
             Rule(("discovery.k8s.io",), ("endpointslices",), ("get", "update"), ("linkwise-leader",)),

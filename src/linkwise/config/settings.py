@@ -109,7 +109,7 @@ class LeaderSettings:
     renew_deadline: float = 10.0  # seconds
     """for which the leader writes without a renewal; the rest of lease_duration must be longer than kube.bind_timeout"""
     retry_period: float = 2.0  # seconds
-    """between two renewals of the leader, and between two looks of the others"""
+    """between two renewals of the leader, and at most between two looks of the others, which watch the Lease too"""
     identity: str = ""
     """start of this replica's name in the Lease, before a random suffix; by default POD_NAME or the host name"""
     service: str = ""

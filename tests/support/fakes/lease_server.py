@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import json
 import selectors
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from linkwise.kube.client.api import JSON, Answer, Connection
 from linkwise.kube.client.credentials import Credentials
-from linkwise.net.http.client import Http, Origin, SlowError
+from linkwise.net.http.client import CutError, Exchange, Http, Origin, SlowError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
 __all__ = ["BadLine", "LeaseServer", "run_virtually"]
 
@@ -62,6 +63,29 @@ class LeaseServer:
     writes: int = 0
     holders: list[str] = field(default_factory=list)
     """one after the other"""
+    written: list[float] = field(default_factory=list)
+    """when, by the clock of the loop"""
+    watches: bool = True
+    """whether it serves them"""
+    watched: int = 0
+    """watches so far"""
+    _open: set[asyncio.Queue[bytes | None]] = field(default_factory=set)
+
+    @asynccontextmanager
+    async def events(self) -> AsyncIterator[asyncio.Queue[bytes | None]]:
+        """The events of a watch; None is its end."""
+        events = asyncio.Queue[bytes | None]()
+        self.watched += 1
+        self._open.add(events)
+        try:
+            yield events
+        finally:
+            self._open.discard(events)
+
+    def end_watches(self) -> None:
+        """End all watches, as an API server that restarts."""
+        for events in self._open:
+            events.put_nowait(None)
 
     def answer(self, method: str, body: bytes) -> Answer:
         """Carry one request out."""
@@ -76,10 +100,28 @@ class LeaseServer:
             if wanted["metadata"].get("resourceVersion") != self.document["metadata"]["resourceVersion"]:
                 return Answer(409, b"{}")
         self.writes += 1
+        self.written.append(asyncio.get_running_loop().time())
+        for events in self._open:
+            events.put_nowait(b"{}\n")
         self.document = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": str(self.writes)}}
         if self.holders[-1:] != [wanted["spec"]["holderIdentity"]]:
             self.holders.append(wanted["spec"]["holderIdentity"])
         return Answer(200, json.dumps(self.document).encode())
+
+
+class _Events(Exchange):
+    """The events of a watch behind a bad line; one that is lost takes the later ones with it."""
+
+    def __init__(self, line: BadLine, events: asyncio.Queue[bytes | None], status: int) -> None:
+        super().__init__()
+        self._line, self._events, self.status = line, events, status
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Events as they arrive."""
+        while (event := await self._events.get()) is not None:
+            await self._line.way()
+            yield event
+        raise CutError("the API server has ended the watch")
 
 
 class BadLine(Connection):
@@ -114,12 +156,24 @@ class BadLine(Connection):
         except TimeoutError as error:
             raise SlowError(f"no answer to {method} {path}") from error
 
+    @asynccontextmanager
+    async def stream(self, path: str, wait: float = 10.0) -> AsyncIterator[Exchange]:
+        """A watch."""
+        try:
+            async with asyncio.timeout(wait):
+                await self.way()
+        except TimeoutError as error:
+            raise SlowError(f"no answer to GET {path}") from error
+        async with self._server.events() as events:
+            yield _Events(self, events, 200 if self._server.watches else 403)
+
     async def _carry(self, method: str, body: bytes) -> Answer:
-        await self._way()
+        await self.way()
         answer = self._server.answer(method, body)
-        await self._way()
+        await self.way()
         return answer
 
-    async def _way(self) -> None:
+    async def way(self) -> None:
+        """The time that a request, an answer or an event takes."""
         seconds = self._delay()
         await (asyncio.Event().wait() if seconds == float("inf") else asyncio.sleep(seconds))

@@ -2,11 +2,16 @@
 
 The fence is extended only by a write of this process that succeeded, from the moment it was sent. A write whose answer was
 lost extends nothing: the Lease is read, and renewed again if this replica holds it.
+
+A standby reads the Lease in an interval, and at once when a watch says that it has changed. The interval is what counts: a
+watch that is refused, breaks or stays silent makes a hand-over later by one interval, and nothing else.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +21,7 @@ from linkwise.kube.leader.election import Fence, LeaseTimes, Sighting, decide, o
 from linkwise.kube.leader.lease import NoNamespaceError, whole_seconds
 from linkwise.kube.perform.annotate import timestamp
 from linkwise.net.http.client import NotSentError
-from linkwise.net.timing import Timing
+from linkwise.net.timing import Backoff, Timing
 
 if TYPE_CHECKING:
     from linkwise.kube.leader.election import LeaseSpec
@@ -50,6 +55,8 @@ class Elector:
     _last: Sighting = Sighting()  # noqa: RUF009 - frozen
     _held: bool = False
     """whether the Lease is as this replica wrote it, as far as it knows: it can be renewed without a read"""
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """set when the Lease has changed since the last round began"""
     _stopped: bool = False
     _began: float | None = None
 
@@ -104,9 +111,16 @@ class Elector:
     async def run(self) -> None:
         """Take part until `release`; LostLeaseError if another replica has taken the Lease."""
         self._began = self.timing.clock()
-        while not self._stopped:
-            await self.round()
-            await self.timing.sleep(self._pause())
+        watching = asyncio.create_task(self._watch())
+        try:
+            while not self._stopped:
+                self._changed.clear()
+                await self.round()
+                if self._last.led:
+                    watching.cancel()
+                await self._rest()
+        finally:
+            watching.cancel()
 
     async def round(self) -> None:
         """Renew, take or look at the Lease once; a failure is kept in `trouble`.
@@ -154,6 +168,28 @@ class Elector:
                     return
         except ClusterError as error:
             log.warning("%s was not released, so the next leader waits until it expires: %s", self.lease, error)
+
+    async def _watch(self) -> None:
+        """End pauses between rounds when the Lease changes; forever."""
+        backoff = Backoff(self.timing, self.times.retry_period)
+
+        def changed() -> None:
+            backoff.reset()
+            self._changed.set()
+
+        while True:
+            await backoff.wait()
+            with suppress(ClusterError):  # the rounds report an API server that can't be reached
+                await self.lease.watch(changed, self.times.duration)
+
+    async def _rest(self) -> None:
+        """Wait for the next round."""
+        waits = [asyncio.ensure_future(self.timing.sleep(self._pause())), asyncio.ensure_future(self._changed.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
 
     async def _look_and_act(self) -> None:
         if self._held and self._last.spec and await self._write(renewed(self._last.spec, self._seconds, self._stamp())):

@@ -1,8 +1,10 @@
-"""Lease object of the election: read, created and replaced, each with its resourceVersion as a precondition."""
+"""Lease object of the election: read, watched, created and replaced, with its resourceVersion as the precondition of writes."""
 
 from __future__ import annotations
 
+import asyncio
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -14,6 +16,8 @@ from linkwise.wire.kubernetes.watch_stream import status_of
 from linkwise.wire.kubernetes.writes import encode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from linkwise.kube.client.api import Answer, Connection
 
 __all__ = ["LeaseObject", "NoNamespaceError", "whole_seconds"]
@@ -50,6 +54,23 @@ class LeaseObject:
             self._document = {}
             return None
         return self._accept(answer, "get")
+
+    async def watch(self, changed: Callable[[], None], wait: float) -> None:
+        """Call `changed` whenever it was written or deleted, until the watch ends or was silent for `wait` seconds.
+
+        Raises:
+            ClusterError: it can't be watched.
+        """
+        selector = quote(f"metadata.name={self._name}", safe="")  # by which RBAC finds the name
+        async with self._connection.stream(f"{self._collection}?watch=1&fieldSelector={selector}", wait) as stream:
+            if stream.status != 200:
+                raise ClusterError(f"can't watch {self}: the API server answered {stream.status}")
+            loop = asyncio.get_running_loop()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait) as limit:
+                    async for _ in stream.chunks():
+                        changed()
+                        limit.reschedule(loop.time() + wait)
 
     async def create(self, spec: LeaseSpec, wait: float) -> LeaseSpec | None:
         """Create it; None if another replica was faster."""
