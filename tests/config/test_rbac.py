@@ -83,12 +83,12 @@ def test_the_election_is_a_role_of_the_services_own_namespace_for_objects_of_tha
 
 
 def test_certificates_need_their_two_secrets_where_the_service_is_and_only_on_request() -> None:
-    secrets = {("ai", "", "secrets", verb) for verb in ("create", "get", "update")}
+    secrets = {("ai", "", "secrets", verb) for verb in ("create", "get", "patch", "update")}
     assert allowed(tls=True, namespace="ai") - allowed(namespace="ai") == secrets
     rules = [rule for each in objects(tls=True) for rule in each.get("rules", ()) if "secrets" in rule["resources"]]
     named = {verb: rule.get("resourceNames") for rule in rules for verb in rule["verbs"]}
     both = ["linkwise-tls", "linkwise-scheduler-tls"]
-    assert named == {"create": None, "get": both, "update": both}
+    assert named == dict.fromkeys(("create", "get", "patch", "update"), both)
 
 
 def test_with_tls_tenants_reach_the_service_by_https_only() -> None:

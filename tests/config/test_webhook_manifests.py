@@ -93,12 +93,11 @@ def test_a_service_is_called_unless_there_is_a_url() -> None:
 def test_the_roles_have_exactly_the_verbs_that_are_used() -> None:
     made = printed()
     assert made["Role"]["rules"] == [
-        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
         {
             "apiGroups": [""],
             "resources": ["secrets"],
             "resourceNames": ["linkwise-webhook"],
-            "verbs": ["get", "update"],
+            "verbs": ["get", "create", "patch", "update"],
         },
     ]
     assert made["ClusterRole"]["rules"] == [

@@ -19,7 +19,6 @@ from support.builders.installation import (
     found,
     installation,
     inventory,
-    meta,
     node,
     pending,
     with_items,
@@ -69,17 +68,24 @@ def test_what_exists_need_not_be_created() -> None:
     assert "`helm upgrade` does" in finding.remedy
 
 
-def test_an_object_of_the_installation_that_was_deleted_is_to_be_created_and_no_role_to_be_widened() -> None:
+def test_a_role_that_does_not_create_secrets_is_to_be_applied_again() -> None:
     facts = installation()
     tls = replace(facts.settings, tls=replace(facts.settings.tls, enabled=True))
     allowed = {each: True for need in needed(tls, "linkwise-system", GROUPS) for each in need.permissions}
     lost = {each: (each.verb, each.resource) != ("create", "secrets") for each in allowed}
-    facts = replace(facts, allowed=lost, settings=tls)
-    facts = with_items(facts, "tls-secrets", {"metadata": meta("linkwise-scheduler-tls")})
-    finding = only(facts, "rbac-service")
-    assert (finding.severity, finding.subject, finding.objects) == ("error", "secret/linkwise-tls", ("linkwise-tls",))
-    assert "`kubectl --namespace linkwise-system create secret generic linkwise-tls`" in finding.remedy
-    assert "manifests rbac" not in finding.remedy
+    (finding,) = (
+        one
+        for one in found(replace(facts, allowed=lost, settings=tls), "rbac-service")
+        if "secrets" in one.found and "tls" in one.found
+    )
+    wanted = (
+        f"create secrets {name} in namespace linkwise-system" for name in ("linkwise-tls", "linkwise-scheduler-tls")
+    )
+    assert (finding.severity, finding.subject) == ("error", "serviceaccount/linkwise")
+    assert finding.objects == tuple(wanted)
+    assert (
+        finding.remedy == "grant it: `linkwise manifests rbac --tls --namespace linkwise-system | kubectl apply -f -`"
+    )
 
 
 def test_both_webhook_configurations_are_deleted_in_an_emergency() -> None:

@@ -205,14 +205,17 @@ def test_without_tenants_there_is_neither_their_port_nor_their_role(helm: str) -
     assert [one for one in objects if one["metadata"]["name"] == "linkwise-tenants"] == []
 
 
-def test_no_role_creates_secrets_or_leases(helm: str) -> None:
+def test_no_role_creates_leases_or_secrets_of_other_names_than_its_own(helm: str) -> None:
     created = [
-        rule
+        (role["kind"], rule["resources"], rule.get("resourceNames"))
         for role in of_kind(rendered(helm), "Role", "ClusterRole")
         for rule in role["rules"]
         if {"secrets", "leases"} & set(rule["resources"]) and "create" in rule["verbs"]
     ]
-    assert created == []
+    assert sorted(created) == [
+        ("Role", ["secrets"], ["linkwise-tls", "linkwise-scheduler-tls"]),
+        ("Role", ["secrets"], ["linkwise-webhook"]),
+    ]
 
 
 @pytest.mark.parametrize("part", ["scheduler", "agent", "webhook", "protection", "networkPolicy", "crds"])

@@ -40,6 +40,7 @@ MARGIN: Final = 5.0  # seconds
 """from the end of the lease until the next pod is bound: the start of the new leader, and what is left of a backoff"""
 KEPT: Final = {"acceleratorpolicies.linkwise.dev", "deviceinventories.linkwise.dev"}
 """definitions that stay with their objects, since a list of devices is no use to anyone else and a policy is written by hand"""
+SECRETS: Final = ("linkwise-tls", "linkwise-scheduler-tls", "linkwise-webhook")
 NAMESPACED: Final = (
     "/api/v1/{}/pods",
     "/api/v1/{}/services",
@@ -207,6 +208,31 @@ def test_the_next_pod_is_bound_soon_after_the_lease_of_a_leader_that_restarts_at
         empty.api.delete(f"/api/v1/namespaces/{namespace}/pods/p{number}")
     all_is_well(empty.placing)
     assert max(took) < LEASE.lease_duration + MARGIN, took
+
+
+def test_replicas_that_start_without_their_secrets_create_them_again(installed: Installation) -> None:
+    namespace, _ = keep(installed)
+    path = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+    before = installed.objects(path)
+    replicas = [one.containers[0] for one in installed.pods("service")]
+    starts = [one.restarts for one in replicas]
+    for name in SECRETS:
+        installed.api.delete(f"{path}/{name}")
+    for one in replicas:
+        assert one.process is not None
+        one.process.signal(signal.SIGKILL)
+    wait_for(
+        lambda: all(one.restarts > start and one.ready for one, start in zip(replicas, starts, strict=True)),
+        60,
+        "both replicas were restarted and are ready",
+    )
+    after = installed.objects(path)
+    assert {name for name in SECRETS if after[name]["metadata"]["uid"] == before[name]["metadata"]["uid"]} == set()
+    assert {name for name in SECRETS if "tls.crt" not in after[name]["data"]} == set()
+    # as documented, because the authority is another one
+    installed.cluster.kubectl("rollout", "restart", "deployment/linkwise-scheduler", "--namespace", NAMESPACE)
+    create(installed, namespace, "after")
+    installed.cluster.wait_bound(namespace, "after", 60)
 
 
 def kill_leader(bed: Installation) -> PodProcesses:

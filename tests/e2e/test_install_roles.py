@@ -41,7 +41,8 @@ RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 ACCOUNTS: Final = {"service": RELEASE, "agent": f"{RELEASE}-agent", "scheduler": f"{RELEASE}-scheduler"}
 SECONDS: Final = 10.0
 UNUSED: Final = {
-    "service": set[tuple[str, str, str]](),
+    # The API server authorizes it within the patch that creates a Secret, and logs one call.
+    "service": {("", "secrets", "create")},
     # Without a kubelet, devices in use and shared devices an agent has nothing to correct or to count; tests of the agent
     # on a real kubelet, with rules from the same table, use all of them.
     "agent": {
@@ -108,6 +109,7 @@ def lived(programs: Path, helm_programs: Path, root: Path, tmp_path_factory: pyt
         all_it_does(bed.placing, partial(ask_as_scheduler, bed))
         ask_as_tenant(bed)
         hand_over(bed)
+        lose_a_secret(bed)
         made = Lived(bed, folder)
         # Read now: a test that takes verbs away makes the API server refuse calls.
         yield replace(made, trails={component: made.trail(component) for component in ACCOUNTS})
@@ -151,6 +153,15 @@ def hand_over(bed: Installation) -> None:
     assert process is not None
     process.signal(signal.SIGKILL)  # the kubelet starts it again
     wait_for(lambda: bed.leader() not in {"", before}, 30, "the other replica leads")
+
+
+def lose_a_secret(bed: Installation) -> None:
+    """Somebody deletes the certificates of the webhook, and the service makes others."""
+    secret = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+    bed.api.delete(f"{secret}/{RELEASE}-webhook")
+    wait_for(
+        lambda: bed.objects(secret).get(f"{RELEASE}-webhook", {}).get("data"), 30, "it is there again, and not empty"
+    )
 
 
 @pytest.mark.parametrize("component", ACCOUNTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,22 @@ def test_a_second_application_keeps_what_the_service_has_written(applied: Cluste
     applied.api.patch(f"{SECRETS}/linkwise-tls", {"data": {"tls.crt": "YQ=="}})
     applied.kubectl("apply", "--server-side", "--filename", "-", stdin=MANIFESTS)
     assert applied.api.get(f"{SECRETS}/linkwise-tls")["data"] == {"tls.crt": "YQ=="}
+
+
+def test_the_service_creates_secrets_of_its_own_names_only(applied: Cluster) -> None:
+    def create(name: str, *words: str) -> str:
+        about = {"name": name, "namespace": "linkwise-system"}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": about}
+        account = "system:serviceaccount:linkwise-system:linkwise"
+        return applied.kubectl(*words, "--as", account, "--filename", "-", stdin=json.dumps(secret))
+
+    for name in ("linkwise-tls", "linkwise-scheduler-tls", "linkwise-webhook"):
+        applied.api.delete(f"{SECRETS}/{name}")
+        with pytest.raises(AssertionError, match='cannot create resource "secrets"'):
+            create(name, "create")
+        assert "serverside-applied" in create(name, "apply", "--server-side")
+    with pytest.raises(AssertionError, match='cannot patch resource "secrets"'):
+        create("other", "apply", "--server-side")
 
 
 def test_every_object_is_removed_by_the_same_manifests(programs: Path, tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ __all__ = [
 _TLS: Final = TlsSettings()
 _CORE: Final = ("",)
 _FOLLOW: Final = ("list", "watch")
+_KEEP: Final = ("get", "create", "patch", "update")
+"""to read and write one object, which server-side apply creates"""
 _RBAC: Final = "rbac.authorization.k8s.io"
 _ADMISSION: Final = "admissionregistration.k8s.io"
 _CONFIGURATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
@@ -95,12 +97,9 @@ FEATURES: Final[Mapping[str, Feature]] = {
         OWN_NAMESPACE,
     ),
     "tls": Feature(
-        "Keep the certificates of the port that schedulers call, and the client certificate of kube-scheduler (tls.enabled). RBAC"
-        " can't restrict the names of new objects.",
-        (
-            Rule(_CORE, ("secrets",), ("create",)),
-            Rule(_CORE, ("secrets",), ("get", "update"), (_TLS.secret, _TLS.client_secret)),
-        ),
+        "Keep the certificates of the port that schedulers call, and the client certificate of kube-scheduler (tls.enabled). They"
+        " are created by server-side apply, for which RBAC compares names.",
+        (Rule(_CORE, ("secrets",), _KEEP, (_TLS.secret, _TLS.client_secret)),),
         OWN_NAMESPACE,
         opt_in=True,
     ),
@@ -290,7 +289,7 @@ def webhook_features(*, namespace: str, secret: str, configuration: str) -> dict
     return {
         "webhook-secret": Feature(
             "Keep the certificates of the admission webhook, so that restarts and replicas share them.",
-            (Rule(_CORE, ("secrets",), ("create",)), Rule(_CORE, ("secrets",), ("get", "update"), (secret,))),
+            (Rule(_CORE, ("secrets",), _KEEP, (secret,)),),
             namespace,
         ),
         "webhook-trust": Feature(

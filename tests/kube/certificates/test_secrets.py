@@ -138,21 +138,42 @@ def test_a_secret_that_is_deleted_is_made_again() -> None:
     with_api(story)
 
 
-@pytest.mark.parametrize("verb", ["GET", "POST"])
+@pytest.mark.parametrize("verb", ["GET", "PATCH"])
 def test_a_missing_permission_is_named(verb: str) -> None:
     denied = Reply(403, {"kind": "Status", "message": 'User "x" cannot get resource "secrets"'})
 
     async def story(api: ScriptedApi, connection: Connection) -> None:
-        api.script(f"{verb} {PATH if verb == 'GET' else PATH.rpartition('/')[0]}", denied)
+        api.script(f"{verb} {PATH}", denied)
         with pytest.raises(ClusterError, match=r"can't (get|create) Secret default/linkwise-webhook: User"):
             await chain(connection)
 
     play(story)
 
 
+def test_a_secret_is_created_by_an_apply_without_data_that_a_role_can_restrict_to_its_name() -> None:
+    created = Reply(201, {"kind": "Secret", "metadata": {"name": "linkwise-webhook", "resourceVersion": "1"}})
+    missing = Reply(404, {"kind": "Status", "message": "not found"})
+
+    async def story(api: ScriptedApi, connection: Connection) -> None:
+        api.script(f"GET {PATH}", missing, replace(created, status=200))
+        api.script(f"PATCH {PATH}", created)
+        api.script(f"PUT {PATH}", Reply(200, {}))
+        await chain(connection)
+        _, apply, _, put = api.requests
+        assert (apply.query, apply.headers["content-type"]) == (
+            {"fieldManager": "linkwise"},
+            "application/apply-patch+yaml",
+        )
+        assert "data" not in apply.document
+        assert (put.verb, put.document["metadata"]["resourceVersion"]) == ("PUT", "1")
+        assert put.document["data"].keys() == {"ca.crt", "ca.key", "tls.crt", "tls.key"}
+
+    play(story)
+
+
 def test_a_secret_that_changes_all_the_time_is_tried_again_later() -> None:
     async def story(api: ScriptedApi, connection: Connection) -> None:
-        api.script(f"POST {PATH.rpartition('/')[0]}", Reply(409, {"kind": "Status", "message": "exists"}))
+        api.script(f"PATCH {PATH}", Reply(409, {"kind": "Status", "message": "exists"}))
         with pytest.raises(ClusterError, match="changed at the same time"):
             await chain(connection)
 
@@ -232,7 +253,7 @@ def test_a_missing_namespace_is_named() -> None:
     missing = Reply(404, {"kind": "Status", "message": 'namespaces "default" not found'})
 
     async def story(api: ScriptedApi, connection: Connection) -> None:
-        api.script(f"POST {PATH.rpartition('/')[0]}", missing)
+        api.script(f"PATCH {PATH}", missing)
         with pytest.raises(ClusterError, match="can't create Secret default/linkwise-webhook: namespaces"):
             await chain(connection)
 

@@ -27,8 +27,8 @@ _COMMANDS: Final = {
     SCHEDULER: "kubectl create clusterrolebinding linkwise-scheduler --clusterrole=system:kube-scheduler"
     " --serviceaccount={namespace}:linkwise-scheduler",
 }
-_CREATED_BEFORE: Final = {"leases": ("leases",), "secrets": ("webhook-secret", "tls-secrets")}
-"""resources whose objects an installation may contain, so that no role has to create them, with the sources of these objects"""
+_CREATED_BEFORE: Final = "leases"
+"""the resource whose objects an installation may contain, so that no role has to create them"""
 _FLAGS: Final = {
     "rank-tables": " --rank-tables",
     "tls": " --tls",
@@ -52,22 +52,12 @@ def rights(account: str, facts: Facts) -> Iterator[Finding]:
             command = f"linkwise manifests webhook --namespace {facts.namespace} | kubectl apply -f -"
         absent = _absent(missing, need, facts)
         if absent:
-            kind, names = absent
-            places = f"{facts.namespace}: {', '.join(names)}"
-            made = (
-                f"`kubectl --namespace {facts.namespace} create secret generic {names[0]}`, or "
-                if kind == "secrets"
-                else ""
-            )
+            places = f"{facts.namespace}: {', '.join(absent)}"
             found = (
-                f"{kind} that the installation contains, and that no role may create, are missing in namespace {places}"
+                f"leases that the installation contains, and that no role may create, are missing in namespace {places}"
             )
-            yield problem(
-                f"{kind.removesuffix('s')}/{names[0]}",
-                found,
-                f"create them again, empty: {made}`helm upgrade` does; the service fills them",
-                names,
-            )
+            remedy = "create them again, empty: `helm upgrade` does; the service fills them"
+            yield problem(f"lease/{absent[0]}", found, remedy, absent)
             continue
         subject = f"serviceaccount/{account}"
         found = f"it may not {', '.join(map(str, missing))} (feature {need.feature}: {need.why})"
@@ -79,24 +69,21 @@ def rights(account: str, facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _absent(missing: Sequence[Permission], need: Need, facts: Facts) -> tuple[str, list[str]] | None:
-    """The kind and the names of deleted objects, if the account may do all with them but create them."""
-    (kind, *others) = {each.resource for each in missing if each.verb == "create" and not each.name} or {""}
-    if others or kind not in _CREATED_BEFORE or any(each.verb != "create" for each in missing):
-        return None
-    wanted = [each for each in need.permissions if each.resource == kind and each.name]
-    if not wanted or not all(facts.allowed.get(each) for each in wanted):
-        return None
-    found = {name(item) for source in _CREATED_BEFORE[kind] for item in facts.items(source)}
-    return kind, sorted({each.name for each in wanted} - found)
+def _absent(missing: Sequence[Permission], need: Need, facts: Facts) -> list[str]:
+    """The names of deleted Leases, if the account may do all with them but create them."""
+    if any((each.verb, each.resource) != ("create", _CREATED_BEFORE) for each in missing):
+        return []
+    wanted = {each.name for each in need.permissions if each.resource == _CREATED_BEFORE and each.name}
+    return sorted(wanted - {name(item) for item in facts.items(_CREATED_BEFORE)})
 
 
 def _exists(permission: Permission, need: Need, facts: Facts) -> bool:
-    """Whether the objects exist that the account would have to create otherwise, as far as they could be read."""
-    sources = _CREATED_BEFORE.get(permission.resource, ()) if permission.verb == "create" else ()
+    """Whether the Leases exist that the account would have to create otherwise, as far as they could be read."""
+    if (permission.verb, permission.resource) != ("create", _CREATED_BEFORE):
+        return False
     wanted = {each.name for each in need.permissions if each.resource == permission.resource and each.name}
-    found = {name(item) for source in sources for item in facts.items(source)}
-    return bool(wanted and sources) and (wanted <= found or any(source in facts.unread for source in sources))
+    found = {name(item) for item in facts.items(_CREATED_BEFORE)}
+    return bool(wanted) and (wanted <= found or _CREATED_BEFORE in facts.unread)
 
 
 def protected(facts: Facts) -> Iterator[Finding]:
@@ -149,7 +136,7 @@ CHECKS: Final = (
             f"ServiceAccount {account} may do what it needs to",
             partial(rights, account),
             ("accounts", "access", "settings"),
-            ("groups", "leases", "webhook-secret", "tls-secrets"),
+            ("groups", "leases"),
         )
         for word, account in (("service", SERVICE), ("agent", AGENT), ("scheduler", SCHEDULER))
     ),

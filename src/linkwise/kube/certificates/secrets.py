@@ -1,4 +1,9 @@
-"""Certificates kept in Secrets: created by whichever replica is first, and renewed by whichever sees them due."""
+"""Certificates kept in Secrets: created by whichever replica is first, and renewed by whichever sees them due.
+
+A Secret that does not exist is applied empty and then filled like one that an installation contains. RBAC can permit
+server-side apply to create objects of certain names only, and a POST to create none or all. An apply without data
+takes nothing away from a replica that was faster.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from linkwise.errors import ClusterError, InputError
+from linkwise.kube.client.apply import APPLY, MANAGER
 from linkwise.net.certificates import Certificate, ServingChain, new_chain, renewed_chain, renewed_client
 from linkwise.wire.kubernetes.watch_stream import status_of
 
@@ -73,11 +79,14 @@ class CertificateSecrets:
         """The data of a Secret, after it was brought to what is wanted of it."""
         for _ in range(ATTEMPTS):
             stored = await self._read(name)
-            data = wanted(stored.data if stored else {})
-            if stored and data == stored.data:
+            if stored is None:
+                await self._apply_empty(name)
+                continue
+            data = wanted(stored.data)
+            if data == stored.data:
                 return data
-            if await self._write(name, data, stored):
-                log.info("certificates %s secret=%s/%s", "renewed" if stored else "created", self._namespace, name)
+            if await self._replace(name, data, stored):
+                log.info("certificates %s secret=%s/%s", "renewed" if stored.data else "created", self._namespace, name)
                 return data
             # Another replica was first: its certificates count.
         raise ClusterError(f"Secret {self._namespace}/{name} was changed at the same time; trying again")
@@ -95,24 +104,31 @@ class CertificateSecrets:
         data = {key: value.decode("utf-8", "replace") for key, value in (secret.data or {}).items()}
         return _Stored(data, secret.metadata, secret.type)
 
-    async def _write(self, name: str, data: Data, stored: _Stored | None) -> bool:
-        """Create or replace a Secret; False if another replica did so in the meantime."""
-        before = stored.metadata if stored else {}
-        labels = {**(before.get("labels") or {}), **_LABELS}
+    async def _apply_empty(self, name: str) -> None:
+        """Create a Secret without data, unless somebody did so in the meantime."""
+        meta = {"name": name, "namespace": self._namespace, "labels": _LABELS}
+        document = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": "Opaque"}
+        path = f"{self._collection}/{quote(name)}?fieldManager={MANAGER}"
+        answer = await self._connection.call("PATCH", path, msgspec.json.encode(document), APPLY)
+        if answer.status not in {200, 201, 409}:
+            raise self._refused("create", name, answer)
+
+    async def _replace(self, name: str, data: Data, stored: _Stored) -> bool:
+        """Write the data of a Secret; False if it was changed or deleted in the meantime."""
+        labels = {**(stored.metadata.get("labels") or {}), **_LABELS}
         document = {
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": {**before, "name": name, "namespace": self._namespace, "labels": labels},
-            "type": stored.type if stored else "Opaque",  # the API server refuses to change it
+            "metadata": {**stored.metadata, "labels": labels},
+            "type": stored.type,  # the API server refuses to change it
             "data": {key: text.encode() for key, text in data.items()},
         }
-        method, path = ("PUT", f"{self._collection}/{quote(name)}") if stored else ("POST", self._collection)
-        answer = await self._connection.call(method, path, msgspec.json.encode(document))
-        if answer.status in {200, 201}:
+        answer = await self._connection.call("PUT", f"{self._collection}/{quote(name)}", msgspec.json.encode(document))
+        if answer.status == 200:
             return True
-        if answer.status == 409 or (stored and answer.status == 404):
+        if answer.status in {404, 409}:
             return False
-        raise self._refused("update" if stored else "create", name, answer)
+        raise self._refused("update", name, answer)
 
     def _refused(self, verb: str, name: str, answer: Answer) -> ClusterError:
         message = status_of(answer.body).message or f"the API server answered {answer.status}"
