@@ -159,7 +159,7 @@ def volcano_walk() -> Walks:
 class FourDevices:
     """Driver of a machine with four devices."""
 
-    name: Final = "shape"
+    name = "shape"
 
     def discover(self) -> Discovery:
         """Return the devices."""
