@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from pathlib import Path
 
@@ -29,6 +30,12 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Three workers for two cores: a third of the time, tests wait for programs that they have started."""
+    cores = os.cpu_count() or 1
+    return cores + -(-cores // 2)
 
 
 @pytest.fixture(scope="session")

@@ -156,6 +156,6 @@ def test_the_report_is_data_too(root: Path, package: Path) -> None:
 
 def test_all_walks_and_the_wheel_are_reported(root: Path) -> None:
     report: dict[str, Any] = json.loads(run(root, "--json").stdout)
-    assert len(report["walks"]) == 8
+    assert len(report["walks"]) == 13
     assert all(figures["functions"] >= figures["modules"] > 0 for figures in report["walks"].values())
     assert report["wheel"]["modules"] == report["source"]["modules"]

@@ -13,7 +13,7 @@ from support.embedded.cli_cluster import AskedCluster, gpushare_pod
 
 FOLDER: Final = Path(__file__).resolve().parents[2] / "docs/how-to"
 PAGE: Final = FOLDER / "ask-a-cluster.md"
-CAPACITY: Final = FOLDER / "see-capacity.md"
+CAPACITY: Final = FOLDER / "see-usage.md"
 AGE: Final = re.compile(r"\b\d+s\b")
 
 

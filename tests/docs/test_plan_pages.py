@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PAGE: Final = "reference/plan-json.md"
+PAGE: Final = "reference/json.md"
 HEADINGS: Final[dict[type[Any], str]] = {
-    GroupExplanation: "## Fields",
-    MemberReport: "## Members",
-    GroupNode: "## Hosts",
-    PlanLevel: "## Levels",
-    RunnerUp: "## Runner-up",
-    Need: "## Needs",
-    GroupRemedy: "## Remedies",
+    GroupExplanation: "### Fields of `plan`",
+    MemberReport: "### Members",
+    GroupNode: "### Hosts",
+    PlanLevel: "### Levels",
+    RunnerUp: "### Runner-up",
+    Need: "### Needs",
+    GroupRemedy: "### Remedies",
 }
 
 
@@ -47,13 +47,18 @@ def page(name: str) -> str:
     return (ROOT / "docs" / name).read_text("utf-8")
 
 
+def of_plan() -> str:
+    """The section about this command."""
+    return page(PAGE).partition("\n## `linkwise plan`\n")[2]
+
+
 def rows(heading: str) -> list[str]:
-    told = page(PAGE).partition(f"\n{heading}\n")[2].partition("\n## ")[0]
+    told = of_plan().partition(f"\n{heading}\n")[2].partition("\n### ")[0]
     return re.findall(r"^\| `(\w+)` \|", told, re.MULTILINE)
 
 
 def missing(words: Collection[str]) -> list[str]:
-    said = set(re.findall(r"`([\w -]+)`", page(PAGE)))
+    said = set(re.findall(r"`([\w -]+)`", of_plan()))
     return sorted(word for word in words if word not in said)
 
 

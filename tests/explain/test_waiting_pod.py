@@ -237,7 +237,7 @@ def test_the_explanation_of_a_feasible_pod_has_its_node_and_that_no_scheduler_ca
         "chosen: the device that other pods need least",
         "runner-up {1}: the other free devices would lose as much; tie broken by lowest device index",
         "next best is node a: other pods lose sets of 8 worth 1344 GB/s instead of 512 GB/s",
-        "no scheduler has asked about it yet; check its schedulerName, its scheduling gates and the scheduler",
+        "no scheduler has called the extender for it yet; check its schedulerName, its scheduling gates and the scheduler",
         "it has scheduling gates: example.com/quota",
     ]
 

@@ -25,7 +25,7 @@ from linkwise.agent.published_state import AgentKnowledge, node_state
 from linkwise.agent.publisher import parsed_document
 from linkwise.agent.records import RecordKeeper
 from linkwise.agent.usage.monitor import NodePods, SerialDriver, UsageMonitor
-from linkwise.broker.broker import Broker
+from linkwise.broker.cluster.kubelet_choice import idle_node
 from linkwise.broker.watch_events import NodeObject, PodDeleted, PodListComplete
 from linkwise.dialects.linkwise.cordon import cordons_of
 from linkwise.dialects.linkwise.inventory import KIND, inventory_facts, inventory_faults
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from linkwise.agent.discovering import Driver
     from linkwise.agent.records import PodWriter
+    from linkwise.broker.cluster.kubelet_choice import IdleNode
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.config.settings import AgentSettings
     from linkwise.net.timing import Timing
@@ -141,7 +142,7 @@ class NodeAgent:
     _pods: dict[str, PodView] = field(default_factory=dict)
     _plugin: DevicePlugin | None = None
     _allocator: Allocator | None = None
-    _broker: Broker = field(default_factory=Broker)
+    _idle_node: IdleNode | None = None
     _mode_problem: str = ""
     _kubelet_problem: str = ""
     _mode_known: bool = False
@@ -405,19 +406,14 @@ class NodeAgent:
         capacity = {self.served.resource: str(len(devices))}
         labels = self._view.labels if self._view else {}  # one of them names the hardware profile
         self.allocations.facts = node_with_facts(self.node, self.found)
-        self._broker = Broker()
-        self._broker.see(
-            [
-                NodeView(self.node, labels, capacity=capacity, allocatable=capacity),
-                NodeObject(self.node, KIND, document),
-            ]
-        )
+        view = NodeView(self.node, labels, capacity=capacity, allocatable=capacity)
+        self._idle_node = idle_node(view, {KIND: document})
         if self._plugin is not None:
             self._plugin.update(self._allocator.plugin_devices(devices))
 
     def _pick(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
         """The scheduler's choice among available devices."""
-        return self._broker.preferred(self.node, available, required, size, self.clock())
+        return self._idle_node.choose(available, required, size) if self._idle_node else ()
 
     def _update_access(self) -> None:
         """Update how containers get devices."""

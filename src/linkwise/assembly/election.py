@@ -115,7 +115,7 @@ class Election:
         )
 
     async def watch(self, watching: Watching) -> None:
-        """Watch the cluster, from the first look at the Lease on: that spares the usual start a second list."""
+        """Watch the cluster, as soon as the Lease was read: at the usual start, nothing has to be listed twice."""
         while not self.elector.attempts:  # noqa: ASYNC110 - it ends with the first request
             await asyncio.sleep(POLL)
         self._led_first = self.elector.leads

@@ -117,7 +117,7 @@ def _distribution(point: EntryPoint) -> str:
 
 
 def _any_offered(path: Iterable[str]) -> bool:
-    """Whether any distribution may offer plug-ins.
+    """Whether any installed distribution may declare plug-ins.
 
     importlib.metadata costs more than everything else a short command does, so the files that it would parse are
     searched first. A place that is not a folder (an archive) is left to it.

@@ -121,7 +121,7 @@ class Dialect(ABC):
         """The pod's request in this dialect; a problem if it is invalid; None if there is none."""
 
     def share_defaults(self, pod: PodView, percent: int) -> dict[str, dict[str, str]]:
-        """By container, the resources to add where a request for a part of a device lacks the amount of memory."""
+        """By container, the resources to add where a request for a part of a device omits the amount of memory."""
         del pod, percent
         return {}
 

@@ -297,7 +297,7 @@ def is_record(key: str) -> bool:
 
 
 def share_defaults(pod: PodView, share: ShareLimit) -> dict[str, dict[str, str]]:
-    """By container, the resources to add where a request for a part of a device lacks the amount; only percentages can be."""
+    """By container, the resources to add where a request for a part of a device omits the amount (percentages only)."""
     if not share.percent:
         return {}
     return {

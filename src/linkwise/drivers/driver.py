@@ -72,6 +72,6 @@ def with_differing(devices: Sequence[Device], facts: Mapping[str, Sequence[str]]
 
 
 def common(values: Iterable[str]) -> str:
-    """The fact that all devices share that have it; empty if there are several."""
+    """The value that every device with this fact has; empty if they differ."""
     known = {value for value in values if value}
     return known.pop() if len(known) == 1 else ""

@@ -25,7 +25,15 @@ from linkwise.policies.whole_device import WholeDevice
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["POLICIES", "added_policies", "policies_with", "register", "registered", "set_added_policies"]
+__all__ = [
+    "POLICIES",
+    "added_policies",
+    "alternatives",
+    "policies_with",
+    "register",
+    "registered",
+    "set_added_policies",
+]
 
 QUESTIONS: Final = ("admit", "pick", "score")
 
@@ -69,6 +77,13 @@ def set_added_policies(policies: Iterable[Policy]) -> None:
 def added_policies() -> tuple[Policy, ...]:
     """The policies beside the built-in ones."""
     return tuple(_added)
+
+
+def alternatives(usual: str, ask: Ask) -> list[str]:
+    """The registered policies that can serve a request: all that admit it, unless the hardware requires the default."""
+    if POLICIES[usual].for_hardware:
+        return [usual]
+    return [name for name, policy in POLICIES.items() if not policy.for_hardware and policy.admit(ask) is None]
 
 
 def _check(policy: Policy, others: Mapping[str, Policy]) -> None:

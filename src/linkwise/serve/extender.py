@@ -86,7 +86,9 @@ class Extender:
         """A score per node; integers, since Go decodes nothing else."""
         args = decode_filter(body)
         pod = self._view(args.pod)
-        return self._simulate_prioritize(pod, args) if args.dry else _ranks(self._service.prioritize(pod, args.names()))
+        if args.dry:
+            return self._simulate_prioritize(pod, args)
+        return _ranks(self._service.open_broker().prioritize(pod, args.names(), self._service.clock()))
 
     async def _simulate_prioritize(self, pod: PodView, args: FilterArgs) -> bytes:
         _, names, templates = await self._full_nodes(args)
@@ -120,7 +122,9 @@ class Extender:
         by_uid = {node: [pod.uid for pod in on_node.pods or ()] for node, on_node in victims.items()}
         chosen = self._service.preempt(self._view(args.pod), by_uid)
         violations = {
-            node: victims[node].num_pdb_violations if uids == by_uid[node] else self._service.budget_violations(uids)
+            node: victims[node].num_pdb_violations
+            if uids == by_uid[node]
+            else self._service.broker.budget_violations(uids)
             for node, uids in chosen.items()
         }
         return encode(PreemptResult({node: meta_victims(uids, violations[node]) for node, uids in chosen.items()}))

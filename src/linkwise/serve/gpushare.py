@@ -11,6 +11,7 @@ import msgspec
 
 from linkwise import __version__
 from linkwise.errors import NotNowError
+from linkwise.explain.inspect import inspect_nodes
 from linkwise.net.http.messages import Response, text
 from linkwise.net.http.routes import Route
 from linkwise.serve.explanations.access import Granted, is_local, is_proxied
@@ -61,7 +62,9 @@ def gpushare_routes(service: Service, access: Access | None = None, *, tls: bool
 
 
 def _inspect(service: Service, name: str, *, names: bool) -> dict[str, Any]:
-    nodes = [node for each in ([name] if name else service.sharing()) for node in service.inspect(each)]
+    broker = service.open_broker()
+    sharing = sorted(each for each, node in broker.usage.items() if node.mode == "share")
+    nodes = [node for each in ([name] if name else sharing) for node in inspect_nodes(broker, each, service.clock())]
     if name and not nodes:
         return {"nodes": [], "error": f"node {name!r} does not exist or has no devices"}
     return {"nodes": [_node(node, names=names) for node in nodes]}

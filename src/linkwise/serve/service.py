@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.answers import BindAnswer, FilterAnswer
 from linkwise.broker.effects import Bind, Event
 from linkwise.errors import NotNowError
-from linkwise.explain.inspect import inspect_nodes
 from linkwise.net.timing import LogLimit
 from linkwise.serve.explanations.explainer import Explainer
 from linkwise.serve.explanations.publisher import Publisher
@@ -29,12 +28,9 @@ if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
     from linkwise.broker.effects import BindResult, Effect, Performer
     from linkwise.broker.volcano.booking import Task
-    from linkwise.broker.volcano.job import Job
     from linkwise.broker.volcano.predicate import Fit
-    from linkwise.broker.volcano.victims import Victims
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.config.settings import ExplainSettings
-    from linkwise.explain.inspect import NodeInspection
     from linkwise.model.views import NodeView, PodView
     from linkwise.net.timing import Timing
     from linkwise.serve.leadership import LeaderStatus
@@ -124,8 +120,7 @@ class Service:
             self.broker.see(events)
             return
         self.elsewhere.look(self.broker, events, self.clock())
-        self._perform(self.broker.observe(events, self.clock()))
-        self._notify_loop()
+        self._carry_out(self.broker.observe(events, self.clock()))
 
     async def prepare(self) -> None:
         """Build inventories and indexes from the initial lists, in slices so that probes are answered meanwhile."""
@@ -169,10 +164,18 @@ class Service:
 
     def not_evicted(self, uid: str) -> None:
         """Report to the broker that an eviction was given up."""
-        self._perform(self.broker.not_evicted(uid, self.clock()))
-        self._notify_loop()
+        self._carry_out(self.broker.not_evicted(uid, self.clock()))
 
     # calls
+
+    def open_broker(self) -> Broker:
+        """The broker, for calls without effects.
+
+        Raises:
+            NotNowError: this replica does not answer calls now.
+        """
+        self._check_open()
+        return self.broker
 
     def filter(self, pod: PodView, names: Sequence[str], *, keep: bool) -> FilterAnswer:
         """The best feasible nodes, or why no node fits."""
@@ -180,15 +183,9 @@ class Service:
         answer = self.broker.filter(pod, names, self.clock(), keep=keep)
         if self.publisher and keep:
             self.publisher.schedulers.add(pod.scheduler)
-        self._perform(answer.effects)
-        self._notify_loop()
+        self._carry_out(answer.effects)
         log.debug("filter pod=%s/%s offered=%s", pod.namespace, pod.name, answer.nodes)
         return answer
-
-    def prioritize(self, pod: PodView, names: Sequence[str]) -> list[tuple[str, int]]:
-        """A score per node."""
-        self._check_open()
-        return self.broker.prioritize(pod, names, self.clock())
 
     async def simulate_filter(self, pod: PodView, names: Sequence[str], templates: Sequence[NodeView]) -> FilterAnswer:
         """The nodes and templates on which the pod would fit, or why there is none."""
@@ -196,8 +193,7 @@ class Service:
         some = names
         async for part in self._in_turns(templates):
             more = self.broker.simulate_filter(pod, some, part, self.clock())
-            self._perform(more.effects)
-            self._notify_loop()
+            self._carry_out(more.effects)
             answer, some = answer.joined(more), ()
         return answer
 
@@ -206,7 +202,7 @@ class Service:
     ) -> list[tuple[str, int]]:
         """A score per node and template."""
         if not templates:
-            return self.prioritize(pod, names)
+            return self.open_broker().prioritize(pod, names, self.clock())
         scores: dict[str, tuple[int, ...]] = {}
         some = names
         async for part in self._in_turns(templates):
@@ -233,24 +229,8 @@ class Service:
         """Whether a pod fits on one node, for Volcano."""
         self._check_open()
         fit = self.broker.predicate(pod, node, self.clock())
-        self._perform(fit.effects)
-        self._notify_loop()
+        self._carry_out(fit.effects)
         return fit
-
-    def rank(self, pod: PodView, names: Sequence[str]) -> dict[str, float]:
-        """A score per node, for Volcano."""
-        self._check_open()
-        return self.broker.rank(pod, names, self.clock())
-
-    def victims(self, pod: PodView, uids: Sequence[str]) -> Victims:
-        """Which of these pods must be evicted so that a pod fits, for Volcano."""
-        self._check_open()
-        return self.broker.victims(pod, uids, self.clock())
-
-    def invalid_job(self, job: Job) -> str:
-        """Why a job can't be scheduled as it is; empty if it can."""
-        self._check_open()
-        return self.broker.invalid_job(job, self.clock())
 
     def job_refused(self, namespace: str, pod_group: str, uid: str, sentence: str) -> None:
         """Report on its PodGroup why a job is not enqueued; it has no pods yet."""
@@ -261,8 +241,7 @@ class Service:
         """Book devices for a pod that Volcano allocated; returns the error, empty on success."""
         self._check_open()
         answer = self.broker.book(task, self.clock())
-        self._perform(answer.effects)
-        self._notify_loop()
+        self._carry_out(answer.effects)
         self.counting.booking("refused" if answer.error else "booked")
         log.debug("book uid=%s node=%s pipelined=%s reason=%r", task.uid, task.node, task.pipelined, answer.error)
         return answer.error
@@ -270,24 +249,9 @@ class Service:
     def unbook(self, uid: str) -> None:
         """Give the devices of a booking back."""
         self._check_open()
-        self._perform(self.broker.unbook(uid, self.clock()))
-        self._notify_loop()
+        self._carry_out(self.broker.unbook(uid, self.clock()))
         self.counting.booking("returned")
         log.debug("unbook uid=%s", uid)
-
-    def budget_violations(self, uids: Iterable[str]) -> int:
-        """How many of the pods could be evicted only against a PodDisruptionBudget."""
-        return self.broker.budget_violations(uids)
-
-    def sharing(self) -> list[str]:
-        """Names of the nodes whose devices are shared by memory, sorted."""
-        self._check_open()
-        return sorted(name for name, node in self.broker.usage.items() if node.mode == "share")
-
-    def inspect(self, node: str | None) -> tuple[NodeInspection, ...]:
-        """Usage per device of one node, or of every node with devices."""
-        self._check_open()
-        return inspect_nodes(self.broker, node, self.clock())
 
     async def bind(self, uid: str, node: str) -> str:
         """Assume the pod on the node and write the binding; returns the error, empty on success.
@@ -309,8 +273,7 @@ class Service:
         refused = self.broker.unfiltered(uid)
         answer = BindAnswer(refused) if refused else self.broker.bind(uid, node, self.clock())
         binds = [effect for effect in answer.effects if isinstance(effect, Bind)]
-        self._perform(effect for effect in answer.effects if not isinstance(effect, Bind))
-        self._notify_loop()
+        self._carry_out(effect for effect in answer.effects if not isinstance(effect, Bind))
         if answer.error:
             self.counting.bind("conflict" if self.broker.pod(uid) else "unseen")
             log.info("bind refused uid=%s node=%s reason=%r", uid, node, answer.error)
@@ -356,8 +319,7 @@ class Service:
 
     def _end(self, effect: Bind, ended: BindResult) -> None:
         self.counting.bind(ended.outcome)
-        self._perform(self.broker.outcome(effect, ended.outcome, self.clock()))
-        self._notify_loop()
+        self._carry_out(self.broker.outcome(effect, ended.outcome, self.clock()))
         log.log(
             logging.INFO if ended.outcome == "written" else logging.WARNING,
             "bind %s pod=%s/%s node=%s devices=%s%s",
@@ -451,6 +413,11 @@ class Service:
     def _standby_refusal(self) -> str:
         """Why explanations are not for this replica to give; empty if they are."""
         return f"this replica of Linkwise is not the leader: {self.refusal()}" if self.standby else ""
+
+    def _carry_out(self, effects: Iterable[Effect]) -> None:
+        """Perform the effects of a verb, and look at the deadlines that it may have set."""
+        self._perform(effects)
+        self._notify_loop()
 
     def _perform(self, effects: Iterable[Effect]) -> None:
         # A leader that can't renew its Lease has effects too: they are written when it can, and dropped with the process if not.

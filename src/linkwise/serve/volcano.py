@@ -94,13 +94,13 @@ class Volcano:
     def _prioritize(self, body: bytes) -> bytes:
         """A score for every node."""
         args = decode_prioritize(body)
-        return scores_reply(self._service.rank(self._pod(args.task), args.names))
+        return scores_reply(self._service.open_broker().rank(self._pod(args.task), args.names, self._service.clock()))
 
     def _evict(self, body: bytes) -> bytes:
         """The candidates that must be evicted."""
         args = decode_evict(body)
         evictees = args.by_uid()
-        found = self._service.victims(self._pod(args.evictor), list(evictees))
+        found = self._service.open_broker().victims(self._pod(args.evictor), list(evictees), self._service.clock())
         return victims_reply(found.verdict, evictees, found.uids)
 
     def _reclaim(self, body: bytes) -> bytes:
@@ -124,7 +124,7 @@ class Volcano:
     def _enqueue(self, body: bytes) -> bytes:
         """Whether a job may be enqueued: invalid ones never; for all others, its queue decides."""
         job = decode_job(body).job
-        wrong = self._service.invalid_job(_job_of(job)) if job else ""
+        wrong = self._service.open_broker().invalid_job(_job_of(job), self._service.clock()) if job else ""
         self._service.counting.volcano_job("refused" if wrong else "accepted")
         if job and wrong and self._refused.get(job.uid) != wrong:
             self._refused[job.uid] = wrong

@@ -50,7 +50,7 @@ def test_the_explanation_of_an_unschedulable_pod_has_what_would_have_to_change(c
     shown = cluster.ask("explain", "pod", "huge")
     assert "0 of 3 nodes are feasible (not resolved by other pods finishing)" in shown.stdout
     assert "a request for 8 devices would fit now on node a" in shown.stdout
-    assert "has asked about it" not in shown.stdout  # only the service knows this
+    assert "has called the extender" not in shown.stdout  # only the service knows this
     assert shown.returncode == 0
 
 

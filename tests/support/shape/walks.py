@@ -1,4 +1,4 @@
-"""The five walks: a filter, a bind, watch events, a gang and an explanation, traced on running code.
+"""Walks traced on running code: a filter, a bind, watch events, a gang, an explanation, Volcano's calls, and the node agent.
 
 Every module is imported first, so that code that runs at import alone is not counted. The explanation and the gang come
 before the others, with the caches of a process that has just started.
@@ -10,28 +10,40 @@ import asyncio
 import importlib
 import io
 import pkgutil
+import time
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 import linkwise
+from linkwise.agent.node_agent import NodeAgent
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import BindResult
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.cli.program import main
+from linkwise.config.settings import AgentSettings
 from linkwise.kube.client.api import connect
 from linkwise.kube.perform.performer import Performer
 from linkwise.kube.watch.kinds import PODS
 from linkwise.kube.watch.reflector import Reflector
+from linkwise.model.device import Device
+from linkwise.model.discovery import Discovery
+from linkwise.model.views import NodeView
+from linkwise.net.timing import Timing
 from linkwise.testing.cluster import NVIDIA, FakeNode, binds, broker_of, device_pod, in_gang
 from linkwise.testing.recorder import Recorder
 from linkwise.vendors.machines import profile
 from linkwise.wire.kubernetes.to_objects import pod_object
+from support.builders.volcano import node_info, task_info, volcano_pod
 from support.e2e.node_objects import machine
 from support.e2e.pod_objects import pod
 from support.embedded.thread import EmbeddedThread
+from support.fakes.agent_cluster import NodeApi
 from support.fakes.http_service import Served
+from support.fakes.kubelet import FakeKubelet
 from support.fakes.scripted_api import until
 from support.shape.trace import Walk, trace
 
@@ -66,14 +78,17 @@ class Writer(Recorder):
 
 
 def filter_walk() -> Walks:
-    """One `/filter` of a pod that the watch has delivered, the second of its kind."""
-    view = device_pod("p", 2)
-    broker = broker_of(*NODES)
-    broker.observe([device_pod("before", 2), view], 0.0)
+    """`/filter` of a pod that the watch has delivered, where its index is up to date and where one node has changed."""
+    pods = [device_pod(name, 2) for name in ("before", "second", "third")]
+    broker = broker_of(FakeNode("a", count=8), FakeNode("b", count=1))
+    broker.observe(pods, 0.0)
+    calls = [{"Pod": pod_object(view), "NodeNames": ["a", "b"]} for view in pods]
     with Served(broker) as served:
-        served.post("/filter", {"Pod": pod_object(device_pod("before", 2)), "NodeNames": ["a", "b"]})
-        call = {"Pod": pod_object(view), "NodeNames": ["a", "b"]}
-        return {"/filter of a known pod, tables warm": _traced(served, lambda: served.post("/filter", call))}
+        served.post("/filter", calls[0])
+        broker.dry_run(pods[1], 100.0)  # the offer to the first pod changed a node, which the index has seen then
+        warm = _traced(served, lambda: served.post("/filter", calls[1]))
+        changed = _traced(served, lambda: served.post("/filter", calls[2]))
+    return {"/filter of a known pod, tables warm": warm, "/filter, one node has changed": changed}
 
 
 def bind_walk() -> Walks:
@@ -128,6 +143,60 @@ async def _watch_events(api: Api, connection: Connection, service: Service) -> W
     return {"watch event: pod created": created, "watch event: pod bound": bound, "watch event: pod deleted": deleted}
 
 
+def volcano_walk() -> Walks:
+    """Volcano's calls for one pod on two nodes: its first predicate, the next one, and its allocation."""
+    view, nodes = volcano_pod("p", 2), [FakeNode(name, "ring", 8) for name in ("a", "b")]
+    broker = broker_of(*nodes)
+    broker.observe([view], 0.0)
+    tries = [{"task": task_info(view), "node": node_info(node.name)} for node in nodes]
+    with Served(broker) as served:
+        first, warm = (_traced(served, partial(served.post, "/volcano/predicate", call)) for call in tries)
+        booked = {"task": task_info(view, "a", 2)}
+        allocated = _traced(served, lambda: served.post("/volcano/allocateFunc", booked))
+    return {"Volcano predicate, first": first, "Volcano predicate, warm": warm, "Volcano allocateFunc": allocated}
+
+
+class FourDevices:
+    """Driver of a machine with four devices."""
+
+    name = "shape"
+
+    def discover(self) -> Discovery:
+        """Return the devices."""
+        return Discovery("nvidia", tuple(Device(f"GPU-{index}", index, minor=index) for index in range(4)))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def agent_walk() -> Walks:
+    """GetPreferredAllocation and Allocate of a pod that no scheduler of Linkwise placed, from a kubelet's sockets."""
+    with TemporaryDirectory(prefix="lw") as folder:  # a short path, for Unix sockets
+        return asyncio.run(_agent_walk(Path(folder)))
+
+
+async def _agent_walk(folder: Path) -> Walks:
+    kubelet, api = FakeKubelet(folder / "kubelet"), NodeApi()
+    await kubelet.start()
+    settings = replace(
+        AgentSettings(cdi="never"), kubelet=str(kubelet.root), host_root=str(folder), cdi_folder=str(folder)
+    )
+    agent = NodeAgent(settings, "a", FourDevices(), api, api, Timing(), time.time)
+    api.watch = agent.observe
+    agent.observe([NodeView("a", runtime="containerd://2.0.0")])
+    running = asyncio.create_task(agent.run())
+    await kubelet.capacity(NVIDIA, 4)
+    api.put(replace(device_pod("p", 2), node="a"))
+    with trace(PACKAGE) as walk:
+        given = await kubelet.admit("p", NVIDIA, main=2)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await kubelet.stop()
+    if len(given["main"].ids) != 2:
+        raise AssertionError(f"the kubelet got {given}")
+    return {"agent: preferred and allocated devices": walk}
+
+
 def gang_walk() -> Walks:
     """`Broker.filter` of the first and second member of a gang of three on two nodes."""
     broker = Broker()
@@ -166,7 +235,8 @@ def trace_walks() -> Walks:
     for module in pkgutil.walk_packages(linkwise.__path__, "linkwise."):
         importlib.import_module(module.name)
     explained, gang = explain_walk(), gang_walk()
-    return {**filter_walk(), **bind_walk(), **watch_walk(), **gang, **explained}
+    calls = filter_walk() | bind_walk() | watch_walk()
+    return calls | gang | explained | volcano_walk() | agent_walk()
 
 
 def _traced(served: Served, request: Callable[[], object]) -> Walk:

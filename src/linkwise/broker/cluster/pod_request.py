@@ -14,16 +14,14 @@ from linkwise.dialects.dialect import DefaultPolicies, where_pod
 from linkwise.dialects.groups.membership import group_by_owner, group_of, may_have_group
 from linkwise.dialects.groups.owners import OwnerRules, counts_every_pod
 from linkwise.dialects.linkwise.dialect import POLICY, policy_of as annotated_policy
-from linkwise.dialects.registry import BY_NAME, DIALECTS, invalidates, owners, understand
-from linkwise.model.ask import Ask, ContainerAsk
+from linkwise.dialects.registry import BY_NAME, invalidates, owners, understand
 from linkwise.model.verdict import Problem
-from linkwise.policies.registry import POLICIES
+from linkwise.policies.registry import POLICIES, alternatives
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from linkwise.model.ask import Group
-    from linkwise.model.node import Mode
+    from linkwise.model.ask import Ask, Group
     from linkwise.model.views import PodView
 
 __all__ = [
@@ -37,7 +35,6 @@ __all__ = [
     "annotation_bytes",
     "asks_for_devices",
     "group_said",
-    "policy_for_devices",
     "policy_of",
     "read_request",
 ]
@@ -189,17 +186,6 @@ class RequestCache:
 
 
 _NONE: Final[Mapping[str, str]] = {}
-_ONE_DEVICE: Final = Ask("", (ContainerAsk("", devices=1),))
-
-
-def policy_for_devices(words: frozenset[str], mode: Mode, by_resource: Mapping[str, str]) -> str:
-    """The policy that allocates a node's whole devices, where no pod is known that specifies another."""
-    counting = [dialect for dialect in DIALECTS if dialect.name in words and dialect.whole_devices]
-    percents = "koordinator" in words and (mode == "percent" or not counting)
-    dialect = BY_NAME["koordinator"] if percents else next(iter(counting), None)
-    usual = (dialect.policies if dialect else DefaultPolicies()).whole
-    configured = next((by_resource[word] for word in sorted(words) if word in by_resource), "")
-    return configured if configured in _choices(usual, _ONE_DEVICE) else usual
 
 
 def policy_of(
@@ -214,15 +200,8 @@ def policy_of(
     name = annotated_policy(pod) or by_resource.get(ask.resource, "")
     if name in {"", usual}:
         return usual, None
-    choices = _choices(usual, ask)
+    choices = alternatives(usual, ask)
     if name in choices:
         return name, None
     wrong = "can't serve this request" if name in POLICIES else "is not registered"
     return usual, Problem(where_pod(pod), POLICY, f"policy {name!r} {wrong}; use one of {', '.join(choices)}")
-
-
-def _choices(usual: str, ask: Ask) -> list[str]:
-    """The registered policies that can serve a request: all that admit it, unless the hardware requires the default."""
-    if POLICIES[usual].for_hardware:
-        return [usual]
-    return [name for name, policy in POLICIES.items() if not policy.for_hardware and policy.admit(ask) is None]

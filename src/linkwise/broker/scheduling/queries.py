@@ -13,7 +13,7 @@ from linkwise.broker.answers import Additions, Admission, DryRun
 from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.host_fit import misfit, needed_by
 from linkwise.broker.cluster.job_request import job_refusal
-from linkwise.broker.cluster.pod_request import policy_for_devices
+from linkwise.broker.cluster.kubelet_choice import choose_available
 from linkwise.broker.groups.planning.priority import trial_plan
 from linkwise.broker.records.members import GroupView, with_all_members
 from linkwise.broker.scheduling.any_vendor import choose_vendor
@@ -26,8 +26,7 @@ from linkwise.dialects.pod_resources import with_resources_renamed
 from linkwise.dialects.registry import renamed_resources, share_defaults
 from linkwise.engine.access import RULE as ACCESS
 from linkwise.engine.reasons.catalog import refusal
-from linkwise.model.ask import Ask, ContainerAsk, Group
-from linkwise.model.node import Use
+from linkwise.model.ask import Group
 from linkwise.model.verdict import Offer
 
 if TYPE_CHECKING:
@@ -222,9 +221,10 @@ def preferred(state: State, name: str, available: Sequence[str], required: Seque
 
     Allocations of exactly that size take precedence, the oldest first.
     """
-    # rule 000.agree: scheduler and device plugin use the same policy.
     node = state.cluster.index.nodes.get(name)
-    ids = {f"#{device.index}": device.id for device in node.devices} if node else {}
+    if node is None:
+        return ()
+    ids = {f"#{device.index}": device.id for device in node.devices}
     for entry in sorted(state.cluster.ledger.on(name), key=lambda entry: entry.serial):
         if entry.state not in {"ASSUMED", "ASSIGNED"}:
             continue
@@ -232,23 +232,8 @@ def preferred(state: State, name: str, available: Sequence[str], required: Seque
             picked = tuple(ids.get(device, device) for device in part.devices)  # a record may hold only indices
             if len(picked) == size and set(required) <= set(picked) <= set(available):
                 return picked
-    return _pick_available(state, name, available, required, size)
-
-
-def _pick_available(
-    state: State, name: str, available: Sequence[str], required: Sequence[str], size: int
-) -> tuple[str, ...]:
-    node = state.cluster.index.nodes.get(name)
-    if node is None or size < 1:
-        return ()
-    used = {device.id: Use(whole=True) for device in node.devices if device.id not in available}
-    free = replace(node, used=used, mode="any", unattributed=0, unattributed_share=0, unattributed_core=0)
-    policy = state.policies[
-        policy_for_devices(state.cluster.inventories[name].words, node.mode, state.settings.policies)
-    ]
-    ask = Ask("", (ContainerAsk("", devices=size),), profile=node.profile, required=tuple(required))
-    offer = policy.pick(ask, free)
-    return offer.devices if isinstance(offer, Offer) else ()
+    words, chosen = state.cluster.inventories[name].words, state.settings.policies
+    return choose_available(words, node, available, required, size, policies=state.policies, by_resource=chosen)
 
 
 FOREVER: Final = 1 << 40

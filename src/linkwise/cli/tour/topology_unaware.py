@@ -58,7 +58,7 @@ class TopologyUnawareScheduler:
 
 
 def nodes_by_free_memory(nodes: Sequence[NodeInspection], amount: int) -> list[NodeInspection]:
-    """The nodes that a pod requesting device memory could go to, all equal: only a node's total counts."""
+    """Candidate nodes for a pod that requests device memory, unranked: only node totals are compared."""
     enough = sorted((node for node in nodes if _free(node) >= amount), key=lambda node: node.name)
     most = max((_free(node) / node.memory for node in enough), default=0.0)
     return [node for node in enough if _free(node) / node.memory == most]

@@ -138,7 +138,7 @@ def kai(words: Words) -> Group | None:
 
 
 def kueue(words: Words) -> Group | None:
-    """Kueue's group of plain pods: all of them start together, so that the number is needed."""
+    """Kueue's group of plain pods: all of them start together, so the pod count is required."""
     name = words.name(KUEUE, words.labels[KUEUE])
     if KUEUE_TOTAL not in words.annotations:
         words.say(KUEUE_TOTAL, f"missing beside {KUEUE}; set the number of pods of the group")

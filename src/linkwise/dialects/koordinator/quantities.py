@@ -167,7 +167,7 @@ def _by_kind(pod: PodView, prefix: str) -> Ask | Problem | None:
 
 
 def _read(container: ContainerView, prefix: str) -> dict[str, int] | Problem:
-    """The amounts by word, without those that are zero."""
+    """Non-zero quantities by resource name."""
     amounts = {}
     for word in _WORDS:
         key = f"{prefix}{word}"

@@ -249,7 +249,7 @@ def _part(container: str, entry: Fields) -> Part | None:
     if not devices or len(set(devices)) < len(devices):
         entry.report.refuse(f"{entry.path}devices names {'one device twice' if devices else 'no device'}")
     if not _matches(devices, indices):
-        entry.report.refuse(f"{entry.path}indices does not have a different number for each device")
+        entry.report.refuse(f"{entry.path}indices must be unique per device")
     return Part(container, devices, share, core, indices)
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.broker.broker import Broker
-from linkwise.broker.watch_events import NodeObject
+from linkwise.broker.cluster.kubelet_choice import idle_node
 from linkwise.dialects.aliyun import COUNT
 from linkwise.dialects.linkwise.cordon import cordoned_devices, cordons_of
 from linkwise.dialects.linkwise.inventory import KIND, inventory_enforced
@@ -21,11 +20,11 @@ from linkwise.wire.kubernetes.objects import decode_node
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from linkwise.broker.cluster.kubelet_choice import IdleNode
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.store import Store
     from linkwise.model.device import Device
-    from linkwise.model.node import Node
     from linkwise.model.views import NodeView
 
 __all__ = ["INVENTORIES", "DeviceReports", "NodeReport"]
@@ -58,20 +57,14 @@ class NodeReport:
         return tuple(replace(device, healthy=False) if device.id in cordoned else device for device in devices)
 
     @property
-    def facts(self) -> Node | None:
-        """The node with the facts that requirements of pods are compared with, as the scheduler sees them."""
-        broker = Broker()
-        broker.observe(self.watch_events(), 0.0)
-        return broker.usage.get(self.node.name)
+    def idle_node(self) -> IdleNode:
+        """The node as the scheduler sees it while no pod is known."""
+        return idle_node(self.node, self.objects)
 
     @property
     def has_agent(self) -> bool:
         """Whether Linkwise's agent serves the devices."""
         return inventory_enforced(self.objects.get(KIND))
-
-    def watch_events(self) -> list[NodeView | NodeObject]:
-        """The report as a broker observes it."""
-        return [self.node, *(NodeObject(self.node.name, kind, raw) for kind, raw in self.objects.items())]
 
 
 class DeviceReports:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from linkwise.broker.broker import Broker
 from linkwise.broker.grant_writer import GrantWriter
 from linkwise.dialects.aliyun import MEMORY
 from linkwise.dialects.pod_resources import resources_of
@@ -105,7 +104,7 @@ class DeviceManager:
         if allocators and required_by(pod):
             report = self._reports.read(pod.node)
             for allocator in allocators:
-                allocator.allocations.facts = report.facts if report and report.has_agent else None
+                allocator.allocations.facts = report.idle_node.node if report and report.has_agent else None
         if sentence := next(filter(None, (each.admit(pod.uid, self._now()) for each in allocators)), ""):
             self.release(pod.node, pod.uid)
             return sentence
@@ -214,9 +213,8 @@ class DeviceManager:
 
     def _pick(self, name: str, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
         """The scheduler's choice, for a pod without a record."""
-        broker, report = Broker(), self._reports.read(name)
-        broker.see(report.watch_events() if report else ())
-        return broker.preferred(name, available, required, size, self._now())
+        report = self._reports.read(name)
+        return report.idle_node.choose(available, required, size) if report else ()
 
     def _correct(self, node: str, allocations: Allocations, correction: Correction) -> None:
         keys = corrected_annotations(correction, allocations.devices, self._grants, self._now())

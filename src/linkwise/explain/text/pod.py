@@ -307,9 +307,9 @@ def _why_nowhere(report: Explanation) -> Iterator[str]:
 
 def _offers(offered: Offered, fitting: int) -> Iterator[str]:
     if not offered.asked and fitting:
-        yield "no scheduler has asked about it yet; check its schedulerName, its scheduling gates and the scheduler"
+        yield "no scheduler has called the extender for it yet; check its schedulerName, its scheduling gates and the scheduler"
     elif not offered.asked:
-        yield "no scheduler has asked about it; kube-scheduler does not ask if it counts too few devices itself"
+        yield "no scheduler has called the extender for it; kube-scheduler does not when its own count of devices is too low"
     if offered.rounds:
         times = "once" if offered.rounds == 1 else f"{offered.rounds} times"
         yield f"it was offered {names_text(offered.nodes)} {times} without being bound; {OFFERED_IN_VAIN}"

@@ -79,7 +79,7 @@ class Publisher:
         """explanations so far; those of equal pods in one round count once"""
 
     def observe(self, events: Iterable[WatchEvent]) -> None:
-        """Keep track of pods without a node, and of those that have got one."""
+        """Keep track of pods without a node, and of pods that have since been bound."""
         first = self._timing.clock() + self._settings.delay - self._settings.interval
         for event in events:
             if isinstance(event, PodDeleted):

@@ -59,7 +59,7 @@ def integer(value: object) -> int | None:
 
 
 def text_of(value: object) -> str:
-    """The text, without blanks around it; empty for what is not one, or is printed where there is no value."""
+    """The text without surrounding blanks; empty if the value is not a text, or stands for a missing value."""
     found = value.strip() if isinstance(value, str) else ""
     return "" if found in _NOTHING else found
 
