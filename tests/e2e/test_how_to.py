@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import pytest
+import yaml
+
+from support.doc_commands import run_blocks
+from support.e2e.api_client import ApiError
 from support.e2e.config_files import kubeconfig
 from support.e2e.node_objects import machine, node
-from support.e2e.processes import wait_for
+from support.e2e.processes import free_ports, wait_for
 from support.e2e.scheduler import Scheduler, Serve
 from support.e2e.service import Placing, grant, printed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from support.e2e.api_client import Raw
     from support.e2e.cluster import Cluster
@@ -106,3 +114,45 @@ def test_with_every_pod_a_scheduler_asks_about_pods_without_devices_too(
     placing.create(namespace, "coordinator", {"cpu": 1}, scheduler="linkwise-scheduler")
     assert cluster.wait_bound(namespace, "coordinator")["spec"]["nodeName"] == "plain"
     wait_for(lambda: placing.metric('linkwise_binds_total{outcome="written"}') == 1, 5, "it is bound by the service")
+
+
+def shell(cluster: OwnCluster, script: str) -> subprocess.CompletedProcess[str]:
+    """Run a block of a page as the administrator."""
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{cluster.programs}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": programs, "KUBECONFIG": str(cluster.kubeconfig("admin"))}
+    command = ["/bin/bash", "-euo", "pipefail", "-c", script]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_the_webhook_is_installed_outside_the_cluster_as_its_page_says(root: Path, own_cluster: OwnCluster) -> None:
+    cluster, page = own_cluster, (root / "docs/how-to/install-the-webhook.md").read_text("utf-8")
+    (port,) = free_ports(1)
+    user = cluster.kubeconfig("linkwise")
+    filled = page.replace("9443", str(port)).replace("ADDRESS", "127.0.0.1").replace("NAME", "linkwise")
+    install, attempt, remove = [block.text for block in run_blocks(filled) if block.run.startswith("tests/e2e")]
+    *steps, start = install.strip().splitlines()
+    assert start == "linkwise serve --config linkwise.yaml --kubeconfig FILE"
+    (settings,) = re.findall(r"```yaml\n(webhook:\n.*?names:.*?)```", filled, re.DOTALL)
+    (refusal,) = re.findall(r"```text\n(Error from server.*?)```", filled, re.DOTALL)
+    configuration = yaml.safe_load(settings)
+    configuration["webhook"]["port"] = port
+    elected = {"LINKWISE_LEADER_ENABLED": "true"}
+    serve = Serve(user, cluster.folder, name="serve-webhook", configuration=configuration, environment=elected)
+    spaces = f"/api/v1/namespaces/{SYSTEM}"
+    try:
+        for step in steps:
+            done = shell(cluster, step)
+            assert done.returncode == 0, f"{step}\n{done.stderr}"
+        serve.start()
+        wait_for(lambda: shell(cluster, attempt).stderr == refusal, 30, f"kubectl prints {refusal}")
+        assert cluster.api.get(f"{spaces}/secrets/linkwise-webhook")["data"].keys() >= {"ca.crt", "tls.crt"}
+        assert cluster.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/linkwise")
+        assert " 403 " not in serve.process.log.read_text()
+    finally:
+        serve.stop()
+        done = shell(cluster, remove)
+        cluster.kubectl("delete", "--filename", "-", stdin=printed("manifests", "rbac", "--user", "linkwise"))
+    assert done.returncode == 0, done.stderr
+    with pytest.raises(ApiError, match="404"):
+        cluster.api.get(f"{spaces}/secrets/linkwise-webhook")
+    assert "created (server dry run)" in shell(cluster, attempt).stdout
