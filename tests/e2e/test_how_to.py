@@ -132,7 +132,7 @@ def test_the_webhook_is_installed_outside_the_cluster_as_its_page_says(root: Pat
     install, attempt, remove = [block.text for block in run_blocks(filled) if block.run.startswith("tests/e2e")]
     *steps, start = install.strip().splitlines()
     assert start == "linkwise serve --config linkwise.yaml --kubeconfig FILE"
-    (settings,) = re.findall(r"```yaml\n(webhook:\n.*?names:.*?)```", filled, re.DOTALL)
+    (settings,) = (text for text in re.findall(r"```yaml\n(.*?)```", filled, re.DOTALL) if "names:" in text)
     (refusal,) = re.findall(r"```text\n(Error from server.*?)```", filled, re.DOTALL)
     configuration = yaml.safe_load(settings)
     configuration["webhook"]["port"] = port
