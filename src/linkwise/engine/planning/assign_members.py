@@ -42,7 +42,7 @@ def assigned(
             own += line[:count]
             del line[:count]
         own.sort(key=lambda member: member.order)
-        offers = seated(sites[name].node, sites[name].held, own, task.floor, distinct=task.distinct)
+        offers = yield from seated(sites[name].node, sites[name].held, own, task.floor, distinct=task.distinct)
         if None in offers:
             return name
         placements |= {member.pod: Placement(name, offer) for member, offer in zip(own, offers, strict=True)}
