@@ -286,7 +286,14 @@ class Making:
             asked = [way.asked.get(number) for number in self._parts]
             cards = cards_of(node, asked, held if self._task.distinct else (), self._cards, like)
             values = self._hosts.values(node, site.shape)
-            host = PartsHost(values, cards, self._domains, taken, distinct=self._task.distinct)
+            host = PartsHost(
+                values,
+                cards,
+                self._domains,
+                taken,
+                distinct=self._task.distinct,
+                fewest_first=self._task.seed_order,
+            )
             self._parts_hosts[like, uses, taken] = host
         return self._parts_hosts[like, uses, taken]
 

@@ -402,11 +402,20 @@ class PartsHost:
         domains: the sharing domain of each kind of parts.
         held: the devices of members that are bound there already, as a mask.
         distinct: whether no two members are on one device.
+        fewest_first: whether taking few unused devices goes before leaving good sets of them, as in seed order.
     """
 
-    def __init__(
-        self, values: Matrix | None, cards: Mapping[int, Card], domains: Sequence[str], held: int = 0, *, distinct: bool
+    def __init__(  # noqa: PLR0913 - the devices of a node and the settings of a group
+        self,
+        values: Matrix | None,
+        cards: Mapping[int, Card],
+        domains: Sequence[str],
+        held: int = 0,
+        *,
+        distinct: bool,
+        fewest_first: bool = False,
     ) -> None:
+        self._fewest_first = fewest_first
         self.places = tuple(range(len(values or ())))
         """the positions of the devices in the masks of this host"""
         if values is not None and len(values) > LARGEST_EXACT:
@@ -458,7 +467,7 @@ class PartsHost:
                 yield
             if self._fast(union, own, whole, floors):
                 loss = self.loss_of(union)
-                least = loss if least is None else min(least, loss)
+                least = loss if least is None else min(least, loss, key=self.order_of)
         self._losses[sizes, floors] = least
 
     def fits(self, sizes: Sizes, floors: Floors) -> bool:
@@ -590,11 +599,19 @@ class PartsHost:
             return not pairs and not (max(whole, default=0) > 1 and floors.member > 0)
         return self.links.speed(union) >= floors.node and self.links.divides(own, whole, floors.member)
 
+    def order_of(self, loss: Loss) -> Loss:
+        """Return the sort key of a loss."""
+        return (loss[-1], *loss[:-1]) if self._fewest_first else loss
+
     def loss_of(self, union: int) -> Loss:
         """What other pods lose with a set of devices."""
         if self.links:
             return self.links.loss_of(union)
-        return (*NOTHING_LOST[:-1], (union & self._idle).bit_count())
+        return (*NOTHING_LOST[:-1], self.unused(union))
+
+    def unused(self, union: int) -> int:
+        """The number of unused devices in a set."""
+        return (union & self._idle).bit_count()
 
 
 def _maximal_cliques(graph: Mapping[int, int], candidates: int, chosen: int = 0, done: int = 0) -> Iterator[int]:

@@ -39,20 +39,26 @@ SETS_PER_STEP: Final = 100
 """sets of devices compared between two yields"""
 
 
-def seated(
-    node: Node, held: Collection[str], members: Sequence[Member], floor: float = 0.0, *, distinct: bool = False
+def seated(  # noqa: PLR0913 - a node and the settings of a group
+    node: Node,
+    held: Collection[str],
+    members: Sequence[Member],
+    floor: float = 0.0,
+    *,
+    distinct: bool = False,
+    seed_order: bool = False,
 ) -> Generator[None, None, list[Offer | None]]:
     """An offer for each member, in their order.
 
     None for all if there are too few devices, or if those of a member would be slower than the floor, in GB/s; with
-    `distinct`, if two members would be on one device.
+    `distinct`, if two members would be on one device. With `seed_order`, fewer unused devices go before bandwidth.
     """
     asked = [member.wanted for member in members if member.wanted]
     whole = [query for query in asked if not in_parts(query)]
     if whole and (not by_links(whole[0]) or may_reject(node)):
         return _picked(node, members)
     if len(whole) < len(asked):
-        seating = _Seating(node, held, members, distinct=distinct)
+        seating = _Seating(node, held, members, distinct=distinct, seed_order=seed_order)
         yield
         devices = yield from seating.devices(floor)
     else:
@@ -84,7 +90,10 @@ def _offers(
 class _Seating:
     """Devices of one node for members of which some get parts, by the levels of the planner and the node's own samples."""
 
-    def __init__(self, node: Node, held: Collection[str], members: Sequence[Member], *, distinct: bool) -> None:
+    def __init__(
+        self, node: Node, held: Collection[str], members: Sequence[Member], *, distinct: bool, seed_order: bool
+    ) -> None:
+        self._seed_order = seed_order
         queries = [member.wanted for member in members if member.wanted]
         self._node = node
         self._parts = list({query.table_key(): query for query in queries if in_parts(query)}.values())
@@ -94,7 +103,7 @@ class _Seating:
         self._avoided = held if distinct else ()
         taken = mask_of(place for place, device in enumerate(node.devices) if device.id in held)
         cards, domains = cards_of(node, self._parts, self._avoided), [query.ask.domain for query in self._parts]
-        self._host = PartsHost(_samples(node), cards, domains, taken, distinct=distinct)
+        self._host = PartsHost(_samples(node), cards, domains, taken, distinct=distinct, fewest_first=seed_order)
 
     def devices(self, floor: float) -> Generator[None, None, list[list[str]]]:
         """Devices for each member, in their order; none if there are too few."""
@@ -107,6 +116,9 @@ class _Seating:
             if self._whole:
                 seats = [seat for seat in seats if links.divides(seat[1], self._whole, floor)] or seats
                 yield
+            if self._seed_order:
+                fewest = min(self._host.unused(union) for union, _ in seats)
+                seats = [seat for seat in seats if self._host.unused(seat[0]) == fewest]
             fastest = max(links.speed(union) for union, _ in seats)
             seats = [seat for seat in seats if links.speed(seat[0]) >= NEAR * fastest]
             inside = yield from self._fastest_inside(links, seats)
@@ -117,7 +129,7 @@ class _Seating:
             if number % SETS_PER_STEP == 0:
                 yield
             losses.append(self._host.loss_of(union))
-        least = min(losses)
+        least = min(losses, key=self._host.order_of)
         union, own = min(
             (seat for seat, loss in zip(seats, losses, strict=True) if loss == least),
             key=lambda seat: (sorted(order[place] for place in positions(seat[0] & ~seat[1])), seat[1]),
