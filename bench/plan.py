@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from linkwise.engine.planning.plan import Plan
 
 LEVELS = tuple(f"network.topology.nvidia.com/{name}" for name in ("spine", "block", "accelerator"))
-STEP = 0.020  # seconds at most, so that other requests are answered between two steps
+STEP = 0.015  # seconds at most, so that other requests are answered between two steps
 
 
 class Case(NamedTuple):
@@ -66,9 +66,12 @@ CASES = (
 PARTS = tuple(
     Case(title, nodes, percents, bar)
     for title, nodes, percents, bar in (
-        ("64 parts of 30%", 200, (30,) * 64, 2.0),
-        ("256 parts of 30%", 1_000, (30,) * 256, 5.0),
-        ("12 unequal parts", 30, (20,) * 3 + (35,) * 3 + (50,) * 3 + (70,) * 3, 15.0),
+        ("64 parts of 30%", 200, (30,) * 64, 0.3),
+        ("256 parts of 30%", 1_000, (30,) * 256, 1.0),
+        ("12 unequal parts", 30, (20,) * 3 + (35,) * 3 + (50,) * 3 + (70,) * 3, 0.15),
+        ("24 unequal parts", 1_000, (20,) * 6 + (35,) * 6 + (50,) * 6 + (70,) * 6, 1.0),
+        ("48 unequal parts", 30, (20,) * 12 + (35,) * 12 + (50,) * 12 + (70,) * 12, 0.15),
+        ("12 kinds of parts", 1_000, tuple(range(20, 80, 5)), 1.5),
     )
 )
 """percent of a device per member"""

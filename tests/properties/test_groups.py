@@ -11,7 +11,7 @@ from linkwise.engine.planning.seating import Room, share_out
 from linkwise.topology.device_sets import mask_of
 from linkwise.topology.fabric import NEAR, fabric_of
 from support.profile import examples
-from support.properties.enumeration import Share, best_values
+from support.properties.enumeration import Place, Share, best_values
 from support.properties.group_problems import Question, planned, problem_of, questions, values_of
 from support.properties.random_plans import assert_best_of_a_gang, assert_best_of_all_members, assert_honest
 
@@ -87,3 +87,17 @@ def test_devices_of_a_node_are_shared_out_as_fast_as_can_be(question: Question) 
     assert min(fabric.bottleneck(mask_of(share)) for share in shares) >= max(
         NEAR * best.member, min(question.floor, best.member)
     )
+
+
+def test_in_seed_order_a_part_goes_to_a_used_device_even_if_that_loses_a_good_pair() -> None:
+    """One whole device and 30% of one: the used device is fast enough only beside a device of the best pair."""
+    values = (
+        (0.0, 50.0, 51.0, 51.0, 51.0),
+        (50.0, 0.0, 50.0, 51.0, 50.0),
+        (51.0, 50.0, 0.0, 10.0, 10.0),
+        (51.0, 51.0, 10.0, 0.0, 100.0),
+        (51.0, 50.0, 10.0, 100.0, 0.0),
+    )
+    rooms = ((100, 100), (70, 10), (100, 100), (100, 100), (100, 100))
+    place = Place("n0", values, (0, 1, 2, 3, 4), rooms=rooms)
+    assert_best_of_all_members(Question((place,), (1, Share(30)), seed_order=True))

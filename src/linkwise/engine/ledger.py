@@ -160,6 +160,15 @@ class Ledger:
         """The pod's entry."""
         return self._entries.get(pod)
 
+    def homes(self, pods: Iterable[str]) -> dict[str, str]:
+        """The nodes of those of these pods that are being bound or are bound; one call for a whole group."""
+        entries = self._entries
+        return {
+            pod: entry.node
+            for pod in pods
+            if (entry := entries.get(pod)) is not None and entry.state not in {"PLANNED", "OFFERED"}
+        }
+
     def entries(self) -> Iterable[Entry]:
         """All entries, the last changed at the end."""
         return self._entries.values()

@@ -184,7 +184,14 @@ def _host(place: Place, question: Question, shares: list[Share]) -> Host:
     if not place.rooms:
         return LinkedHost(place.values, _mask(place.free), _mask(place.held))
     cards = {device: _card(place, device, question, shares) for device in place.free}
-    return PartsHost(place.values, cards, ["team"] * len(shares), _mask(place.held), distinct=question.distinct)
+    return PartsHost(
+        place.values,
+        cards,
+        ["team"] * len(shares),
+        _mask(place.held),
+        distinct=question.distinct,
+        fewest_first=question.seed_order,
+    )
 
 
 def _card(place: Place, device: int, question: Question, shares: list[Share]) -> Card:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.groups.bundles import alternatives
@@ -96,19 +96,30 @@ class _Trial:
             self._made[gone] = next((replace(e, missing=(*e.missing, *left)) for e, left in made if e), None)
         return self._made[gone]
 
+    def lack(self) -> int:
+        """Return how many devices every plan needs beside the unused ones; parts of devices count as none."""
+        gone = Assumption(gone=self._leaving)
+        return min((_least_devices(what_if) - what_if.free(gone) for what_if, _ in self._what_ifs), default=0)
+
     @property
     def exhausted(self) -> bool:
         """Whether an attempt was cut off, so that pods may have been chosen in vain."""
         return self._left < 0 or any(what_if.cut for what_if, _ in self._what_ifs)
 
 
+def _least_devices(what_if: WhatIf) -> int:
+    sizes = sorted(member.wanted.ask.devices if member.wanted else 0 for member in what_if.members)
+    return sum(sizes[: what_if.minimum])
+
+
 def _by_nodes(state: State, candidates: _Candidates, trial: _Trial, waiting: Sequence[PodView]) -> tuple[PodView, ...]:
     """Return victims among many candidates: the fewest nodes of the lowest priorities, and on each what its members need."""
     queries = {pod.uid: query for pod in waiting if (query := state.query(pod))}
     size = min((query.ask.devices for query in queries.values()), default=0)
+    lack = trial.lack()
     for level in sorted({pod.priority for pod in candidates.pods}):
         crowds = candidates.by_cost(level, size)[:MOST_NODES]
-        count = _fewest(len(crowds), partial(_fits_without, trial, crowds))
+        count = _fewest(candidates.fewest(crowds, lack), len(crowds), partial(_fits_without, trial, crowds))
         made = trial.plan(chain(*crowds[:count])) if count else None
         if made is None:
             continue
@@ -116,7 +127,8 @@ def _by_nodes(state: State, candidates: _Candidates, trial: _Trial, waiting: Seq
         for crowd in crowds[:count]:
             name = crowd[0].node
             members = [queries[uid] for uid, place in made.placements.items() if place.node == name and uid in queries]
-            search = Search(partial(_take_all, state, name, members, candidates.leaving), candidates.harm, TRIES)
+            take_all = partial(_take_all, state, name, members, candidates.leaving)
+            search = Search(take_all, candidates.harm, TRIES, candidates.free_enough(crowd, members))
             victims += search.victims(crowd) if members and not search.enough(frozenset()) else ()
         if victims and candidates.harm(victims) and trial.plan(victims):
             return tuple(victims)
@@ -136,14 +148,15 @@ def _fits_without(trial: _Trial, crowds: Sequence[Sequence[PodView]], count: int
     return trial.plan(chain(*crowds[:count])) is not None
 
 
-def _fewest(most: int, enough: Callable[[int], bool]) -> int | None:
-    """Return the smallest number for which it is enough, found by doubling and halving; None if none is."""
-    high = 1
-    while not enough(min(high, most)):
-        if high >= most:
+def _fewest(least: int, most: int, enough: Callable[[int], bool]) -> int | None:
+    """Return the smallest number from `least` to `most` for which it is enough, by doubling and halving; None if none is."""
+    low, high, step = least - 1, least, 1
+    while high <= most and not enough(high):
+        if high == most:
             return None
-        high *= 2
-    low, high = high // 2, min(high, most)
+        low, high, step = high, min(most, high + step), 2 * step
+    if high > most:
+        return None
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
@@ -269,6 +282,18 @@ class _Candidates:
             if freed >= lack:
                 costs.append(((covered, pods[max(0, needed - 1)].priority, needed, name), pods))
         return [pods for _, pods in sorted(costs, key=lambda cost: cost[0])]
+
+    def fewest(self, crowds: Sequence[Sequence[PodView]], lack: int) -> int:
+        """The fewest of the first nodes whose pods have as many devices; more than there are if all have too few."""
+        freed = accumulate(sum(map(self._devices, with_gangs(self._state, crowd))) for crowd in crowds)
+        return next((count for count, devices in enumerate(freed, 1) if devices >= lack), len(crowds) + 1)
+
+    def free_enough(self, crowd: Sequence[PodView], queries: Iterable[Query]) -> Callable[[frozenset[str]], bool]:
+        """Return whether some pods of a node hold as many devices as these requests lack, which alone proves nothing."""
+        node = self._state.cluster.node_without(crowd[0].node, self.leaving)
+        lack = sum(query.ask.devices for query in queries) - (len(node.free()) if node else 0)
+        held = {pod.uid: self._devices(pod) for pod in crowd}
+        return lambda gone: sum(map(held.__getitem__, gone)) >= lack
 
     def _devices(self, pod: PodView) -> int:
         entry = self._state.cluster.ledger.get(pod.uid)

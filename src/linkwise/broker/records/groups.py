@@ -500,15 +500,11 @@ class Groups:
         return GroupView(group, waiting, bound, tuple(pod.uid for pod in more), leaving, record.satisfied)
 
     def _with_assumed(self, view: GroupView) -> GroupView:
-        homes = {
-            pod.uid: entry.node
-            for pod in view.waiting
-            if (entry := self._ledger.get(pod.uid)) and entry.state not in {"PLANNED", "OFFERED"}
-        }
+        homes = self._ledger.homes([pod.uid for pod in view.waiting])
         if not homes:
             return view
         assumed = [replace(pod, node=homes[pod.uid]) for pod in view.waiting if pod.uid in homes]
-        waiting = tuple(pod for pod in view.waiting if pod.uid not in homes)
+        waiting = tuple([pod for pod in view.waiting if pod.uid not in homes])
         return replace(view, waiting=waiting, bound=(*view.bound, *assumed))
 
     def of_that_name(self, key: str) -> list[str]:

@@ -42,7 +42,8 @@ def assigned(
             own += line[:count]
             del line[:count]
         own.sort(key=lambda member: member.order)
-        offers = seated(sites[name].node, sites[name].held, own, task.floor, distinct=task.distinct)
+        node, held = sites[name].node, sites[name].held
+        offers = yield from seated(node, held, own, task.floor, distinct=task.distinct, seed_order=task.seed_order)
         if None in offers:
             return name
         placements |= {member.pod: Placement(name, offer) for member, offer in zip(own, offers, strict=True)}

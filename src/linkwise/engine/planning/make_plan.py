@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from linkwise.engine.index.shapes import Shape
     from linkwise.engine.planning.assign_members import Way
     from linkwise.engine.planning.hosts import Arranged, Host, Hosts, Size
-    from linkwise.engine.planning.parts import Needs
+    from linkwise.engine.planning.parts import Cards
     from linkwise.engine.planning.plan import Member, Site, Task
     from linkwise.engine.planning.planner import Outline
     from linkwise.engine.planning.problem import Counts
@@ -45,15 +45,20 @@ __all__ = ["Making", "make_plan"]
 
 NODES_PER_STEP: Final = 200
 """nodes evaluated between two yields"""
-PARTS_PER_STEP: Final = 2
+PARTS_PER_STEP: Final = 1
 """the same for members with parts of devices: their nodes are seldom equal"""
+HOSTS_RELEASED_PER_STEP: Final = 100
+"""hosts of members with parts of devices that are released between two yields"""
 RETRIES: Final = 8
 """nodes that may fail to seat their members: outlines use class values, which are coarser than what policies check"""
 
 
 def make_plan(task: Task, sites: Sequence[Site], hosts: Hosts) -> Generator[None, None, Plan | None]:
     """The plan; None if too few members fit."""
-    return (yield from Making(task, sites, hosts).run())
+    making = Making(task, sites, hosts)
+    plan = yield from making.run()
+    yield from making.release()
+    return plan
 
 
 class Making:
@@ -87,7 +92,7 @@ class Making:
         self._ways: dict[tuple[frozenset[str] | None, Mode, bool, bool], Way | None] = {}
         self._arranged: dict[tuple[Shape, int], Arranged] = {}
         self._parts_hosts: dict[Hashable, PartsHost] = {}
-        self._needs: Needs = {}
+        self._cards: Cards = {}
         self._caps: dict[Hashable, Counts] = {}
         self._beside: dict[Hashable, bool] = {}
         self._known: dict[str, tuple[Site, Spot | None]] = {}
@@ -108,6 +113,14 @@ class Making:
             enough = sum(fewer[0]) + len(self._others) >= max(1, self._task.minimum)
             plan = (yield from self._planned(spots, fewer, certain=proven)) if enough and any(fewer[0]) else None
         return plan
+
+    def release(self) -> Generator[None, None, None]:
+        """Release the hosts of differently used nodes in steps: thousands at once take longer than a step may."""
+        self._known.clear()
+        while self._parts_hosts:
+            yield
+            for _ in range(min(HOSTS_RELEASED_PER_STEP, len(self._parts_hosts))):
+                self._parts_hosts.popitem()
 
     def all_fit(self, sites: Sequence[Site]) -> Generator[None, None, bool]:
         """Whether all members fit on these nodes by class values, without assigning devices."""
@@ -162,7 +175,7 @@ class Making:
         if not best:
             return None
         name = best[max(best)]
-        (own,) = seated(self._sites[name].node, frozenset(), [member], self._task.floor)
+        (own,) = yield from seated(self._sites[name].node, frozenset(), [member], self._task.floor)
         return None if own is None else (yield from self._finished({member.pod: Placement(name, own)}, None))
 
     def _problem(self, spots: tuple[Spot, ...], counts: Counts) -> GroupProblem:
@@ -271,9 +284,16 @@ class Making:
         taken = mask_of(place for place, device in enumerate(node.devices) if device.id in held) if held else 0
         if (like, uses, taken) not in self._parts_hosts:
             asked = [way.asked.get(number) for number in self._parts]
-            cards = cards_of(node, asked, held if self._task.distinct else (), self._needs, like)
+            cards = cards_of(node, asked, held if self._task.distinct else (), self._cards, like)
             values = self._hosts.values(node, site.shape)
-            host = PartsHost(values, cards, self._domains, taken, distinct=self._task.distinct)
+            host = PartsHost(
+                values,
+                cards,
+                self._domains,
+                taken,
+                distinct=self._task.distinct,
+                fewest_first=self._task.seed_order,
+            )
             self._parts_hosts[like, uses, taken] = host
         return self._parts_hosts[like, uses, taken]
 

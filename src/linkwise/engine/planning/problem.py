@@ -29,7 +29,7 @@ __all__ = [
     "Domain",
     "GroupProblem",
     "MemberKind",
-    "Option",
+    "Options",
     "Rack",
     "Region",
     "Spot",
@@ -106,12 +106,16 @@ class Case(NamedTuple):
     fresh: bool
 
 
-class Option(NamedTuple):
-    """Members that one node could take, and their cost."""
+@dataclass(slots=True)
+class Options:
+    """Combinations of members that equal nodes could take, and what is known of them."""
 
-    counts: Counts
-    cost: Cost
-    devices: float
+    possible: list[tuple[Counts, float]]
+    """those that are not refused, with the number of devices that they need at least"""
+    fitting: dict[Counts, bool] = field(default_factory=dict)
+    """whether they fit, of those for which that was needed"""
+    costs: dict[Counts, Cost | None] = field(default_factory=dict)
+    """the cost of those for which that was needed; None if they don't fit"""
 
 
 class Rack:
@@ -255,7 +259,7 @@ class GroupProblem:
     """whether a node fits members of several kinds at once by CPU, memory and all other constraints"""
     bound: tuple[BoundSpot, ...] = ()
     """the nodes of bound members, by name"""
-    options: dict[Hashable, list[Option]] = field(default_factory=dict, repr=False, compare=False)
+    options: dict[Hashable, Options] = field(default_factory=dict, repr=False, compare=False)
     """cache of the combinations of members that nodes fit"""
     _sizes: dict[Counts, Sizes] = field(default_factory=dict, repr=False, compare=False)
     _devices: dict[Counts, float] = field(default_factory=dict, repr=False, compare=False)
@@ -312,7 +316,9 @@ class GroupProblem:
         """The number of devices that these members need at least."""
         known = self._devices.get(counts)
         if known is None:
-            known = self._devices[counts] = sum(map(weight_of, self.sizes(counts)))
+            known = self._devices[counts] = sum(
+                [count * weight_of(kind.size) for kind, count in zip(self.kinds, counts, strict=True) if count]
+            )
         return known
 
     def sizes(self, counts: Counts) -> Sizes:

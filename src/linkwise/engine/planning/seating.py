@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import combinations, islice
 from math import inf, isfinite
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from linkwise.engine.planning.hosts import PartSize, among, arranged, by_links, in_parts, picked
 from linkwise.engine.planning.parts import PartsHost, cards_of, divided
@@ -21,7 +21,7 @@ from linkwise.topology.fabric import NEAR, SIZES, fabric_of
 from linkwise.topology.machine import LARGEST_EXACT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Generator, Mapping, Sequence
 
     from linkwise.engine.planning.hosts import LinkedHost, Size
     from linkwise.engine.planning.parts import Counts
@@ -33,35 +33,52 @@ if TYPE_CHECKING:
 
 __all__ = ["Room", "Share", "seated", "share_out", "slowest_pair"]
 
+OFFERS_PER_STEP: Final = 8
+"""members whose offers are made between two yields"""
+SETS_PER_STEP: Final = 100
+"""sets of devices compared between two yields"""
 
-def seated(
-    node: Node, held: Collection[str], members: Sequence[Member], floor: float = 0.0, *, distinct: bool = False
-) -> list[Offer | None]:
+
+def seated(  # noqa: PLR0913 - a node and the settings of a group
+    node: Node,
+    held: Collection[str],
+    members: Sequence[Member],
+    floor: float = 0.0,
+    *,
+    distinct: bool = False,
+    seed_order: bool = False,
+) -> Generator[None, None, list[Offer | None]]:
     """An offer for each member, in their order.
 
     None for all if there are too few devices, or if those of a member would be slower than the floor, in GB/s; with
-    `distinct`, if two members would be on one device.
+    `distinct`, if two members would be on one device. With `seed_order`, fewer unused devices go before bandwidth.
     """
     asked = [member.wanted for member in members if member.wanted]
     whole = [query for query in asked if not in_parts(query)]
     if whole and (not by_links(whole[0]) or may_reject(node)):
         return _picked(node, members)
     if len(whole) < len(asked):
-        devices = _Seating(node, held, members, distinct=distinct).devices(floor)
+        seating = _Seating(node, held, members, distinct=distinct, seed_order=seed_order)
+        yield
+        devices = yield from seating.devices(floor)
     else:
         free = [device.id for device in node.free()]
         sizes = [member.size for member in members]
         devices = _by_links(node, free, held, sizes, floor) if sum(sizes) <= len(free) else []
     if not devices or (floor and any(len(own) > 1 and (slowest_pair(node, own) or 0.0) < floor for own in devices)):
         return [None for _ in members]
-    return _offers(node, members, devices)
+    return (yield from _offers(node, members, devices))
 
 
-def _offers(node: Node, members: Sequence[Member], devices: Sequence[Collection[str]]) -> list[Offer | None]:
+def _offers(
+    node: Node, members: Sequence[Member], devices: Sequence[Collection[str]]
+) -> Generator[None, None, list[Offer | None]]:
     """The offers of these devices; none if one of them is refused."""
     offers: list[Offer | None] = []
     left = node
-    for member, own in zip(members, devices, strict=True):
+    for number, (member, own) in enumerate(zip(members, devices, strict=True), 1):
+        if number % OFFERS_PER_STEP == 0:
+            yield
         query = member.wanted
         offer = _offer(node if query and query.ask.devices else left, member, own)
         if offer and query and in_parts(query):
@@ -73,7 +90,10 @@ def _offers(node: Node, members: Sequence[Member], devices: Sequence[Collection[
 class _Seating:
     """Devices of one node for members of which some get parts, by the levels of the planner and the node's own samples."""
 
-    def __init__(self, node: Node, held: Collection[str], members: Sequence[Member], *, distinct: bool) -> None:
+    def __init__(
+        self, node: Node, held: Collection[str], members: Sequence[Member], *, distinct: bool, seed_order: bool
+    ) -> None:
+        self._seed_order = seed_order
         queries = [member.wanted for member in members if member.wanted]
         self._node = node
         self._parts = list({query.table_key(): query for query in queries if in_parts(query)}.values())
@@ -83,45 +103,62 @@ class _Seating:
         self._avoided = held if distinct else ()
         taken = mask_of(place for place, device in enumerate(node.devices) if device.id in held)
         cards, domains = cards_of(node, self._parts, self._avoided), [query.ask.domain for query in self._parts]
-        self._host = PartsHost(_samples(node), cards, domains, taken, distinct=distinct)
+        self._host = PartsHost(_samples(node), cards, domains, taken, distinct=distinct, fewest_first=seed_order)
 
-    def devices(self, floor: float) -> list[list[str]]:
+    def devices(self, floor: float) -> Generator[None, None, list[list[str]]]:
         """Devices for each member, in their order; none if there are too few."""
-        seats = list(self._host.seats(tuple(self._sizes)))
+        seats = yield from self._host.search_seats(tuple(self._sizes))
+        yield
         if not seats:
             return []
-        enough, order = floor, self._order()
+        enough, order = floor, (yield from self._order())
         if links := self._host.links:
-            seats = [seat for seat in seats if links.divides(seat[1], self._whole, floor)] or seats
+            if self._whole:
+                seats = [seat for seat in seats if links.divides(seat[1], self._whole, floor)] or seats
+                yield
+            if self._seed_order:
+                fewest = min(self._host.unused(union) for union, _ in seats)
+                seats = [seat for seat in seats if self._host.unused(seat[0]) == fewest]
             fastest = max(links.speed(union) for union, _ in seats)
             seats = [seat for seat in seats if links.speed(seat[0]) >= NEAR * fastest]
-            inside = self._fastest_inside(links, seats)
+            inside = yield from self._fastest_inside(links, seats)
             enough = max(NEAR * inside, min(inside, floor))
             seats = [seat for seat in seats if links.divides(seat[1], self._whole, enough)]
-        least = min(self._host.loss_of(union) for union, _ in seats)
-        seats = [seat for seat in seats if self._host.loss_of(seat[0]) == least]
+        losses = []
+        for number, (union, _) in enumerate(seats):
+            if number % SETS_PER_STEP == 0:
+                yield
+            losses.append(self._host.loss_of(union))
+        least = min(losses, key=self._host.order_of)
         union, own = min(
-            seats, key=lambda seat: (sorted(order[place] for place in positions(seat[0] & ~seat[1])), seat[1])
+            (seat for seat, loss in zip(seats, losses, strict=True) if loss == least),
+            key=lambda seat: (sorted(order[place] for place in positions(seat[0] & ~seat[1])), seat[1]),
         )
-        on_parts = self._host.shared_out(sorted(positions(union & ~own), key=order.__getitem__), self._counts)
+        on_parts = yield from self._host.shared_out(
+            sorted(positions(union & ~own), key=order.__getitem__), self._counts
+        )
         return self._named(own, on_parts, enough) if on_parts else []
 
-    def _fastest_inside(self, links: LinkedHost, seats: Sequence[tuple[int, int]]) -> float:
+    def _fastest_inside(self, links: LinkedHost, seats: Sequence[tuple[int, int]]) -> Generator[None, None, float]:
         """The largest speed that every member with whole devices can have in at least one of the sets."""
+        if not self._whole:
+            return inf
         speeds = sorted(links.speeds())
         low, high = 0, len(speeds) - 1
         while low < high:
+            yield
             middle = (low + high + 1) // 2
             fast = any(links.divides(own, self._whole, speeds[middle]) for _, own in seats)
             low, high = (middle, high) if fast else (low, middle - 1)
         return speeds[low]
 
-    def _order(self) -> Mapping[int, int]:
+    def _order(self) -> Generator[None, None, Mapping[int, int]]:
         """The positions of devices, in the order in which the policy would pick them for single pods."""
         number_of = {self._name(place): place for place in self._host.open()}
         left, order = list(number_of), list[str]()
         for query in self._parts:
             while own := picked(query, self._node, left):
+                yield
                 order += own
                 left = [name for name in left if name not in own]
         return {number_of[name]: number for number, name in enumerate((*order, *left))}

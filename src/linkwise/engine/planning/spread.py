@@ -11,11 +11,12 @@ from bisect import insort
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import accumulate, islice, product
+from operator import mul
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from linkwise.engine.planning.hosts import NO_FLOORS, NOTHING_LOST, PartSize
 from linkwise.engine.planning.parts import PartsHost
-from linkwise.engine.planning.problem import Option
+from linkwise.engine.planning.problem import Options
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -34,8 +35,8 @@ __all__ = [
     "exact_spread",
     "fewest_with",
     "largest_counts",
-    "options_of",
     "searched",
+    "searched_fit",
 ]
 
 
@@ -43,8 +44,8 @@ CASES_PER_STEP: Final = 8
 """cases of equal nodes evaluated between two yields"""
 OPTIONS_PER_STEP: Final = 2000
 """options tried between two yields"""
-LOSSES_PER_STEP: Final = 2
-"""losses of members with parts of devices determined between two yields"""
+SEARCHES_PER_STEP: Final = 2
+"""searches for parts of devices between two yields"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,44 +86,87 @@ def searched(host: Host, sizes: Sizes, floors: Floors) -> Generator[None, None, 
         yield from host.search(sizes, floors)
 
 
+def searched_fit(host: Host, sizes: Sizes, floors: Floors) -> Generator[None, None, bool]:
+    """Whether these members fit, in steps where that takes long."""
+    if isinstance(host, PartsHost):
+        yield from host.search_fit(sizes, floors)
+    return host.fits(sizes, floors)
+
+
 def at_once(problem: GroupProblem, number: int, parts: int = 1) -> int:
     """What is evaluated between two yields: fewer if members get parts of devices, which are searched for."""
     return parts if any(isinstance(kind.size, PartSize) for kind in problem.kinds) else number
 
 
-def options_of(problem: GroupProblem, spot: Spot, floors: Floors) -> Generator[None, None, list[Option]]:
-    """All combinations of members that fit a node; cached for equal nodes."""
-    if spot.like is None and len(problem.kinds) > 1:
-        return (yield from _options(problem, spot, floors))  # which kinds fit together may depend on the node itself
-    key = (spot.host, spot.caps, spot.fresh, spot.like, floors)
-    known = problem.options.get(key)
-    if known is None:
-        known = problem.options[key] = yield from _options(problem, spot, floors)
-    return known
+class _Choices:
+    """The combinations of members that a node could take; whether they fit and what they cost is found out when needed."""
 
+    def __init__(self, problem: GroupProblem, spot: Spot, floors: Floors) -> None:
+        self._problem = problem
+        self._spot = spot
+        self._floors = floors
+        self._work = 0
+        known = self._options()
+        self.possible = known.possible = [one for one in known.possible if known.fitting.get(one[0], True)]
+        self.fitting, self.costs = known.fitting, known.costs
 
-def _options(problem: GroupProblem, spot: Spot, floors: Floors) -> Generator[None, None, list[Option]]:
-    host = spot.host
-    options: list[Option] = []
-    work, parts = 0, isinstance(host, PartsHost)
-    kinds = zip(spot.caps, problem.kinds, strict=True)
-    most = [min(cap, kind.count, host.at_most(kind.size, NO_FLOORS)) for cap, kind in kinds]
-    for counts in product(*(range(limit, -1, -1) for limit in most)):
-        devices = problem.devices(counts)
-        if not any(counts) or devices > host.room:
-            continue
-        several = sum(1 for count in counts if count) > 1
-        if several and not problem.together(spot.name, counts):
-            continue
-        work += parts
-        if work == LOSSES_PER_STEP:
-            work = 0
+    def _options(self) -> Options:
+        """Cached for equal nodes."""
+        problem, spot = self._problem, self._spot
+        if spot.like is None and len(problem.kinds) > 1:
+            return Options(self._combinations())  # which kinds fit together may depend on the node itself
+        key = (spot.host, spot.caps, spot.fresh, spot.like, self._floors)
+        if key not in problem.options:
+            problem.options[key] = Options(self._combinations())
+        return problem.options[key]
+
+    def _combinations(self) -> list[tuple[Counts, float]]:
+        problem, host = self._problem, self._spot.host
+        kinds = zip(self._spot.caps, problem.kinds, strict=True)
+        most = [min(cap, kind.count, host.at_most(kind.size, NO_FLOORS)) for cap, kind in kinds]
+        weights, room = [kind.weight for kind in problem.kinds], host.room
+        every = product(*(range(limit, -1, -1) for limit in most))
+        return [
+            (counts, devices) for counts in every if any(counts) and (devices := sum(map(mul, counts, weights))) <= room
+        ]
+
+    def fits(self, counts: Counts) -> Generator[None, None, bool]:
+        """Whether these members fit."""
+        if counts not in self.fitting:
+            several = sum(1 for count in counts if count) > 1
+            fit = not several or self._problem.together(self._spot.name, counts)
+            if fit:
+                yield from self._step()
+                fit = yield from searched_fit(self._spot.host, self._problem.sizes(counts), self._floors)
+            self.fitting[counts] = fit
+        return self.fitting[counts]
+
+    def cost(self, counts: Counts) -> Generator[None, None, Cost | None]:
+        """What these members cost; None if they don't fit."""
+        if counts not in self.costs:
+            host, sizes = self._spot.host, self._problem.sizes(counts)
+            loss = None
+            if (yield from self.fits(counts)):
+                yield from self._step()
+                yield from searched(host, sizes, self._floors)
+                loss = host.loss(sizes, self._floors)
+            self.costs[counts] = None if loss is None else self._problem.cost(loss, begun(self._spot))
+        return self.costs[counts]
+
+    def all(self) -> Generator[None, None, set[Counts]]:
+        """All combinations that fit."""
+        fitting = set()
+        for counts, _ in self.possible:
+            if (yield from self.fits(counts)):
+                fitting.add(counts)
+        return fitting
+
+    def _step(self) -> Generator[None, None, None]:
+        """Pause after a few searches; nothing else takes long."""
+        self._work += isinstance(self._spot.host, PartsHost)
+        if self._work == SEARCHES_PER_STEP:
+            self._work = 0
             yield
-        yield from searched(host, problem.sizes(counts), floors)
-        loss = host.loss(problem.sizes(counts), floors)
-        if loss is not None:
-            options.append(Option(counts, problem.cost(loss, begun(spot)), devices))
-    return options
 
 
 def begun(spot: Spot) -> int:
@@ -138,22 +182,24 @@ def exact_fewest(problem: GroupProblem, region: Region, floors: Floors, most: in
     work = 0
     for spot, free in zip(spots, ahead, strict=True):
         yield
-        options = yield from options_of(problem, spot, floors)
+        choices = _Choices(problem, spot, floors)
         reached = {rest: used for rest, used in best.items() if problem.devices(rest) <= free[most - used]}
         for rest, before in best.items():
             used = before + spot.fresh
             if used > most:
                 continue
-            work += len(options)
+            work += len(choices.possible)
             if work > OPTIONS_PER_STEP:
                 work = 0
                 yield
             least = problem.devices(rest) - free[most - used]
-            for option in options:
-                if option.devices < least:
+            for counts, devices in choices.possible:
+                if devices < least:
                     continue  # the remaining nodes have too few devices for what it leaves
-                left = _minus(rest, option.counts)
-                if left is not None and used < reached.get(left, most + 1):
+                left = _minus(rest, counts)
+                if left is None or used >= reached.get(left, most + 1):
+                    continue
+                if choices.fitting.get(counts) or (yield from choices.fits(counts)):
                     reached[left] = used
         best = reached
     return best.get(tuple(0 for _ in problem.kinds))
@@ -164,7 +210,7 @@ def largest_counts(problem: GroupProblem, region: Region, floors: Floors) -> Gen
     front = {tuple(0 for _ in problem.kinds)}
     for spot in region.spots:
         yield
-        options = _maximal({option.counts for option in (yield from options_of(problem, spot, floors))})
+        options = _maximal((yield from _Choices(problem, spot, floors).all()))
         sums = (tuple(map(int.__add__, before, more)) for before in front for more in options)
         front = _maximal(front | {tuple(map(min, counts, problem.wanted)) for counts in sums})
     return front
@@ -189,27 +235,30 @@ def exact_spread(
     work = 0
     for spot, free in zip(region.spots, _free_ahead(region.spots, nodes), strict=True):
         yield
-        options = yield from options_of(problem, spot, floors)
+        choices = _Choices(problem, spot, floors)
         reached = {state: way for state, way in best.items() if problem.devices(state[1]) <= free[nodes - state[0]]}
         for (before, rest), (cost, way) in best.items():
             used = before + spot.fresh
             if used > nodes:
                 continue
-            work += len(options)
+            work += len(choices.possible)
             if work > OPTIONS_PER_STEP:
                 work = 0
                 yield
             least = problem.devices(rest) - free[nodes - used]
-            for option in options:
-                if option.devices < least:
+            for counts, devices in choices.possible:
+                if devices < least:
                     continue  # the remaining nodes have too few devices for what it leaves
-                left = _minus(rest, option.counts)
+                left = _minus(rest, counts)
                 if left is None:
                     continue
+                more = choices.costs.get(counts) or (yield from choices.cost(counts))
+                if more is None:
+                    continue
                 state = (used, left)
-                total = tuple(map(int.__add__, cost, option.cost))
+                total = tuple(map(int.__add__, cost, more))
                 if state not in reached or total < reached[state][0]:
-                    reached[state] = (total, _Way(spot.name, option.counts, way))
+                    reached[state] = (total, _Way(spot.name, counts, way))
         best = reached
     end = best.get((nodes, tuple(0 for _ in problem.kinds)))
     return Spread(end[0], _counts_of(end[1])) if end else None

@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from linkwise.engine.planning.hosts import NOTHING_LOST, PartSize
-from linkwise.engine.planning.spread import Spread, at_once, begun, fewest_with, searched
+from linkwise.engine.planning.spread import Spread, at_once, begun, fewest_with, searched, searched_fit
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Hashable, Iterator, Sequence
@@ -144,12 +144,14 @@ def _best_fit(
         for place in range(kind.count):
             if place % at_once(problem, MEMBERS_PER_STEP) == 0:
                 yield
-            if not loads.put(number):
+            if not (yield from loads.put(number)):
                 return None
     return {name: taken for name, taken in loads.counts.items() if any(taken)}
 
 
-def _more(problem: GroupProblem, spot: Spot, taken: Counts, number: int, floors: Floors) -> Counts | None:
+def _more(
+    problem: GroupProblem, spot: Spot, taken: Counts, number: int, floors: Floors
+) -> Generator[None, None, Counts | None]:
     """The members of a node with one more of a kind; None if it does not fit."""
     if taken[number] >= spot.caps[number]:
         return None
@@ -157,7 +159,7 @@ def _more(problem: GroupProblem, spot: Spot, taken: Counts, number: int, floors:
     several = any(taken[:number]) or any(taken[number + 1 :])
     if several and not problem.together(spot.name, more):
         return None
-    return more if spot.host.fits(problem.sizes(more), floors) else None
+    return more if (yield from searched_fit(spot.host, problem.sizes(more), floors)) else None
 
 
 class _Loads:
@@ -166,17 +168,20 @@ class _Loads:
     def __init__(self, problem: GroupProblem, spots: Sequence[Spot], floors: Floors) -> None:
         self._problem = problem
         self._floors = floors
+        self._per_yield = at_once(problem, STEPS_PER_YIELD, PARTS_STEPS_PER_YIELD)
         self._spots = {spot.name: spot for spot in spots}
         self._order = sorted((spot.host.room, spot.name) for spot in spots)
         """free devices and name of every node, sorted so that the tightest is found by bisection"""
         self.counts: dict[str, Counts] = dict.fromkeys(self._spots, (0,) * len(problem.kinds))
 
-    def put(self, number: int) -> bool:
+    def put(self, number: int) -> Generator[None, None, bool]:
         """Place one member of a kind on the tightest node that fits; false if there is none."""
         weight, order = self._problem.kinds[number].weight, self._order
-        for place in range(bisect_left(order, (weight, "")), len(order)):
+        for tried, place in enumerate(range(bisect_left(order, (weight, "")), len(order)), 1):
+            if tried % self._per_yield == 0:
+                yield
             free, name = order[place]
-            taken = _more(self._problem, self._spots[name], self.counts[name], number, self._floors)
+            taken = yield from _more(self._problem, self._spots[name], self.counts[name], number, self._floors)
             if taken is not None:
                 self.counts[name] = taken
                 del order[place]
@@ -198,6 +203,10 @@ class _Opened:
         self.taken = taken
 
 
+_Candidate = tuple[_Opened, "Counts"]
+"""a node, and the members that it then has"""
+
+
 class _PackingSearch:
     """Depth-first search with backtracking: the largest member first, used nodes before fresh ones, the tightest first.
 
@@ -209,6 +218,7 @@ class _PackingSearch:
         self._problem = problem
         self._floors = floors
         self._nodes = nodes
+        self._per_yield = at_once(problem, STEPS_PER_YIELD, PARTS_STEPS_PER_YIELD)
         self._members = [number for number, kind in enumerate(problem.kinds) for _ in range(kind.count)]
         weights = [problem.kinds[number].weight for number in self._members]
         self._ahead = [sum(weights[place:]) for place in range(len(weights) + 1)]
@@ -234,15 +244,14 @@ class _PackingSearch:
         undo: list[tuple[_Opened, Counts]] = []
         steps = min(budget.steps, STEPS_PER_SEARCH)
         budget.steps -= steps
-        per_yield = at_once(self._problem, STEPS_PER_YIELD, PARTS_STEPS_PER_YIELD)
         while stack:
-            if steps % per_yield == 0:
+            if steps % self._per_yield == 0:
                 yield
             steps -= 1
             if steps < 0:
                 return Packed(None, proven=False)
             depth = len(undo)
-            chosen = next(stack[-1], None)
+            chosen = yield from self._next(stack[-1])
             if chosen is None:
                 stack.pop()
                 if undo:
@@ -260,8 +269,20 @@ class _PackingSearch:
         budget.steps += steps
         return Packed(None)
 
-    def _candidates(self, depth: int, first: int) -> Iterator[tuple[_Opened, Counts]]:
-        """The nodes for the next member, with the members they then have; equal members go on by `first`."""
+    def _next(self, candidates: Iterator[_Candidate | None]) -> Generator[None, None, _Candidate | None]:
+        """The next candidate, found in steps; None if there are no more."""
+        for number, chosen in enumerate(candidates, 1):
+            if chosen is not None:
+                return chosen
+            if number % self._per_yield == 0:
+                yield
+        return None
+
+    def _candidates(self, depth: int, first: int) -> Iterator[_Candidate | None]:
+        """The nodes for the next member, with the members they then have; equal members go on by `first`.
+
+        None after a part of the search for one, and for a node that does not fit the member.
+        """
         problem, number = self._problem, self._members[depth]
         begun = len(self._opened) - self._bound
         if sum(node.room for node in self._opened) + self._rooms[self._nodes_left(begun)] < self._ahead[depth]:
@@ -274,21 +295,22 @@ class _PackingSearch:
             if key in tried:
                 continue
             tried.add(key)
-            more = _more(problem, node.spot, node.taken, number, self._floors)
-            if more is not None:
-                yield node, more
+            more = yield from _more(problem, node.spot, node.taken, number, self._floors)
+            yield None if more is None else (node, more)
         if begun >= self._nodes:
             return
         for alike, spots in self._classes.items():
             place = self._used[alike]
             if place == len(spots) or spots[place].host.room < weight:
                 continue
-            more = _more(problem, spots[place], self._nothing, number, self._floors)
-            if more is not None:
-                self._used[alike] += 1
-                opened = _Opened(spots[place], alike, len(self._opened), self._nothing)
-                self._opened.append(opened)
-                yield opened, more
+            more = yield from _more(problem, spots[place], self._nothing, number, self._floors)
+            if more is None:
+                yield None
+                continue
+            self._used[alike] += 1
+            opened = _Opened(spots[place], alike, len(self._opened), self._nothing)
+            self._opened.append(opened)
+            yield opened, more
 
     def _nodes_left(self, begun: int) -> int:
         return min(self._nodes - begun, len(self._rooms) - 1)

@@ -82,6 +82,8 @@ class WhatIf:
         self._sites = {site.node.name: site for site in sites}
         self._making = Making(task, (), state.hosts)
         self._positions = {name: place for place, name in enumerate(state.cluster.nodes)}
+        self._without: dict[tuple[str, frozenset[str]], Site | None] = {}
+        """nodes without some of their pods"""
         self._restricted: dict[frozenset[str], dict[str, Site]] = {}
         """the sites of an `only`, which many assumptions have in common"""
         self._barred = barred_for_all(state, view) or frozenset[str]()
@@ -99,6 +101,11 @@ class WhatIf:
     def members(self) -> tuple[Member, ...]:
         """The pending members."""
         return self._task.members
+
+    @property
+    def minimum(self) -> int:
+        """The least number of pending members that a plan places."""
+        return self._task.minimum
 
     @property
     def network(self) -> tuple[str, ...]:
@@ -157,6 +164,10 @@ class WhatIf:
         """Return whether all members may fit: fast, exact for no, optimistic for yes."""
         return bool(self._run(self._making.all_fit(self._changed(change))))
 
+    def free(self, change: Assumption) -> int:
+        """Return the number of unused devices on all nodes that could serve the group."""
+        return sum(len(site.node.free()) for site in self._state.pausing(self._changed(change)))
+
     def planned(self) -> frozenset[str]:
         """Return the nodes on which the group's own plan reserves devices."""
         ledger = self._state.cluster.ledger
@@ -207,8 +218,13 @@ class WhatIf:
         sites = dict(self._sites) if change.only is None else self._within(change.only)
         sites |= {name: self._sites[name] for name in touched if name in self._sites}
         more: dict[str, Site] = {}
-        for name in self._state.pausing(touched):
-            if site := self._site(name, gone):
+        for name, own in touched.items():
+            self._state.pause()
+            inventory = self._state.cluster.inventories.get(name)
+            key = (name, frozenset(own) | (gone & inventory.allocations.keys() if inventory else frozenset()))
+            if key not in self._without:  # attempts have most of the pods that are gone in common
+                self._without[key] = self._site(name, gone)
+            if site := self._without[key]:
                 more[name] = site
         order = sites if sites.keys() >= more.keys() else sorted({**sites, **more}, key=self._position)
         sites |= more
@@ -225,15 +241,16 @@ class WhatIf:
             self._restricted = {only: dict(sites)}
         return dict(self._restricted[only])
 
-    def _nodes_of(self, pods: Iterable[str]) -> dict[str, None]:
+    def _nodes_of(self, pods: Iterable[str]) -> dict[str, set[str]]:
+        """Return the nodes of these pods, with those that are there."""
         cluster = self._state.cluster
-        nodes: set[str] = set()
+        nodes: dict[str, set[str]] = {}
         for uid in self._state.pausing(pods):
             if entry := cluster.ledger.get(uid):
-                nodes.add(entry.node)
+                nodes.setdefault(entry.node, set()).add(uid)
             if view := cluster.pods.get(uid):
-                nodes.add(view.node)
-        return {name: None for name in sorted(nodes) if name in cluster.index.nodes}
+                nodes.setdefault(view.node, set()).add(uid)
+        return {name: nodes[name] for name in sorted(nodes) if name in cluster.index.nodes}
 
     def _site(self, name: str, gone: Collection[str]) -> Site | None:
         """Return the node without these pods; None if it does not serve the request."""
