@@ -110,6 +110,34 @@ def test_a_storm_of_faults_of_one_device_does_not_cause_a_storm_of_discoveries()
     assert driver.discoveries <= 3
 
 
+def test_a_device_that_reports_without_end_is_listened_to_twice_a_second() -> None:
+    seconds, waits = [0.0], [0.0]
+
+    class Noisy(Notified):
+        def wait(self, _: float) -> dict[str, str]:
+            waits.append(seconds[0])
+            seconds[0] += 0.01
+            return {"GPU-1": XID}
+
+    async def sleep(time: float) -> None:
+        seconds[0] += time
+
+    async def run() -> None:
+        driver = Noisy(
+            replace(GOOD, devices=(replace(GOOD.devices[0], id="GPU-1", healthy=False),), faults={"GPU-1": XID})
+        )
+        timing = replace(loop_timing(), clock=lambda: seconds[0], sleep=sleep)
+        loop = asyncio.create_task(Discoverer(driver, 10.0, timing, Recovery(3600), lambda _: None).run())
+        while driver.discoveries < 2:  # noqa: ASYNC110 - the driver has no event of its own
+            await asyncio.sleep(0.01)
+        loop.cancel()
+        await asyncio.gather(loop, return_exceptions=True)
+
+    run_idle(run())
+    listened = [time for time in waits if time < 10.0]
+    assert 15 <= len(listened) <= 21
+
+
 def test_a_fault_of_an_unknown_device_changes_nothing() -> None:
     driver, calls = Notified(), []
 

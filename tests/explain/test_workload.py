@@ -65,3 +65,12 @@ def test_an_unknown_workload_has_no_explanation_and_known_ones_are_named() -> No
     broker.observe([member("train-0", 1)], 0.0)
     assert explain_workload(broker, "job", "default", "trian", 0.0) is None
     assert workload_names(broker, "job", "default") == ["train"]
+
+
+def test_the_job_of_volcano_is_named_by_a_label_or_an_annotation_and_a_job_set_by_a_label() -> None:
+    key, job_set = "volcano.sh/job-name", "jobset.sigs.k8s.io/jobset-name"
+    plain = device_pod("p", 1)
+    assert workloads_of(replace(plain, labels={key: "v"})) == {("vcjob", "v")}
+    assert workloads_of(replace(plain, annotations={key: "v"})) == {("vcjob", "v")}
+    assert workloads_of(replace(plain, labels={job_set: "s"})) == {("jobset", "s")}
+    assert workloads_of(replace(plain, annotations={job_set: "s"})) == set()

@@ -87,6 +87,16 @@ def test_the_nominated_node_can_still_serve_a_pod_whose_victims_are_leaving() ->
     assert (reply["FailedNodes"].keys(), reply["FailedAndUnresolvableNodes"].keys()) == ({"a"}, {"b"})
 
 
+def test_a_nominated_node_that_can_not_serve_a_pod_is_as_any_other() -> None:
+    pod = replace(device_pod("p", 2), nominated="b")
+    broker = broker_of(FakeNode("a"), FakeNode("b", "share"))
+    place(broker, device_pod("on-a"), "a")
+    with Served(broker) as served:
+        reply = served.post("/filter", {"Pod": pod_object(pod), "NodeNames": ["a", "b"]}).json
+    assert "FailedNodes" not in reply
+    assert reply["FailedAndUnresolvableNodes"].keys() == {"a", "b"}
+
+
 def test_a_call_with_whole_nodes_gets_whole_nodes_back_and_leaves_nothing_behind() -> None:
     body = filter_call("p", 2, [])
     body["NodeNames"], body["Nodes"] = None, {"items": [{"metadata": {"name": name}, "x": 1} for name in ("a", "b")]}

@@ -16,6 +16,8 @@ from support.fakes.scripted_api import until
 from support.virtual_clock import run_idle
 
 if TYPE_CHECKING:
+    import pytest
+
     from linkwise.broker.effects import Bind, Effect
 
 
@@ -49,6 +51,22 @@ def test_a_step_that_fails_is_reported_and_tried_again() -> None:
     first, last = run_idle(story())
     assert "a word that nobody thought of" in first
     assert last == ""
+
+
+def test_a_step_that_fails_again_and_again_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    broker = Stumbling()
+    broker.fails = 3
+
+    async def story() -> None:
+        service = Service(broker, Recorder(), Counting(), clock=lambda: 1.0)
+        service.synced = True
+        running = asyncio.create_task(service.run())
+        await until(lambda: (not broker.fails and not service.trouble) or running.done())
+        running.cancel()
+
+    run_idle(story())
+    logged = [record.message for record in caplog.records if "background scheduling work failed" in record.message]
+    assert len(logged) == 1
 
 
 def test_a_bind_of_an_unobserved_pod_is_counted_separately() -> None:

@@ -12,16 +12,15 @@ if TYPE_CHECKING:
 
     from linkwise.model.device import Device
 
-__all__ = ["LONGEST_ID", "by_device", "device_of", "id_problem", "list_bytes", "share_ids", "units_of"]
+__all__ = ["LONGEST_ID", "by_device", "device_of", "id_problem", "share_ids", "units_of"]
 
 SEPARATOR: Final = "-_-"
 SLICES: Final = "::"
 LONGEST_ID: Final = 63  # characters of an id that the kubelet accepts
 MESSAGE_BYTES: Final = 4 * 1024 * 1024
 """the largest message that the kubelet receives"""
-_HEALTH_BYTES: Final = len("Unhealthy") + 2
-_NUMA_BYTES: Final = 6
-_FRAMING_BYTES: Final = 2 + 4  # tag and length of the id, and of the device
+_BYTES_BESIDE_ID: Final = 22
+"""the most bytes of a listed device besides its id: health, NUMA node, tags and lengths"""
 
 
 def share_ids(device: Device) -> list[str]:
@@ -49,11 +48,6 @@ def units_of(device: str, ids: Iterable[str]) -> list[str]:
     return sorted((identifier for identifier in ids if identifier.startswith(start)), key=_number)
 
 
-def list_bytes(ids: Iterable[str]) -> int:
-    """An upper bound for the message that lists these ids."""
-    return sum(len(identifier.encode()) + _HEALTH_BYTES + _NUMA_BYTES + _FRAMING_BYTES for identifier in ids)
-
-
 def id_problem(devices: Iterable[Device], unit: str) -> str:
     """Why the kubelet can't be served an id per unit of memory, and what to set; empty if it can."""
     # rule 004.units: the unit is never changed silently, because pods request amounts of it.
@@ -66,7 +60,7 @@ def id_problem(devices: Iterable[Device], unit: str) -> str:
             return (
                 f"device {device.id}: ids such as {longest} are longer than the {LONGEST_ID} characters of the kubelet"
             )
-        size += device.memory * list_bytes([longest])
+        size += device.memory * (len(longest.encode()) + _BYTES_BESIDE_ID)
     if size <= MESSAGE_BYTES:
         return ""
     total = sum(device.memory for device in devices)

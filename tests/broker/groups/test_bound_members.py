@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from linkwise.broker.sample_nodes import fleet_node
 from linkwise.dialects.groups.koordinator_gang import NETWORK
 from linkwise.dialects.linkwise.dialect import GRANT, grant_text
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, in_gang, place
+from linkwise.vendors.machine import machine_devices
+from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
@@ -38,9 +41,10 @@ def gang(count: int, *, least: int = 1, required: bool = True) -> list[PodView]:
     return [replace(pod, annotations={**pod.annotations, **wish}) for pod in pods]
 
 
-def bound(pod: PodView, name: str) -> PodView:
-    """The pod as it runs on a node's first two devices."""
-    grant = Grant(pod.uid, "bandwidth", Offer(name, (Part("main", FakeNode(name).devices(0, 1)),)), mode="whole")
+def bound(pod: PodView, name: str, devices: tuple[str, ...] = ()) -> PodView:
+    """The pod as it runs on these devices of a node, by default the first two."""
+    part = Part("main", devices or FakeNode(name).devices(0, 1))
+    grant = Grant(pod.uid, "bandwidth", Offer(name, (part,)), mode="whole")
     keys = {**pod.annotations, GRANT: grant_text(grant)}
     return replace(pod, node=name, phase="Running", annotations=keys)
 
@@ -105,3 +109,15 @@ def test_domains_and_nodes_of_bound_members_count(rooms: dict[str, int], chosen:
     plan = planned(broker, second)
     assert plan.nodes == (chosen,)
     assert (level(plan, "nodes"), level(plan, "network")) == ((2.0,), (racks,))
+
+
+@pytest.mark.parametrize(("pair", "chosen"), [((0, 3), "whole-machine"), ((0, 5), "slow-pair")])
+def test_fast_links_are_left_to_others_where_bound_members_are_slow_anyway(pair: tuple[int, ...], chosen: str) -> None:
+    """The bound member has two devices: 0 and 3 have a double NVLink, 0 and 5 have none."""
+    machine, broker = profile("dgx1-v100-measured"), broker_of()
+    for name, healthy in (("full", set(pair)), ("slow-pair", {0, 5}), ("whole-machine", set(range(8)))):
+        broker.observe(fleet_node(machine, name, sick=set(range(8)) - healthy), 0.0)
+    first, *others = in_gang(device_pod("m0", 2), device_pod("m1", 1), device_pod("m2", 1), least=1)
+    devices = machine_devices(machine, "full")
+    broker.observe([bound(first, "full", tuple(devices[index].id for index in pair)), *others], 0.0)
+    assert planned(broker, *others).nodes == (chosen,)

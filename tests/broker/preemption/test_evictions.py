@@ -285,26 +285,34 @@ def test_a_snapshot_keeps_the_evictions_and_what_is_held() -> None:
     assert [len(copy.filter(pod, NODES, 8.0).nodes) for pod in gang] == [1, 1]
 
 
-def scattered(free: tuple[int, ...] = (0, 4)) -> Broker:
-    """A node of two rings with a free chip in each; the others have a pod of low priority each."""
-    ring = FakeNode("n0", "ring", 8)
-    places = [chip for chip in range(8) if chip not in free]
-    reports = {f"uid-p{chip}": ring.devices(chip) for chip in places}
-    broker = broker_of(replace(ring, allocations=reports), settings=ON)
-    broker.observe([replace(device_pod(f"p{chip}", 1, ASCEND), node="n0", phase="Running") for chip in places], 0.0)
+def scattered(**priorities: int) -> Broker:
+    """Nodes of two rings with a free chip in each, by default one; the others have a pod of low priority each."""
+    broker = broker_of(settings=ON)
+    for node, priority in (priorities or {"n0": 0}).items():
+        ring, names = FakeNode(node, "ring", 8), {chip: f"p{node[1:]}{chip}" for chip in (1, 2, 3, 5, 6, 7)}
+        reports = {f"uid-{name}": ring.devices(chip) for chip, name in names.items()}
+        broker.observe(replace(ring, allocations=reports).events(), 0.0)
+        pods = (device_pod(name, 1, ASCEND, priority=priority) for name in names.values())
+        broker.observe([replace(pod, node=node, phase="Running") for pod in pods], 0.0)
     return broker
 
 
 @pytest.mark.rule("003.ring")
 def test_a_pod_whose_devices_are_free_in_number_but_in_two_rings_gets_two_in_one() -> None:
     broker, pod = scattered(), device_pod("high", 2, ASCEND, priority=9)
-    assert evicted(tried(broker, [pod], nodes=["n0"])) == ["p1"]
+    assert evicted(tried(broker, [pod], nodes=["n0"])) == ["p01"]
     ring = FakeNode("n0", "ring", 8)
-    listing = replace(ring, allocations={f"uid-p{chip}": ring.devices(chip) for chip in (2, 3, 5, 6, 7)})
+    listing = replace(ring, allocations={f"uid-p0{chip}": ring.devices(chip) for chip in (2, 3, 5, 6, 7)})
     thief = device_pod("thief", 1, ASCEND)
-    broker.observe([PodDeleted("uid-p1"), listing.inventory_object(), thief], 8.0)
+    broker.observe([PodDeleted("uid-p01"), listing.inventory_object(), thief], 8.0)
     assert broker.filter(thief, ["n0"], 8.5).nodes == ["n0"]  # in the other ring
     assert broker.filter(pod, ["n0"], 9.0).nodes == ["n0"]
+
+
+@pytest.mark.parametrize(("priorities", "victim"), [({"n0": 1, "n1": 2}, "p01"), ({"n0": 2, "n1": 1}, "p11")])
+def test_a_pod_gets_the_node_where_the_lowest_priority_gives_way(priorities: dict[str, int], victim: str) -> None:
+    pod = device_pod("high", 2, ASCEND, priority=9)
+    assert evicted(tried(scattered(**priorities), [pod])) == [victim]
 
 
 def test_memory_is_freed_on_one_card() -> None:
@@ -323,7 +331,7 @@ def test_memory_is_freed_on_one_card() -> None:
 def test_the_scheduler_does_not_evict_for_a_pod_that_the_service_evicts_for() -> None:
     broker, pod = scattered(), device_pod("high", 2, ASCEND, priority=9)
     tried(broker, [pod], nodes=["n0"])
-    assert broker.preempt(pod, {"n0": ["uid-p7"]}, 7.0) == {}
+    assert broker.preempt(pod, {"n0": ["uid-p07"]}, 7.0) == {}
 
 
 def test_a_pod_that_the_scheduler_nominated_is_left_to_it() -> None:

@@ -72,6 +72,20 @@ def test_a_member_whose_siblings_are_not_created_yet_counts_as_one_of_several() 
 
 
 @pytest.mark.rule("003.faulty")
+@pytest.mark.parametrize(("total", "fits"), [(1, ["torn"]), (2, [])])
+def test_a_member_that_is_planned_without_the_missing_ones_still_counts_as_one_of_several(
+    total: int, fits: list[str]
+) -> None:
+    broker = broker_of(TORN, settings=PER_POD)
+    (pod,) = in_gang(device_pod("a", 8, ASCEND), least=1, total=total)
+    broker.observe([pod], 0.0)
+    broker.filter(pod, ["torn"], 0.0)
+    answer = broker.filter(pod, ["torn"], 11.0)
+    assert list(answer.nodes) == fits
+    assert "the group is incomplete" not in str(answer)
+
+
+@pytest.mark.rule("003.faulty")
 def test_a_gang_waits_for_reachable_chips_and_starts_when_the_network_is_repaired() -> None:
     broker = broker_of(TORN, replace(TORN, name="other"), settings=PER_POD)
     pods = in_gang(*(device_pod(name, 8, ASCEND) for name in "ab"), least=2)

@@ -37,6 +37,11 @@ def test_a_sum_that_no_job_can_have_is_refused_before_its_pods_exist(total: int)
 
 
 @pytest.mark.rule("003.valid-job")
+def test_a_sum_is_refused_while_no_node_is_known() -> None:
+    assert "3" in broker_of().invalid_job(job(3, w=1), 0.0)
+
+
+@pytest.mark.rule("003.valid-job")
 def test_pods_of_one_task_are_equal_so_their_shape_is_known() -> None:
     broker = broker_of(RING)
     assert "one pod" in broker.invalid_job(job(8, w=2), 0.0)

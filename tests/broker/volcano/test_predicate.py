@@ -60,6 +60,13 @@ def test_a_pod_fits_where_a_ring_does_and_nothing_is_reserved() -> None:
     assert broker.entry(pod.uid) is None
 
 
+def test_a_booked_pod_counts_as_booked_until_it_is_bound() -> None:
+    broker, pod = broker_of(RING), volcano_pod("a", 2)
+    broker.observe([pod], 0.0)
+    assert broker.book(Task(pod.uid, "n"), 0.0).error == ""
+    assert (broker.counts().booked, broker.counts().grants) == (1, 0)
+
+
 @pytest.mark.rule("003.predicate")
 def test_members_of_a_gang_fit_on_the_nodes_of_its_plan_alone() -> None:
     broker = broker_of(*(FakeNode(name, "ring", 8) for name in "xyz"))

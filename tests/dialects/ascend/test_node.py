@@ -221,3 +221,10 @@ def test_a_node_is_read_by_the_dialect() -> None:
     found = Ascend().node(NodeView("n", capacity={NPU: "8"}), {})
     assert found is not None
     assert (found.source, len(found.devices)) == (Ascend.name, 8)
+
+
+@pytest.mark.parametrize(("count", "chips", "problems"), [("64", 64, 0), ("65", 0, 1)])
+def test_a_machine_has_at_most_64_chips(count: str, chips: int, problems: int) -> None:
+    found = facts(NodeView("npu-1", capacity={NPU: count}, allocatable={NPU: count}), config_map({NPU: ""}))
+    said = [problem for problem in found.problems if "a machine has at most 64" in problem.sentence]
+    assert (len(found.devices), len(said)) == (chips, problems)

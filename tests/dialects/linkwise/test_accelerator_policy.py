@@ -58,6 +58,24 @@ def test_a_policy_has_subjects_permissions_and_sharing() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "sharing",
+    [
+        {"defaultShare": "50%"},
+        {"maxShare": "50%"},
+        {"defaultShare": "50%", "maxShare": "50%"},
+        {"defaultShare": 60, "maxShare": "50%"},
+    ],
+)
+def test_a_default_share_may_be_the_largest_or_not_comparable_to_it(sharing: dict[str, object]) -> None:
+    policy = read(subjects=EVERYBODY, sharing=sharing)
+    assert policy.invalid == ""
+    assert (policy.default_share is not None, policy.max_share is not None) == (
+        "defaultShare" in sharing,
+        "maxShare" in sharing,
+    )
+
+
 def test_an_empty_list_of_resources_permits_none_and_a_missing_one_all() -> None:
     assert read(resources=[]).resources == ()
     assert read(maxDevices=1).resources is None

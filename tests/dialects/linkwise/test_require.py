@@ -49,6 +49,8 @@ def test_huawei_is_the_vendor_of_ascend() -> None:
         ("cuda 12.2", "column 6: expected an operator after cuda: =, !=, >=, <=, >, <, in or not in, found '12.2'"),
         ("model>=A100", "column 6: model can't be compared by >=; use =, !=, in or not in"),
         ("cuda>=twelve", "column 7: 'twelve' is not a version such as 12.2, which cuda is compared with"),
+        (f"cuda>={'x' * 50}", f"column 7: '{'x' * 40}' is not a version such as 12.2, which cuda is compared with"),
+        (f"vendor={'x' * 50}*", f"column 8: '{'x' * 40}': only a model may contain *"),
         ("memory>=40GB", "column 9: '40GB' is not an amount of memory such as 40Gi, which memory is compared with"),
         ("model in (A100", "column 15: expected a comma or ), found the end"),
         ("model in ()", "column 11: expected a value, found ')'"),

@@ -143,6 +143,11 @@ def test_nodes_of_one_shape_are_judged_once() -> None:
     assert (len(table.codes), table.steps) == (50, 1)
 
 
+def test_nodes_of_a_shape_that_was_judged_cost_no_budget() -> None:
+    index = index_of(*(Node(f"n{number}", devices(4)) for number in range(50)))
+    assert not choices(index, WANTED[0], budget=1).partial
+
+
 def test_words_that_a_node_no_longer_has_are_not_served() -> None:
     index = index_of(Node("n", devices(2), mode="any"))
     rooms = index.share_index("w")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from itertools import chain
+from typing import Literal
 
 import pytest
 
@@ -109,6 +110,19 @@ def test_a_long_request_gets_what_a_short_one_does() -> None:
     assert rooms.fitting(names, share_ask(61), len(tight) - 1, without={tight[0]}) == tight[1:]
     assert rooms.all_fitting(names, share_ask(100)) == [f"n{number:04}" for number in range(99, 1200, 100)]
     assert rooms.fitting(names, share_ask(101), 5) == []
+
+
+@pytest.mark.parametrize("order", ["binpack", "spread"])
+def test_the_nodes_behind_one_are_those_that_follow_it_in_the_order_of_scores(
+    order: Literal["binpack", "spread"],
+) -> None:
+    nodes = [share_node(CARD, [free], name=f"n{free:02}") for free in range(1, 60)]
+    rooms, wanted = rooms_of(*nodes, settings=ShareSettings(order=order)), share_ask(30)
+    scores = rooms.scores([node.name for node in nodes], wanted)
+    by_score = sorted(scores.items(), key=lambda scored: [-term for term in scored[1]])
+    assert len(by_score) == 30
+    for place, (name, score) in enumerate(by_score):
+        assert rooms.after(name, score, wanted, 3) == by_score[place + 1 : place + 4]
 
 
 def test_names_that_are_none_of_the_best_are_found_all_the_same() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from linkwise.engine.index.shapes import Shape
-from linkwise.engine.planning.hosts import MAX_CACHED_SETS, Hosts
+from linkwise.engine.planning.hosts import MAX_CACHED_SETS, Floors, Hosts, PartSize
+from linkwise.engine.planning.parts import Amount, Card, PartsHost, at_least
 from linkwise.testing.nodes import node
 from linkwise.vendors.machines import profile
 
@@ -28,3 +29,12 @@ def test_a_host_counts_for_as_much_as_it_may_keep() -> None:
     assert remembered("large", most) == most
     assert remembered("large", most + 2) == 1
     assert remembered("small", most + 2) == most + 2
+
+
+def test_parts_of_one_device_are_fast_where_links_are_unknown() -> None:
+    card = Card(Amount(100), (Amount(50),), idle=True, size=100)
+    host = PartsHost(None, {0: card, 1: card}, ("",), distinct=False)
+    half = PartSize(0, at_least(0.5))
+    assert host.fits((half, half), Floors(node=25.0))
+    assert not host.fits((half, half, half), Floors(node=25.0))
+    assert host.fits((half, half, half), Floors())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, strategies as st
 
 from linkwise.engine.index.node_index import Query
-from linkwise.engine.queue.scheduling_queue import QueuedPod, SchedulingQueue
+from linkwise.engine.queue.scheduling_queue import MAX_TRIES, QueuedPod, SchedulingQueue
 from linkwise.engine.usage import gained_capacity
 from linkwise.model.device import Device
 from linkwise.model.node import Node, Use
@@ -88,6 +88,13 @@ def test_who_may_not_go_to_a_node_does_not_keep_its_room_from_those_behind() -> 
     line = waiting(asked("a", priority=9), asked("b"), asked("c"))
     assert woken(line, node(1), barred="a") == [("b", "n")]
     assert woken(line, node(1), barred="abc") == []
+
+
+def test_those_behind_too_many_who_may_not_go_to_a_node_wait_for_another() -> None:
+    barred = [chr(0x4E00 + number) for number in range(MAX_TRIES)]
+    behind = asked("z", created=2.0)
+    assert woken(waiting(*map(asked, barred[1:]), behind), node(1), barred="".join(barred)) == [("z", "n")]
+    assert woken(waiting(*map(asked, barred), behind), node(1), barred="".join(barred)) == []
 
 
 def test_parts_of_devices_are_filled_in_thought_too() -> None:

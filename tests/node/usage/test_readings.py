@@ -189,7 +189,7 @@ def test_a_share_is_what_the_kubelet_allocated() -> None:
     assert holdings_of([one], allocations, devices, "GiB") == (Holding("u1", "team", "one", "GPU-0", 3 * GIB),)
 
 
-def test_shares_in_percent_are_of_the_devices_memory() -> None:
+def test_shares_in_percent_are_of_the_devices_memory_until_the_pod_has_finished() -> None:
     allocated = (
         '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"50","koordinator.sh/gpu-memory-ratio":"25"}}]}'
     )
@@ -198,6 +198,7 @@ def test_shares_in_percent_are_of_the_devices_memory() -> None:
     )
     devices = (Device("GPU-0", 0, memory=16384),)
     assert [(one.device, one.share) for one in holdings_of([one], None, devices, "MiB")] == [("GPU-0", 4 * GIB)]
+    assert holdings_of([replace(one, phase="Succeeded")], None, devices, "MiB") == ()
 
 
 def test_simulated_usage_stays_within_shares_and_is_the_same_every_time() -> None:

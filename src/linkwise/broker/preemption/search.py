@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.groups.bundles import alternatives
@@ -200,7 +201,7 @@ def room_for_pod(state: State, pod: PodView) -> Option | None:
             options.append((harm, name, victims))
     if not options:
         return None
-    _, name, victims = min(options, key=lambda option: (option[0], option[1]))
+    _, name, victims = min(options, key=itemgetter(0))
     gone = candidates.leaving.union(each.uid for each in with_gangs(state, victims))
     node = state.cluster.node_without(name, gone | {pod.uid})
     offer = query.pick(node) if node else None

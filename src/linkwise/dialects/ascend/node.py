@@ -109,7 +109,8 @@ class _Reading:
             return 0
         if count > MAX_DEVICES:
             self.report(resource, f"{shown(text)} chips: a machine has at most {MAX_DEVICES}")
-        return count if count <= MAX_DEVICES else 0
+            return 0
+        return count
 
     def devices(self, resource: str) -> tuple[Device, ...]:
         numbers = self._numbers(resource)

@@ -222,13 +222,12 @@ class Making:
     def _bound_spots(self) -> Generator[None, None, tuple[BoundSpot, ...]]:
         """The nodes of bound members, with what their devices mean for every plan."""
         spots = []
-        linked = any(by_links(query) or in_parts(query) for query in self._asked)
         for number, node in enumerate(sorted(self._task.bound)):
             if number % NODES_PER_STEP == 0:
                 yield
             site = self._sites.get(node.name, node.site)
             free = max(0, len(site.node.free()) - site.node.unattributed) if site else 0
-            speed = self._hosts.slowest(site.node, site.shape, site.held) if site and linked else inf
+            speed = self._hosts.slowest(site.node, site.shape, site.held) if site else inf
             spots.append(BoundSpot(node.name, node.path, node.members, free, speed))
         return tuple(spots)
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.effects import Event
 from linkwise.dialects.registry import held_by
 from linkwise.model.usage import DeviceUsage, Holding, NodeUsage, PodUsage, ProcessUsage, UsageReading
-from linkwise.model.views import FINISHED
 from linkwise.node.usage.simulated import simulated_usage
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def holdings_of(
     names = {f"#{device.index}": device.id for device in devices}
     sizes = {device.id: device.memory * _BYTES["MiB"] for device in devices}
     for pod in pods:
-        grant = None if pod.uid in claimed or pod.phase in FINISHED else held_by(pod).grant
+        grant = None if pod.uid in claimed else held_by(pod).grant
         for part in grant.offer.parts if grant else ():
             for device in part.devices:
                 name = names.get(device, device)
