@@ -411,6 +411,59 @@ async def test_devices_are_held_while_the_kubelet_restarts(bench: Bench) -> None
     await bench.until(lambda: "holds" not in bench.spec())
 
 
+GARBAGE = b"\xff\xff\xff\xff not a message"
+
+
+@beside_a_kubelet()
+async def test_an_agent_outlives_a_kubelet_whose_responses_are_garbage(bench: Bench) -> None:
+    await bench.kubelet.capacity(GPU, 4)
+    bench.api.put(gpu_pod("a", 0, 1))
+    await bench.kubelet.admit("a", GPU, main=2)
+    bench.kubelet.garbage = GARBAGE
+    await bench.until(
+        lambda: any("is not valid as ListPodResourcesResponse" in text for text in bench.agent.problems())
+    )
+    assert len(bench.kubelet.healthy(GPU)) == 4
+    bench.kubelet.garbage = b""
+    bench.api.put(gpu_pod("b", 2, 3))
+    await bench.kubelet.admit("b", GPU, main=2)
+    await bench.until(lambda: bench.allocations() == {"uid-a": ["GPU-0", "GPU-1"], "uid-b": ["GPU-2", "GPU-3"]})
+
+
+def test_an_agent_that_starts_beside_a_kubelet_whose_responses_are_garbage_serves_as_soon_as_they_are_not() -> None:
+    async def story(folder: Path) -> None:
+        kubelet = FakeKubelet(folder / "kubelet")
+        kubelet.garbage = GARBAGE
+        await kubelet.start()
+        async with running(folder, kubelet=kubelet) as bench:
+            await bench.until(lambda: bench.agent.registrar.status.state == "refused")
+            assert "is not valid as Empty" in bench.agent.registrar.status.sentence
+            kubelet.garbage = b""
+            await bench.until(lambda: bench.agent.registrar.status.enforced)
+            await kubelet.capacity(GPU, 4)
+
+    with TemporaryDirectory(prefix="lw") as short:
+        asyncio.run(story(Path(short)))
+
+
+def test_an_agent_that_starts_beside_a_kubelet_that_lists_nothing_keeps_the_mode_of_its_containers() -> None:
+    async def story(folder: Path) -> None:
+        kubelet = FakeKubelet(folder / "kubelet")
+        await kubelet.start()
+        kubelet.served_by_another("a", GPU, ("GPU-0",), {})
+        kubelet.garbage = GARBAGE
+        async with running(folder, share=True, kubelet=kubelet) as bench:
+            await bench.until(lambda: bench.agent.served is not None)
+            assert bench.agent.served is not None
+            assert bench.agent.served.resource == GPU
+            kubelet.garbage = b""
+            kubelet.remove("a")
+            await kubelet.capacity(MEMORY, 60)
+
+    with TemporaryDirectory(prefix="lw") as short:
+        asyncio.run(story(Path(short)))
+
+
 @beside_a_kubelet()
 async def test_an_agent_that_ends_holds_its_devices_and_goes_on_serving_until_then(bench: Bench) -> None:
     await bench.kubelet.capacity(GPU, 4)

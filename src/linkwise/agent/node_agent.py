@@ -357,8 +357,8 @@ class NodeAgent:
             return True
         try:
             return bool(await self._pod_resources.allocated(other.resource))
-        except ClusterError:
-            return False
+        except ClusterError:  # the file may have pods that have ended, so the list comes first
+            return bool(await asyncio.to_thread(container_answers, self._folder, other.resource))
 
     def _begin(self, wanted: ResourceMode | None) -> None:
         self.served, self._plugin, self._allocator, self.allocations = wanted, None, None, None
