@@ -83,21 +83,21 @@ def serving(cluster: EmbeddedThread) -> Iterator[tuple[int, int]]:
         command = [sys.executable, "-m", "linkwise", "serve", "--kubeconfig", str(kubeconfig), "--port", str(port)]
         with subprocess.Popen(command, env={**os.environ, **variables}) as process:  # noqa: S603 - ourselves
             try:
-                wait_until_ready(port)
+                wait_until_ready(process, port)
                 yield process.pid, port
             finally:
                 process.terminate()
 
 
-def wait_until_ready(port: int) -> None:
-    """Wait until probes succeed."""
+def wait_until_ready(process: subprocess.Popen[bytes], port: int) -> None:
+    """Wait until probes succeed, however busy the machine is; RuntimeError if the service ends."""
     with closing(BlockingHttp(Origin("127.0.0.1", port, tls=blind()), 5.0)) as http:
-        for _ in range(600):
+        while process.poll() is None:
             with suppress(Exception):
                 if http.call("GET", "/readyz", {}).status == 200:
                     return
             time.sleep(0.1)
-    raise TimeoutError("the service is not ready")
+    raise RuntimeError(f"the service has ended with {process.returncode}")
 
 
 def certificate(cluster: EmbeddedThread) -> dict[str, str]:

@@ -106,13 +106,14 @@ class Bench:
 
 
 @asynccontextmanager
-async def running(
+async def running(  # noqa: PLR0913 - every field but one has a default
     folder: Path,
     *,
     share: bool = False,
     kubelet: FakeKubelet | None = None,
     machine: Machine | None = None,
     inventory: Mapping[str, object] | None = None,
+    wall: Callable[[], float] = time.time,
     **settings: Any,  # noqa: ANN401 - fields of the settings
 ) -> AsyncIterator[Bench]:
     beside = kubelet or FakeKubelet(folder / "kubelet")
@@ -128,7 +129,7 @@ async def running(
         cdi_folder=str(folder / "cdi"),
         **settings,
     )
-    agent = NodeAgent(chosen, NODE, machine, api, api, Timing(), time.time)
+    agent = NodeAgent(chosen, NODE, machine, api, api, Timing(), wall)
     api.watch = agent.observe
     agent.observe([NodeView(NODE, labels={"gpushare": "true"} if share else {}, runtime="containerd://1.6.0")])
     if inventory is not None:
@@ -409,6 +410,79 @@ async def test_devices_are_held_while_the_kubelet_restarts(bench: Bench) -> None
     await bench.kubelet.start()
     await bench.kubelet.capacity(GPU, 4)
     await bench.until(lambda: "holds" not in bench.spec())
+
+
+def test_an_answer_that_another_container_has_is_dropped_though_the_clock_was_set_back() -> None:
+    ahead = 3600.0
+
+    async def story(folder: Path) -> None:
+        nonlocal ahead
+        async with running(folder, wall=lambda: time.time() + ahead) as bench:
+            await bench.kubelet.capacity(GPU, 4)
+            for name in ("a", "b"):
+                bench.api.put(gpu_pod(name, count=2))
+            await bench.kubelet.admit("a", GPU, main=2, ids=("GPU-0", "GPU-1"))
+            await bench.until(lambda: bench.allocations() == {"uid-a": ["GPU-0", "GPU-1"]})
+            ahead = 0.0
+            bench.kubelet.remove("a")
+            await bench.kubelet.admit("b", GPU, main=2, ids=("GPU-0", "GPU-1"))
+            await bench.until(lambda: bench.allocations() == {"uid-b": ["GPU-0", "GPU-1"]})
+
+    with TemporaryDirectory(prefix="lw") as short:
+        asyncio.run(story(Path(short)))
+
+
+GARBAGE = b"\xff\xff\xff\xff not a message"
+
+
+@beside_a_kubelet()
+async def test_an_agent_outlives_a_kubelet_whose_responses_are_garbage(bench: Bench) -> None:
+    await bench.kubelet.capacity(GPU, 4)
+    bench.api.put(gpu_pod("a", 0, 1))
+    await bench.kubelet.admit("a", GPU, main=2)
+    bench.kubelet.garbage = GARBAGE
+    await bench.until(
+        lambda: any("is not valid as ListPodResourcesResponse" in text for text in bench.agent.problems())
+    )
+    assert len(bench.kubelet.healthy(GPU)) == 4
+    bench.kubelet.garbage = b""
+    bench.api.put(gpu_pod("b", 2, 3))
+    await bench.kubelet.admit("b", GPU, main=2)
+    await bench.until(lambda: bench.allocations() == {"uid-a": ["GPU-0", "GPU-1"], "uid-b": ["GPU-2", "GPU-3"]})
+
+
+def test_an_agent_that_starts_beside_a_kubelet_whose_responses_are_garbage_serves_as_soon_as_they_are_not() -> None:
+    async def story(folder: Path) -> None:
+        kubelet = FakeKubelet(folder / "kubelet")
+        kubelet.garbage = GARBAGE
+        await kubelet.start()
+        async with running(folder, kubelet=kubelet) as bench:
+            await bench.until(lambda: bench.agent.registrar.status.state == "refused")
+            assert "is not valid as Empty" in bench.agent.registrar.status.sentence
+            kubelet.garbage = b""
+            await bench.until(lambda: bench.agent.registrar.status.enforced)
+            await kubelet.capacity(GPU, 4)
+
+    with TemporaryDirectory(prefix="lw") as short:
+        asyncio.run(story(Path(short)))
+
+
+def test_an_agent_that_starts_beside_a_kubelet_that_lists_nothing_keeps_the_mode_of_its_containers() -> None:
+    async def story(folder: Path) -> None:
+        kubelet = FakeKubelet(folder / "kubelet")
+        await kubelet.start()
+        kubelet.served_by_another("a", GPU, ("GPU-0",), {})
+        kubelet.garbage = GARBAGE
+        async with running(folder, share=True, kubelet=kubelet) as bench:
+            await bench.until(lambda: bench.agent.served is not None)
+            assert bench.agent.served is not None
+            assert bench.agent.served.resource == GPU
+            kubelet.garbage = b""
+            kubelet.remove("a")
+            await kubelet.capacity(MEMORY, 60)
+
+    with TemporaryDirectory(prefix="lw") as short:
+        asyncio.run(story(Path(short)))
 
 
 @beside_a_kubelet()

@@ -35,7 +35,7 @@ def corrections_of(moments: Sequence[float]) -> int:
     """The number of corrections if the record is wrong at each of these moments."""
     now = 0.0
     api = NodeApi()
-    keeper = RecordKeeper(NODE, api, lambda: now)
+    keeper = RecordKeeper(NODE, api, lambda: 1e9 - now, lambda: now)  # the machine's clock runs backwards
     devices = {f"GPU-{index}": Device(f"GPU-{index}", index) for index in range(2)}
     allocations = Allocations(GPU, shared=False, pick=first, devices=devices)
     allocations.observe(wrong_pod())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import threading
 from collections.abc import Callable, Coroutine
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from linkwise.agent.measuring.driver import state_folder
 from linkwise.agent.measuring.holds import measuring_lock
@@ -21,6 +22,9 @@ from linkwise.kube.client.api import connect
 from linkwise.net.http.server import listen
 from linkwise.net.timing import Timing
 from support.fakes.kubelet import PATIENCE, FakeKubelet
+
+if TYPE_CHECKING:
+    from linkwise.model.discovery import Discovery
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -50,6 +54,42 @@ def test_an_agent_serves_only_after_a_test_that_an_earlier_one_allowed_has_ended
 
     with TemporaryDirectory(prefix="lw") as short:  # unix sockets need short paths
         asyncio.run(play(Path(short)))
+
+
+class StuckDriver(SimulatedDriver):
+    """Driver whose library does not return until it is `free`."""
+
+    def __init__(self) -> None:
+        super().__init__("dgx1-v100", "n")
+        self.stuck, self.free = threading.Event(), threading.Event()
+
+    def discover(self) -> Discovery:
+        self.stuck.set()
+        self.free.wait()
+        return super().discover()
+
+
+def test_an_agent_ends_though_its_driver_is_stuck() -> None:
+    driver = StuckDriver()
+
+    async def play(folder: Path) -> None:
+        settings = ServeSettings(agent=replace(AgentSettings(), kubelet=str(folder), cdi="never"))
+        process = AgentProcess(settings, "n", driver, None)
+        with closing(listen("127.0.0.1", 0, "")) as listener:
+            running = asyncio.create_task(process.run(listener))
+            await until(driver.stuck.is_set)
+            process.stop()
+            await running
+
+    with TemporaryDirectory(prefix="lw") as short:
+        agent = threading.Thread(target=asyncio.run, args=(play(Path(short)),))
+        agent.start()
+        agent.join(PATIENCE)
+        try:
+            assert not agent.is_alive()
+        finally:
+            driver.free.set()
+            agent.join()
 
 
 def test_the_next_agent_is_ready_before_the_last_one_ends_and_serves_at_once_then() -> None:

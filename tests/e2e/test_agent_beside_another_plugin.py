@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,7 @@ from support.e2e.real_node.device_plugin import Answer, DevicePlugin
 from support.e2e.real_node.node import scheduled_pod
 from support.e2e.service import grant
 from support.nvml_stub.machine import dgx1_v100
+from support.profile import rounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,6 +30,8 @@ GIB = 15
 INDEX = "ALIYUN_COM_GPU_MEM_IDX"
 ASSIGNED = "ALIYUN_COM_GPU_MEM_ASSIGNED"
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+TAKE_OVERS = rounds(1, 20)
+"""by agents that are killed under the load"""
 
 
 @pytest.fixture
@@ -176,6 +180,67 @@ def test_records_of_gpushare_stand_and_no_card_is_oversold_after_the_agent_takes
     wait_counted(agent, *everything)
     assert records(agent, [*old, *new]) == [*everything[1]]
     assert agent.metric("linkwise_agent_records_corrected_total") == 0
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(120 + 60 * TAKE_OVERS)
+@pytest.mark.rule("004.allocate")
+def test_no_card_is_oversold_while_the_agent_takes_over_under_a_load_of_pods(
+    agent: Agent, gpushare: DevicePlugin, placing: Placing, real_node: RealNode, namespace: str
+) -> None:
+    agent.cluster.kubectl("label", "node", real_node.name, "gpushare=true")
+    agent.start(dgx1_v100())
+    agent.wait_enforced(enforced=False)
+    agent.wait_seen(placing, enforced=False)
+    path, made = f"/api/v1/namespaces/{namespace}/pods", 0
+
+    def create(count: int) -> None:
+        nonlocal made
+        sizes = [(3, 5, 7)[number % 3] for number in range(made, made + count)]
+        real_node.cluster.create(
+            scheduled_pod(namespace, f"load-{made + number}", {MEMORY: size}) for number, size in enumerate(sizes)
+        )
+        made += count
+
+    create(4)
+    agent.wait_running(2)
+    create(2)
+    gpushare.stop()  # with pods on their way to it
+    create(4)
+    agent.wait_enforced()
+    create(4)
+    for _ in range(TAKE_OVERS):
+        agent.restart()  # killed with pods on their way to it
+        create(2)
+        agent.wait_enforced()
+        agent.wait_seen(placing)
+        running = wait_for(lambda: all_running(agent, path), 60, "all pods run that the kubelet has not rejected")
+        used: Counter[str] = Counter()
+        for pod in running:
+            seen, size = (
+                real_node.environment(pod)[VISIBLE],
+                int(pod["spec"]["containers"][0]["resources"]["limits"][MEMORY]),
+            )
+            card = seen if seen in UUIDS else UUIDS[int(seen)]
+            assert pod["metadata"]["annotations"][INDEX] == str(UUIDS.index(card)), (
+                "the record is what the container has"
+            )
+            used[card] += size
+        assert max(used.values()) <= GIB, used
+        for pod in running[:2]:
+            real_node.remove(pod)
+
+
+def all_running(agent: Agent, path: str) -> list[Raw]:
+    """The pods that the kubelet has not rejected, once all of them run."""
+    pods = [pod for pod in agent.cluster.api.list(path) if pod["status"]["phase"] != "Failed"]
+    waiting = {
+        pod["metadata"]["name"]: agent.cluster.events(pod["metadata"]["namespace"], pod["metadata"]["name"])[-1:]
+        for pod in pods
+        if pod["status"]["phase"] != "Running"
+    }
+    assert not waiting, waiting
+    return [{"apiVersion": "v1", "kind": "Pod", **pod} for pod in pods]
 
 
 def test_records_stand_after_the_kubelet_has_lost_its_checkpoint(

@@ -348,7 +348,8 @@ def test_what_a_user_may_not_read_is_skipped_with_the_verb_and_never_passes(
     words = [sys.executable, "-m", "linkwise", "doctor", "--kubeconfig", str(kubernetes.kubeconfig("tenant"))]
     done = subprocess.run([*words, "-o", "json"], capture_output=True, text=True, check=False, timeout=60)
     items = json.loads(done.stdout)["items"]
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 3, "a script must not take this for an examination without problems"
+    assert done.stderr.startswith("linkwise: nothing could be examined")
     assert {each["severity"] for each in items} == {"skipped", "ok"}
     assert [each["check"] for each in items if each["severity"] == "ok"] == ["clock-local"]
     reasons = {each["check"]: each["found"] for each in items}

@@ -10,6 +10,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
+from linkwise.agent.driver_threads import DRIVER_THREADS
 from linkwise.errors import LinkwiseError
 from linkwise.node.health import with_faults
 
@@ -149,14 +150,14 @@ class Discoverer:
         if not isinstance(self._driver, EventDriver):
             return None
         try:
-            return await asyncio.to_thread(self._driver.wait, seconds)
+            return await asyncio.get_running_loop().run_in_executor(DRIVER_THREADS, self._driver.wait, seconds)
         except Exception:
             log.exception("driver=%s can't wait for events", self._driver.name)
             return None
 
     async def _discover(self) -> Discovery | None:
         """One discovery; None if it failed. One that is stuck is waited for: a second call would be stuck as well."""
-        call = asyncio.create_task(asyncio.to_thread(self._driver.discover))
+        call = asyncio.get_running_loop().run_in_executor(DRIVER_THREADS, self._driver.discover)
         done, _ = await asyncio.wait({call}, timeout=SLOW)
         if not done:
             self._fail(f"driver {self._driver.name}: no answer for {SLOW:.0f} s")

@@ -171,7 +171,7 @@ class NodeAgent:
             changed=self._publish,
             tell=self.cluster.tell if self.cluster else lambda _: None,
         )
-        self.records = RecordKeeper(self.node, self.cluster, self.clock)
+        self.records = RecordKeeper(self.node, self.cluster, self.clock, self.timing.clock)
         self.holds = Holds(state_folder(self.settings.kubelet), self.timing, self.clock, self._survey, self._publish)
 
     async def run(self) -> None:
@@ -358,8 +358,8 @@ class NodeAgent:
             return True
         try:
             return bool(await self._pod_resources.allocated(other.resource))
-        except ClusterError:
-            return False
+        except ClusterError:  # the file may have pods that have ended, so the list comes first
+            return bool(await asyncio.to_thread(container_answers, self._folder, other.resource))
 
     def _begin(self, wanted: ResourceMode | None) -> None:
         self.served, self._plugin, self._allocator, self.allocations = wanted, None, None, None
@@ -371,7 +371,7 @@ class NodeAgent:
             self.access.options,
             self.settings.siblings,
             self.cluster,
-            self.clock,
+            self.timing.clock,
             self._settle_soon.set,
             self.holds,
         )
@@ -437,7 +437,7 @@ class NodeAgent:
             await self._settle()
 
     async def _settle(self) -> None:
-        allocations, began = self.allocations, self.clock()
+        allocations, began = self.allocations, self.timing.clock()
         # At start it is not known yet which plugin serves.
         if allocations is None or (self._other_maps_ids and self.registrar.status.state in {"waiting", "foreign"}):
             return
@@ -465,7 +465,7 @@ class NodeAgent:
 
     async def _prepare(self) -> None:
         """Learn what containers have before the kubelet can call: another plugin may have given them other devices than their ids."""
-        allocations, began = self.allocations, self.clock()
+        allocations, began = self.allocations, self.timing.clock()
         if allocations is None:
             return
         with contextlib.suppress(ClusterError):  # a kubelet that is starting

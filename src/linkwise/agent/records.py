@@ -42,16 +42,25 @@ class PodWriter(Protocol):
 
 
 class RecordKeeper:
-    """Writes corrected records; a write that fails is repeated with the next comparison."""
+    """Writes corrected records; a write that fails is repeated with the next comparison.
 
-    def __init__(self, node: str, writer: PodWriter | None, clock: Callable[[], float]) -> None:
+    Args:
+        node: the name of the node.
+        writer: writes to the API server; None without one.
+        now: seconds since the epoch, for the records.
+        clock: monotonic seconds: whether the watch is late must not depend on a clock that may be set back.
+    """
+
+    def __init__(
+        self, node: str, writer: PodWriter | None, now: Callable[[], float], clock: Callable[[], float]
+    ) -> None:
         self.corrected: Final = Counter[str]()
         """records by kind of correction"""
         self.addresses = Addresses()
         """for the records of pods that need them"""
         self._node = node
         self._writer = writer
-        self._clock = clock
+        self._now, self._clock = now, clock
         self._grants = GrantWriter()
         self._written: dict[str, tuple[tuple[str, ...], float]] = {}
         """by pod UID: the devices written last and when, until the watch shows them"""
@@ -77,14 +86,14 @@ class RecordKeeper:
                 await self._write(self._writer, pod, keys)
 
     async def _correct(self, writer: PodWriter, allocations: Allocations, correction: Correction) -> None:
-        pod, devices, now = correction.pod, correction.grant.offer.devices, self._clock()
+        pod, devices, moment = correction.pod, correction.grant.offer.devices, self._clock()
         written, at = self._written.get(pod.uid, ((), 0.0))
-        if written == devices and now - at < LATE_WATCH:
+        if written == devices and moment - at < LATE_WATCH:
             return
-        keys = corrected_annotations(correction, allocations.devices, self._grants, now)
+        keys = corrected_annotations(correction, allocations.devices, self._grants, self._now())
         if not await self._write(writer, pod, keys):
             return
-        self._written[pod.uid] = devices, now
+        self._written[pod.uid] = devices, moment
         kind = "swapped" if correction.swapped else "corrected"
         self.corrected[kind] += 1
         log.warning("pod=%s/%s record %s to devices=%s", pod.namespace, pod.name, kind, ",".join(devices))

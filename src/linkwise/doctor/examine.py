@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from linkwise.doctor.facts import Facts
     from linkwise.doctor.findings import Check
 
-__all__ = ["CHECKS", "examine", "sources_of"]
+__all__ = ["CHECKS", "examine", "is_any_examined", "sources_of"]
 
 CHECKS: Final[tuple[Check, ...]] = (
     *definitions.CHECKS,
@@ -51,6 +51,12 @@ def sources_of(checks: Collection[str]) -> frozenset[str]:
 def examine(facts: Facts, checks: Collection[str]) -> list[Finding]:
     """The findings of these checks: at least one each, so that what was not examined never looks well."""
     return [finding for each in CHECKS if each.id in checks for finding in _findings(each, facts)]
+
+
+def is_any_examined(facts: Facts, checks: Collection[str]) -> bool:
+    """Whether what one of these checks needs could be read; the time, which every response states, does not count."""
+    needs = [wanted for each in CHECKS if each.id in checks and (wanted := set(each.needs) - {"clock"})]
+    return not needs or any(wanted.isdisjoint(facts.unread) for wanted in needs)
 
 
 def _findings(check: Check, facts: Facts) -> Iterator[Finding]:

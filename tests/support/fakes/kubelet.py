@@ -66,6 +66,8 @@ class FakeKubelet:
         """resource names, in the order of registrations"""
         self.seconds: dict[str, list[float]] = {}
         """times of the answers of plugins, by method"""
+        self.garbage = b""
+        """sent instead of every response, unless empty"""
         self._plugins: dict[str, _Plugin] = {}
         self._allocated: dict[tuple[str, str, str], tuple[str, tuple[str, ...]]] = {}
         """resource and ids by namespace, pod and container; survives a restart, as the checkpoint does"""
@@ -81,10 +83,10 @@ class FakeKubelet:
             folder.mkdir(parents=True, exist_ok=True)
         for socket in (*plugins.glob("*.sock"), *lists.glob("*.sock")):
             socket.unlink()
-        registration = {"Register": _unary(self._register, PLUGIN["RegisterRequest"])}
+        registration = {"Register": self._unary(self._register, PLUGIN["RegisterRequest"])}
         listing = {
-            "List": _unary(self._list, LISTS["ListPodResourcesRequest"]),
-            "GetAllocatableResources": _unary(self._allocatable, LISTS["AllocatableResourcesRequest"]),
+            "List": self._unary(self._list, LISTS["ListPodResourcesRequest"]),
+            "GetAllocatableResources": self._unary(self._allocatable, LISTS["AllocatableResourcesRequest"]),
         }
         self._servers = [
             await _server(lists / "kubelet.sock", POD_RESOURCES, listing),
@@ -266,15 +268,20 @@ class FakeKubelet:
         ]
         return LISTS["AllocatableResourcesResponse"](devices=devices)
 
+    def _unary(
+        self,
+        answer: Callable[[Any], Awaitable[Any]],
+        request: Any,  # noqa: ANN401 - messages
+    ) -> grpc.RpcMethodHandler[Any, Any]:
+        async def handle(message: Any, context: aio.ServicerContext[Any, Any]) -> Any:  # noqa: ANN401 - messages
+            del context
+            return await answer(message)
 
-def _unary(answer: Callable[[Any], Awaitable[Any]], request: Any) -> grpc.RpcMethodHandler[Any, Any]:  # noqa: ANN401 - messages
-    async def handle(message: Any, context: aio.ServicerContext[Any, Any]) -> Any:  # noqa: ANN401 - messages
-        del context
-        return await answer(message)
-
-    return grpc.unary_unary_rpc_method_handler(
-        handle, request_deserializer=request.FromString, response_serializer=lambda message: message.SerializeToString()
-    )
+        return grpc.unary_unary_rpc_method_handler(
+            handle,
+            request_deserializer=request.FromString,
+            response_serializer=lambda message: self.garbage or message.SerializeToString(),
+        )
 
 
 async def _server(socket: Path, service: str, methods: dict[str, grpc.RpcMethodHandler[Any, Any]]) -> aio.Server:

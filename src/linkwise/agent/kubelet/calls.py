@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from google.protobuf.message import DecodeError
 from grpc import aio
 
 from linkwise.agent.kubelet.messages import Message, messages_of
+from linkwise.errors import ClusterError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,16 +23,20 @@ _OPTIONS: Final = (("grpc.max_receive_message_length", MESSAGE_BYTES), ("grpc.us
 
 
 async def call_kubelet(socket: Path, method: str, request: Message, response: str, seconds: float) -> Message:
-    """Call a method, named with its service, and return the response, a message of that name; AioRpcError if it fails."""
+    """Call a method, named with its service, and return the response, a message of that name.
+
+    AioRpcError if the call fails, ClusterError if the response is not such a message.
+    """
     answer = messages_of(method)[response]
     try:
         async with aio.insecure_channel(f"unix:{socket}", options=_OPTIONS) as channel:
-            call = channel.unary_unary(
-                f"/{method}",
-                request_serializer=type(request).SerializeToString,
-                response_deserializer=answer.FromString,
+            call: aio.UnaryUnaryMultiCallable[Message, bytes] = channel.unary_unary(
+                f"/{method}", request_serializer=type(request).SerializeToString
             )
-            return await call(request, timeout=seconds)
+            body = await call(request, timeout=seconds)
+        return answer.FromString(body)  # gRPC would return None for a response that it can't parse
+    except DecodeError as error:
+        raise ClusterError(f"{socket}: the response to {method} is not valid as {response}: {error}") from error
     except Exception as error:
         task = asyncio.current_task()
         if task is not None and task.cancelling():

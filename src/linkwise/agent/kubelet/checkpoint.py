@@ -27,7 +27,9 @@ _ANSWER: Final = messages_of(DEVICE_PLUGIN)["ContainerAllocateResponse"]
 def registered_ids(folder: Path) -> dict[str, int]:
     """The number of ids by resource; empty if the file can't be read."""
     registered = _data(folder).get("RegisteredDevices")
-    return {name: len(ids or ()) for name, ids in registered.items()} if isinstance(registered, dict) else {}
+    if not isinstance(registered, dict):
+        return {}
+    return {name: len(ids) if isinstance(ids, list) else 0 for name, ids in registered.items()}
 
 
 def container_answers(folder: Path, resource: str) -> dict[tuple[str, str], ContainerNeeds]:

@@ -140,12 +140,14 @@ class Registrar:
             self._set(
                 Status("refused", f"the kubelet refused {plugin.resource}: {error.code().name}: {error.details()}")
             )
-        except (TimeoutError, OSError, RuntimeError) as error:
+        except (TimeoutError, OSError, RuntimeError, ClusterError) as error:
             why = str(error) or "the kubelet did not connect to the plugin"
             self._set(Status("refused", f"registering {plugin.resource} failed: {why}"))
         else:
             log.info("kubelet: registered resource=%s devices=%d", plugin.resource, len(plugin.devices))
             return True
+        # The kubelet may follow the list all the same; its devices would look like those of another plugin.
+        await plugin.stop()
         return False
 
     async def _send(self, plugin: DevicePlugin) -> None:

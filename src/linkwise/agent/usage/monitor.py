@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from linkwise.agent.discovering import EventDriver
+from linkwise.agent.driver_threads import DRIVER_THREADS
 from linkwise.dialects.linkwise.usage import usage_fields
 from linkwise.errors import LinkwiseError
 from linkwise.model.usage import NodeUsage, UsageReading
@@ -154,7 +155,7 @@ class UsageMonitor:
     async def read(self) -> None:
         """One reading; what is wrong with it is a problem, not an error."""
         try:
-            reading, owners = await asyncio.to_thread(self._measure)
+            reading, owners = await asyncio.get_running_loop().run_in_executor(DRIVER_THREADS, self._measure)
         except LinkwiseError as error:
             self._fail(str(error))
             return

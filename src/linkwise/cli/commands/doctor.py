@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 EXIT_PROBLEMS: Final = 1
 EXIT_UNREACHABLE: Final = 3
+NOTHING_READ: Final = (
+    "nothing could be examined; --all shows why. With rights in single namespaces, use `linkwise explain pod/NAME`"
+)
+
 
 _EPILOG: Final = """\b
 Examples:
@@ -37,7 +41,7 @@ Exit codes:
   0  no problems were found; warnings do not count, unless with --strict
   1  problems were found
   2  invalid arguments
-  3  the cluster can't be reached
+  3  the cluster can't be reached, or nothing of what the checks need could be read
 """
 
 
@@ -84,7 +88,7 @@ def command(  # noqa: PLR0913 - one per flag
     from linkwise.assembly.cluster_reader import with_cluster  # noqa: PLC0415 - imports the client and all policies
     from linkwise.assembly.doctor import Examination, gather  # noqa: PLC0415 - same
     from linkwise.cli.reports.doctor import Shown, progress, show_checks, show_findings  # noqa: PLC0415 - same
-    from linkwise.doctor.examine import CHECKS, examine  # noqa: PLC0415 - same
+    from linkwise.doctor.examine import CHECKS, examine, is_any_examined  # noqa: PLC0415 - same
     from linkwise.errors import ClusterError  # noqa: PLC0415 - beside the others
 
     wanted = _known(checks, [each.id for each in CHECKS])
@@ -101,6 +105,9 @@ def command(  # noqa: PLR0913 - one per flag
     findings = examine(facts, wanted)
     shown = Shown(form, everything=everything, headers=not no_headers)
     show_findings(findings, shown, facts)
+    if not is_any_examined(facts, wanted):
+        click.echo(f"linkwise: {NOTHING_READ}", err=True)
+        sys.exit(EXIT_UNREACHABLE)
     bad = {"error", "warning"} if strict else {"error"}
     if any(each.severity in bad for each in findings):
         sys.exit(EXIT_PROBLEMS)

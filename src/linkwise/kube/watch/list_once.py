@@ -28,6 +28,12 @@ __all__ = ["ClusterList", "list_all"]
 MAX_ATTEMPTS: Final = 3
 """at a list whose continue token expires (410 Gone) before its last page"""
 
+_WHOLE_CLUSTER: Final = (
+    "this command reads the whole cluster, while `linkwise get`, `linkwise describe` and `linkwise explain` ask the service"
+    " for what your rights cover"
+)
+"""for users with rights in single namespaces, who should not need more"""
+
 
 @dataclass(slots=True)
 class ClusterList:
@@ -94,7 +100,8 @@ async def _list(connection: Connection, source: WatchedKind, settings: WatchSett
 
 async def _read(connection: Connection, source: WatchedKind, path: str, settings: WatchSettings) -> ClusterList:
     result = ClusterList()
-    lister = Lister(connection, source, path, settings, f"grant the verb list on {source.name}")
+    remedy = _WHOLE_CLUSTER if source.required else f"grant the verb list on {source.name}"
+    lister = Lister(connection, source, path, settings, remedy)
     async for page in lister.pages():
         for document in page.items:
             _add(result, source, document)
