@@ -122,9 +122,7 @@ def give_up(state: State, reservation: Reservation, winner: str, priority: int) 
     state.outbox.add(events(state, reservation, "ReservationEnded", sentence))
 
 
-def events(
-    state: State, reservation: Reservation, reason: str, sentence: str | Callable[[State], str]
-) -> list[Event]:
+def events(state: State, reservation: Reservation, reason: str, sentence: str | Callable[[State], str]) -> list[Event]:
     """Return an event for the owner, or for each pending member of a group."""
     pods = [pod for uid, _ in reservation.seats if (pod := state.cluster.pods.get(uid)) and not pod.node]
     return pod_events(state, pods, "Normal", reason, sentence)

@@ -61,7 +61,13 @@ def preempt_plans_for_group(state: State, parts: Sequence[GroupView], now: float
         for each in reservations:
             if not set(plan.nodes).isdisjoint(each.nodes):
                 give_up(state, each, parts[0].group.key, max(pod.priority for pod in parts[0].waiting))
-        _preempt(state, _touched(state, plans, plan), parts[0].group.key, [pod for view in parts for pod in view.waiting], now)
+        _preempt(
+            state,
+            _touched(state, plans, plan),
+            parts[0].group.key,
+            [pod for view in parts for pod in view.waiting],
+            now,
+        )
     return plan
 
 
