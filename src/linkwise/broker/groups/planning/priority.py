@@ -58,16 +58,11 @@ def preempt_plans_for_group(state: State, parts: Sequence[GroupView], now: float
         return None
     plan = _first_plan(state, parts, plans, state.settings.group.steps)
     if plan is not None:
+        key, pods = parts[0].group.key, [pod for view in parts for pod in view.waiting]
         for each in reservations:
             if not set(plan.nodes).isdisjoint(each.nodes):
-                give_up(state, each, parts[0].group.key, max(pod.priority for pod in parts[0].waiting))
-        _preempt(
-            state,
-            _touched(state, plans, plan),
-            parts[0].group.key,
-            [pod for view in parts for pod in view.waiting],
-            now,
-        )
+                give_up(state, each, key, max(pod.priority for pod in pods))
+        _preempt(state, _touched(state, plans, plan), key, pods, now)
     return plan
 
 
