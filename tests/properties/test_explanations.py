@@ -14,21 +14,13 @@ from linkwise.broker.watch_events import PodDeleted
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explain_pod, explanation_lines
-from linkwise.explain.published.lists import PodExplainer, named
-from linkwise.explain.published.publishing import finding_of
 from linkwise.model.views import ContainerView, PodView
 from linkwise.sim.replay import Runner
 from linkwise.testing.cluster import device_pod, in_gang
 from linkwise.vendors.machines import profile
-from linkwise.views.blocks import encode_page
-from linkwise.views.cluster import ClusterView
-from linkwise.views.description import description_of
-from linkwise.views.explanations import document_of, explain_object
-from linkwise.views.listing import section_of
-from linkwise.views.selection import OF_NAMESPACES, Selection
-from linkwise.views.table import encode_section
 from support.profile import examples
 from support.properties.broker_calls import Caller, calls
+from support.properties.readers import answers, node_answers
 from support.state import state_of
 
 if TYPE_CHECKING:
@@ -119,29 +111,6 @@ def test_everything_can_be_explained_and_asking_changes_nothing(made: list[Call]
     assert broker.snapshot(now) == before
 
 
-def answers(runner: Runner, only: frozenset[str] | None) -> list[Any]:
-    """All answers to a tenant of namespace team-a, or to an administrator with `only=None`, as documents."""
-    cluster = ClusterView(runner.broker, runner.now, "team-a", is_service=True, only=only)
-    own = [pod.name for pod in runner.broker.pods.values() if pod.namespace == "team-a"]
-    groups = {named(key)[1] for key in runner.broker.group_keys() if named(key)[0] == "team-a"}
-    objects = [
-        *(("pod", name) for name in own),
-        *(("group", name) for name in sorted(groups)),
-        *(("node", name) for name in runner.broker.nodes),
-    ]
-    pages = [encode_page(description_of(cluster, kind, name, "team-a")) for kind, name in objects]
-    tables = [Selection(kind, namespace="team-a") for kind in sorted(OF_NAMESPACES)]
-    sections = [encode_section(section_of(cluster, each), documents=True) for each in tables]
-    explainer = PodExplainer(runner.broker, runner.now)
-    published = [
-        finding_of(found)
-        for pod in list(runner.broker.pods.values())
-        if pod.namespace == "team-a" and (found := explainer.explain(pod.uid, only))
-    ]
-    explained = [document_of(explain_object(cluster, kind, name, "team-a")) for kind, name in objects]
-    return [explained, pages, sections, [asdict(one) for one in published if one]]
-
-
 def differences(one: Any, other: Any) -> Iterator[tuple[object, object]]:  # noqa: ANN401 - JSON
     """The leaves in which two documents of the same shape differ."""
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
@@ -173,12 +142,11 @@ def test_a_tenant_gets_what_an_administrator_gets_without_names_of_other_namespa
         runner.broker.step(runner.now, 1000)
     bound = [pod for pod in runner.broker.pods.values() if pod.node]
     runner.show(*(replace(pod, deleting=True) for number, pod in enumerate(bound) if number in ending))
-    tenant, administrator = answers(runner, frozenset({"team-a"})), answers(runner, None)
+    broker, now = runner.broker, runner.now
+    tenant, administrator = (answers(broker, now, "team-a", only) for only in (frozenset({"team-a"}), None))
     assert "team-b" not in json.dumps(tenant)
     assert [pair for pair in differences(tenant, administrator) if "team-b" not in json.dumps(pair[1])] == []
-    tables = ClusterView(runner.broker, runner.now, "team-a", is_service=True, only=frozenset({"team-a"}))
-    sections = [encode_section(section_of(tables, Selection(kind)), documents=True) for kind in ("node", "device")]
-    assert "team-b" not in json.dumps(sections)
+    assert "team-b" not in json.dumps(node_answers(broker, now, "team-a"))
 
 
 @settings(max_examples=examples(60), deadline=None)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from linkwise.errors import InputError
 from linkwise.net.http.messages import Request
 from linkwise.net.http.server_connection import FAILED, Limits
 from linkwise.net.timing import Timing
@@ -17,7 +18,7 @@ from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
 from linkwise.testing.cluster import MEMORY, FakeNode, broker_of, device_pod
 from linkwise.testing.recorder import Recorder
-from linkwise.wire.extender import MOST_NODES
+from linkwise.wire.extender import MOST_NODES, decode_filter
 from linkwise.wire.kubernetes.to_objects import pod_object
 from support.fakes.http_service import Reply, Served
 
@@ -108,16 +109,39 @@ def test_ten_megabytes_of_victims_on_unknown_nodes_help_no_pod() -> None:
     assert (reply.status, reply.json) == (200, {"NodeNameToMetaVictims": {}})
 
 
-@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
-def test_a_call_about_more_nodes_than_any_cluster_has_is_refused(verb: str) -> None:
-    names = [f"node-{number:020d}" for number in range(MOST_NODES + 1)]
-    nodes: dict[str, Any] = (
-        {"NodeNameToMetaVictims": {name: {} for name in names}} if verb == "preempt" else {"NodeNames": names}
-    )
+TOO_MANY = [f"node-{number:020d}" for number in range(MOST_NODES + 1)]
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize"])
+@pytest.mark.parametrize("names", [TOO_MANY, [""] * len(TOO_MANY), ["n"] * 5 * len(TOO_MANY)], ids=len)
+def test_a_call_about_more_nodes_than_any_cluster_has_is_refused(verb: str, names: list[str]) -> None:
     with Served(broker_of(FakeNode("a"))) as served:
-        reply = served.post(f"/{verb}", {"Pod": POD, **nodes})
+        reply = served.post(f"/{verb}", {"Pod": POD, "NodeNames": names})
     assert clear(verb, reply)
+    assert b"the call names more than 200000 nodes, which is the limit" in reply.body
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize"])
+def test_a_call_with_more_whole_nodes_than_any_cluster_has_is_refused(verb: str) -> None:
+    with Served(broker_of(FakeNode("a"))) as served:
+        reply = served.post(f"/{verb}", {"Pod": POD, "Nodes": {"items": [{}] * (MOST_NODES + 1)}})
+    assert clear(verb, reply)
+    assert b"the call names more than 200000 nodes, which is the limit" in reply.body
+
+
+def test_a_call_about_victims_on_more_nodes_than_any_cluster_has_is_refused() -> None:
+    with Served(broker_of(FakeNode("a"))) as served:
+        reply = served.post("/preempt", {"Pod": POD, "NodeNameToMetaVictims": {name: {} for name in TOO_MANY}})
+    assert clear("preempt", reply)
     assert b"200001 nodes; the limit is 200000" in reply.body
+
+
+def test_the_names_of_a_call_that_has_too_many_are_not_decoded() -> None:
+    """Nor is most of the array read: what follows the names that are too many is not even a string."""
+    pieces = b",".join([b'"n"'] * (MOST_NODES + 1) + [b"7"] * (2 << 20))
+    args = decode_filter(b'{"Pod":{},"NodeNames":[' + pieces + b"]}")
+    with pytest.raises(InputError, match="names more than 200000 nodes"):
+        args.names()
 
 
 @pytest.mark.parametrize("amount", ["-1", "1e400", "0.5", str(2**70), "abc", ""])

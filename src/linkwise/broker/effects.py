@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 - snapshots are decoded by these annotations
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from linkwise.model.verdict import Grant  # noqa: TC001 - snapshots are decoded by these annotations
 from linkwise.model.views import PodCondition  # noqa: TC001 - snapshots are decoded by these annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from linkwise.engine.ledger import Outcome
 
 __all__ = [
+    "NODE_EVENTS",
     "Bind",
     "BindResult",
     "Condition",
@@ -29,6 +30,10 @@ __all__ = [
     "Steer",
     "Wake",
 ]
+
+
+NODE_EVENTS: Final = "default"
+"""the namespace of events about nodes, as for the kubelet"""
 
 
 @dataclass(frozen=True, slots=True)

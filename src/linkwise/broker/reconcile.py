@@ -6,17 +6,19 @@ the next verb, or by `step`: while something is left to do, the next deadline is
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from linkwise.broker.access.enforcement import has_work, reconcile_access
 from linkwise.broker.cluster.node_events import inventory_events
 from linkwise.broker.cluster.pod_request import asks_for_devices
-from linkwise.broker.effects import Event, Wake
+from linkwise.broker.effects import NODE_EVENTS, Event, Wake
 from linkwise.broker.groups.gates import observe_steered
 from linkwise.broker.groups.lifecycle import node_changed, prepare_groups, reconcile_groups, wake_members
 from linkwise.broker.groups.plan_annotations import note_generation
 from linkwise.broker.groups.reservations import note_emptied
 from linkwise.broker.preemption import evictions
+from linkwise.broker.readers import event_name
 from linkwise.broker.records.stages import Unschedulable
 from linkwise.broker.reservations.reservations import (
     advance_reservations,
@@ -221,5 +223,6 @@ def _node_events(state: State) -> list[Event]:
         return []
     changed, changes.drift = changes.drift, {}
     new = [drift for node, before in changed.items() for drift in cluster.drift.get(node, ()) if drift not in before]
-    events = [Event("Warning", "Drift", drift_text(drift, state.name_of), node=drift.node) for drift in new]
+    name = partial(event_name, state.within(NODE_EVENTS))
+    events = [Event("Warning", "Drift", drift_text(drift, name), node=drift.node) for drift in new]
     return [*events, *inventory_events(cluster)]

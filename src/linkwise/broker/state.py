@@ -120,9 +120,17 @@ class State:
         view.readable = namespaces
         return view
 
+    def within(self, namespace: str) -> State:
+        """The same state for readers of one namespace, to which something is written."""
+        return self.for_reader(frozenset({namespace}))
+
     def hides(self, namespace: str) -> bool:
         """Whether objects of a namespace are not named to the reader."""
         return self.readable is not None and namespace not in self.readable
+
+    def hides_group(self, key: str) -> bool:
+        """Whether a group, whose key begins with its namespace, is not named to the reader."""
+        return self.hides(key.partition("/")[0])
 
     def _is_useful(self, effect: Effect) -> bool:
         """Return whether an effect is carried out: Volcano tries its pods every second, so a wake-up is a write for nothing."""
@@ -159,7 +167,7 @@ class State:
 
     def group_name(self, key: str) -> str:
         """The key of a group, which begins with its namespace, as the reader may see it."""
-        return OTHER_GROUP if self.hides(key.partition("/")[0]) else key
+        return OTHER_GROUP if self.hides_group(key) else key
 
     def request(self, pod: PodView) -> PodRequest:
         """What the pod requests, read once per template."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.broker.cluster.recorded_grants import usage_of_entry
+from linkwise.broker.readers import domains_for
 from linkwise.engine.reasons.phrases import OTHER_NAMESPACE, OTHER_POD
-from linkwise.explain.survey import domains_for
 from linkwise.model.node import FREE
 
 if TYPE_CHECKING:
@@ -163,12 +163,14 @@ def _for_reader(state: State, node: NodeInspection) -> NodeInspection:
         return replace(pod, uid="", namespace="", name=OTHER_POD, other=number)
 
     def device(one: InspectedDevice) -> InspectedDevice:
+        named = (state.pod(pod.uid) for pod in one.pods if one.domains and not state.hides(pod.namespace))
+        own = {state.cluster.sharing_of(pod) for pod in named if pod}
         return replace(
             one,
             namespaces=tuple(OTHER_NAMESPACE if state.hides(name) else name for name in one.namespaces),
             pods=tuple(map(holder, one.pods)),
             claim=OTHER_NAMESPACE if one.claim and state.hides(one.claim.partition("/")[0]) else one.claim,
-            domains=domains_for(state, one.domains),
+            domains=domains_for(state, one.domains, own),
         )
 
     devices = tuple(map(device, node.devices))

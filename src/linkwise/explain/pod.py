@@ -14,6 +14,7 @@ from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.demand import demand_of
 from linkwise.broker.groups.stale_gangs import stale_text
 from linkwise.broker.preemption import notices as preemption
+from linkwise.broker.readers import readable
 from linkwise.broker.records.stages import Unschedulable
 from linkwise.broker.reservations.devices import drained_for, reserved_nodes
 from linkwise.broker.state import pod_name
@@ -251,7 +252,7 @@ def as_member(state: State, report: Explanation, now: float, *, plan: bool) -> E
     stuck = stale_text(state, view, now) if report.node else ""
     notes = (*report.notes, stuck) if stuck else report.notes
     stage, reason = group_stage(state, view, now)
-    standing = refusal(reason) if reason else _standing(state, stage, key, report)
+    standing = refusal(readable(state, reason)) if reason else _standing(state, stage, key, report)
     report = replace(report, group=key, standing=standing, notes=notes)
     if not waiting or _is_placed_alone(state, key, report):
         return report

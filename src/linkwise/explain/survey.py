@@ -14,12 +14,12 @@ from linkwise.broker.access.enforcement import refused_on
 from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.demand import capacity_of
 from linkwise.broker.cluster.host_fit import misfit, needed_by
+from linkwise.broker.readers import readable
 from linkwise.broker.reservations.devices import reserved_reason
 from linkwise.engine.access import RULE
 from linkwise.engine.feasibility import lasting, unfit
 from linkwise.engine.reasons.catalog import refusal, short_refusal
-from linkwise.engine.reasons.phrases import OTHER_NAMESPACE, is_or_are
-from linkwise.model.access_policy import ALONE, COMMON
+from linkwise.engine.reasons.phrases import is_or_are
 from linkwise.model.demand import Load
 from linkwise.model.verdict import Offer, Reason, Reject
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from linkwise.model.verdict import Fact
     from linkwise.model.views import PodView
 
-__all__ = ["RefusalSummary", "Survey", "against_all", "domains_for", "nearness", "readable", "summarise", "survey"]
+__all__ = ["RefusalSummary", "Survey", "against_all", "nearness", "summarise", "survey"]
 
 
 NODES_PER_PIECE: Final = 500
@@ -173,24 +173,6 @@ def _never(state: State, query: Query, rejected: Reject, name: str) -> bool:
         return False
     empty = replace(node, used={}, unattributed=inventory.sick, unattributed_share=0, unattributed_core=0)
     return not isinstance(query.pick(empty), Offer)
-
-
-def readable(state: State, reason: Reason) -> Reason:
-    """Return the reason with the sharing domains of namespaces that the reader may not see without their names."""
-    if reason.rule != "002.segregate" or not isinstance(reason.found, tuple):
-        return reason
-    return replace(reason, found=domains_for(state, map(str, reason.found)))
-
-
-def domains_for(state: State, domains: Iterable[str]) -> tuple[str, ...]:
-    """Return sharing domains as the reader may see them: one may be a namespace, or begin with it."""
-
-    def seen(domain: str) -> str:
-        namespace = domain.partition("user:")[0].rstrip()
-        is_other = namespace not in {"", COMMON, ALONE} and state.hides(namespace)
-        return OTHER_NAMESPACE if is_other else domain
-
-    return tuple(map(seen, domains))
 
 
 _ABOUT_ROOM: Final = frozenset({"000.partition", "001.best-effort", "002.whole", "003.predicate", "004.filter"})

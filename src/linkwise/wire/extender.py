@@ -47,8 +47,11 @@ SHORT: Final = 4096
 """bytes of JSON that are decoded at once"""
 MOST_NODES: Final = 200_000
 """nodes that one call may name: forty times as many as Kubernetes supports, in a few tenths of a second"""
-LONG: Final = 4 << 20
-"""bytes of names that may be too many, so that shorter ones need not be counted"""
+FEW: Final = 3 * MOST_NODES
+"""bytes of names that can't be too many, so that these are not counted: an empty name has two quotes and a comma"""
+PIECE: Final = 1 << 20
+"""bytes of names that are counted at once"""
+_TOO_MANY: Final = f"the call names more than {MOST_NODES} nodes, which is the limit"
 _NAME: Final = re.compile(r"[a-z0-9.-]+")
 """the characters of names in Kubernetes"""
 
@@ -84,9 +87,9 @@ class FilterArgs(_Go):
     def names(self) -> Sequence[str]:
         """The node names in the order of the call; InputError if it has no nodes in either form."""
         if not self.dry:
+            if _are_too_many(memoryview(self.node_names)):
+                raise InputError(_TOO_MANY)
             text = bytes(self.node_names)
-            if len(text) > LONG and (count := text.count(b'"') // 2) > MOST_NODES:
-                raise InputError(f"the call names {count} nodes; the limit is {MOST_NODES}")
             if is_searchable(text):
                 return NodeNames(text)
             try:
@@ -96,10 +99,13 @@ class FilterArgs(_Go):
         return list(dict(self.full_nodes()))
 
     def full_nodes(self) -> Iterator[tuple[str, msgspec.Raw]]:
-        """The node objects as they were sent, each with its name; InputError if the call has none."""
+        """The node objects as they were sent, each with its name; InputError if the call has none, or too many."""
         if self.nodes is None:
             raise InputError("the call has neither NodeNames nor Nodes")
-        return ((decode_with(_NODE, node).metadata.name, node) for node in self.nodes.items or ())
+        items = self.nodes.items or ()
+        if len(items) > MOST_NODES:
+            raise InputError(_TOO_MANY)
+        return ((decode_with(_NODE, node).metadata.name, node) for node in items)
 
 
 class NodeList(_Go):
@@ -235,6 +241,16 @@ class NodeNames(Sequence[str]):
             except msgspec.ValidationError:
                 self._names = [name for name in msgspec.json.decode(self._text) if isinstance(name, str)]
         return self._names
+
+
+def _are_too_many(names: memoryview) -> bool:
+    """Whether a JSON array has more names than a call may name; counted in pieces, so that most of it is never read."""
+    count = 0
+    for start in range(0, len(names) if len(names) > FEW else 0, PIECE):
+        count += bytes(names[start : start + PIECE]).count(b'"')
+        if count > 2 * MOST_NODES:
+            return True
+    return False
 
 
 def is_searchable(text: bytes) -> bool:

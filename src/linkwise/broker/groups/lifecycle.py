@@ -7,11 +7,12 @@ it would get a better answer than its last one.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from linkwise.broker.access.enforcement import group_reason, refused_on
-from linkwise.broker.effects import Event, Wake
+from linkwise.broker.effects import Wake
 from linkwise.broker.groups.bundles import bundle, bundle_keys
 from linkwise.broker.groups.gates import awaits_plan, is_being_steered, steer_members, was_steered
 from linkwise.broker.groups.native_domains import within_offered
@@ -36,6 +37,7 @@ from linkwise.broker.groups.reservations import (
     shares_are_reserved,
 )
 from linkwise.broker.groups.stale_gangs import evictions, note_stale_gangs, stale_gang
+from linkwise.broker.readers import pod_events
 from linkwise.broker.records.groups import Answer
 from linkwise.broker.records.stages import STAGES, BackingOff, Idle, Planning, Reserved, Unschedulable, Waiting
 from linkwise.broker.volcano.pins import describe_pod_group, pinned_node
@@ -44,13 +46,13 @@ from linkwise.broker.volcano.scope import is_volcano
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.engine.reasons.groups import is_group_refusal
-from linkwise.engine.reasons.phrases import count_text, is_or_are
+from linkwise.engine.reasons.phrases import count_text, groups_text, is_or_are
 from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from linkwise.broker.effects import Bind
+    from linkwise.broker.effects import Bind, Event
     from linkwise.broker.records.groups import GroupRecord
     from linkwise.broker.records.members import GroupView
     from linkwise.broker.records.stages import Limits
@@ -265,7 +267,7 @@ def _end_in_time(state: State, view: GroupView, stage: Reserved, waiting: set[st
         # kube-scheduler tried a domain after the other, and the planned one was not among those that pass its filters.
         replan(state, bundle(state, key), within_offered(stage.limits), now)
     elif obstacle := "" if stage.limits.offered else _obstacle(state, view, waiting):
-        reason = Reason("001.hold", found=obstacle, kind="obstacle")
+        reason = Reason("001.hold", key.partition("/")[0], obstacle, "obstacle")  # all gangs of its bundle get it
         back_off(state, key, reason, now, f"the plan was dropped before all of its members were bound: {obstacle}")
     elif stage.expires <= now:
         back_off(state, key, _EXPIRED, now, _expired_text(state, view, demote_refused(state, view, stage, now)))
@@ -354,12 +356,17 @@ def _end_events(state: State, ended: list[str], reason: str, sentence: str, now:
     """Return events about a plan that ended, for the members of its group and of its bundle."""
     over = reason == "PlanExpired"
     events: list[Event] = []
-    together = f"the plan of group {ended[0]}, which must start together with it, was dropped: {sentence}"
     views = [view for key in ended if (view := state.groups.view(key))]
     for view in views:
-        text = sentence if view.key == ended[0] else together
-        events += [Event("Warning", reason, text, pod.namespace, pod.name, pod.uid) for pod in view.waiting]
+        text = sentence if view.key == ended[0] else partial(_together, ended[0], sentence)
+        events += pod_events(state, view.waiting, "Warning", reason, text)
     return [*events, *(event for view in views for event in stale_gang(state, view, now, over=over))]
+
+
+def _together(key: str, sentence: str, reader: State) -> str:
+    """Return why the plan of a group ended with that of another one; the reason may name a member of the other."""
+    why = "" if reader.hides_group(key) else f": {sentence}"
+    return f"the plan of {groups_text([reader.group_name(key)])}, which must start together with it, was dropped{why}"
 
 
 def _broken_reason(state: State, stage: Reserved, waiting: set[str], nodes: set[str] | None, *, available: bool) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.effects import Event
 from linkwise.broker.groups.bundles import unlinked
 from linkwise.broker.groups.readiness import missing_pod_group, schedulers_of
+from linkwise.broker.readers import pod_events
 from linkwise.broker.records.groups import Answer
 from linkwise.broker.records.stages import Planning, Unschedulable, Waiting
 from linkwise.broker.volcano.pins import lost_pin
@@ -50,7 +51,7 @@ def unfit_events(state: State, view: GroupView, reason: Reason) -> list[Event]:
     ]
     answers |= dict.fromkeys((pod.uid for pod in outdated), Answer(Unschedulable))
     sentence = f"its group does not fit: {refusal(reason)}; for remedies, run: linkwise explain group/{view.key}"
-    return [Event("Warning", "GroupDoesNotFit", sentence, pod.namespace, pod.name, pod.uid) for pod in outdated]
+    return pod_events(state, outdated, "Warning", "GroupDoesNotFit", sentence)
 
 
 def group_warnings(state: State, keys: Iterable[str]) -> list[Event]:
@@ -77,7 +78,7 @@ def bundle_warnings(state: State, view: GroupView) -> list[Event]:
     """Return warnings about a gang that was planned without other gangs of its bundle."""
     sentence = unlinked_text(unlinked(state, view.group))
     pods = view.waiting if sentence else ()
-    return [Event("Warning", "GangsApart", sentence, pod.namespace, pod.name, pod.uid) for pod in pods]
+    return pod_events(state, pods, "Warning", "GangsApart", sentence)
 
 
 def unlinked_text(names: Sequence[str]) -> str:

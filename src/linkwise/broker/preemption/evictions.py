@@ -8,28 +8,30 @@ groups, and pods whose devices are free in number but not in one ring, on one ca
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.broker.access.enforcement import not_permitted
 from linkwise.broker.cluster.pods import holds_devices
-from linkwise.broker.effects import Event, Evict, Wake
+from linkwise.broker.effects import Evict, Wake
 from linkwise.broker.groups.bundles import bundle, bundle_keys
 from linkwise.broker.groups.lifecycle import resume
 from linkwise.broker.groups.planning.runs import adopt
 from linkwise.broker.groups.reservations import is_over
 from linkwise.broker.preemption.search import room_for_group, room_for_pod
+from linkwise.broker.readers import event_name, outbid_text, pod_events
 from linkwise.broker.records.groups import Answer
 from linkwise.broker.records.preemptions import ROOM, Preemption
 from linkwise.broker.records.stages import Idle, Planning, Unschedulable
-from linkwise.broker.state import pod_name
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.ledger import Entry
-from linkwise.engine.reasons.phrases import count_text
+from linkwise.engine.reasons.phrases import count_text, pod_text
 from linkwise.model.verdict import Grant, Offer, Part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from linkwise.broker.effects import Event
     from linkwise.broker.preemption.search import Option
     from linkwise.broker.state import State
     from linkwise.model.views import PodView
@@ -167,7 +169,7 @@ def not_evicted(state: State, uid: str, now: float) -> None:
     state.preemptions.avoided[uid] = now + AVOIDED
     state.preemptions.later.pop(preemptor, None)
     state.preemptions.next_scan = now
-    sentence = f"pod {pod_name(pod)} could not be evicted; other victims are looked for"
+    sentence = lambda reader: f"{pod_text(event_name(reader, uid))} could not be evicted; other victims are looked for"  # noqa: E731 - a text in a line
     state.outbox.add(_events(state, preemptor, "Warning", "PreemptionRefused", sentence))
 
 
@@ -225,36 +227,30 @@ def _start(state: State, key: str, pods: Sequence[PodView], option: Option, now:
     victims = (*sorted(option.leaving), *(pod.uid for pod in option.victims))
     record = Preemption(key, option.plan, victims, until, namespace=pods[0].namespace)
     state.preemptions.put(record)
-    name = f"group {key}" if key in state.groups else f"pod {pod_name(pods[0])}"
-    reason = f"preempted by {name}, which has a higher priority and does not fit otherwise"
-    for pod in option.victims:
-        state.outbox.add(
-            [
-                Event("Warning", "Preempted", reason, pod.namespace, pod.name, pod.uid),
-                Evict(pod.namespace, pod.name, pod.uid, reason),
-            ]
-        )
-    state.outbox.add(_events(state, key, "Normal", "Preempting", _sentence(option)))
+    preempted = lambda reader: f"preempted by {outbid_text(reader, key, pods[0].priority)}"  # noqa: E731 - a text in a line
+    for event in pod_events(state, option.victims, "Warning", "Preempted", preempted):
+        state.outbox.add([event, Evict(event.namespace, event.name, event.uid, event.sentence)])
+    state.outbox.add(_events(state, key, "Normal", "Preempting", partial(_sentence, option)))
     hold_freed(state)
     flush(state)
 
 
-def _sentence(option: Option) -> str:
+def _sentence(option: Option, reader: State) -> str:
     if not option.victims:
         return "it fits when pods that are terminating are gone; their devices are held for it"
-    named = [f"{pod_name(pod)} on node {pod.node}" for pod in option.victims[:_NAMED]]
+    named = [f"{event_name(reader, pod.uid)} on node {pod.node}" for pod in option.victims[:_NAMED]]
     more = f" and {len(option.victims) - _NAMED} more" if len(option.victims) > _NAMED else ""
     return f"evicting {count_text(len(option.victims), 'pod')} of lower priority: {', '.join(named)}{more}"
 
 
 def _events(
-    state: State, preemptor: str, kind: Literal["Normal", "Warning"], reason: str, sentence: str
+    state: State, preemptor: str, kind: Literal["Normal", "Warning"], reason: str, sentence: Callable[[State], str]
 ) -> list[Event]:
     if preemptor in state.groups:
         pods = [pod for view in bundle(state, preemptor) for pod in view.waiting]
     else:
         pods = [pod for pod in [state.pod(preemptor)] if pod]
-    return [Event(kind, reason, sentence, pod.namespace, pod.name, pod.uid) for pod in pods]
+    return pod_events(state, pods, kind, reason, sentence)
 
 
 def _is_settled(state: State, preemptor: str) -> bool:

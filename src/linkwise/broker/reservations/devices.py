@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.effects import Event
+from linkwise.broker.readers import outbid_text, pod_events
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.preemption import eviction_frees_enough
 from linkwise.engine.queue.reservation import RESERVED
@@ -17,8 +17,9 @@ from linkwise.engine.usage import node_of, usage_of
 from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from linkwise.broker.effects import Event
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.ledger import Entry
@@ -108,23 +109,23 @@ def yield_reservation(state: State, pod: PodView, query: Query, names: Sequence[
             if name not in names or inventory is None or cluster.index.unserved(query, name):
                 continue
             if eviction_frees_enough(cluster.ledger, inventory, query, kept, cluster.ended_on(inventory)):
-                give_up(state, each, f"pod {pod.namespace}/{pod.name}")
+                give_up(state, each, pod.uid, pod.priority)
                 flush(state)
                 return True
     return False
 
 
-def give_up(state: State, reservation: Reservation, winner: str) -> None:
-    """End a reservation for a pod or group of higher priority."""
+def give_up(state: State, reservation: Reservation, winner: str, priority: int) -> None:
+    """End a reservation for a pod or group of higher priority: the UID of the pod, or the key of the group."""
     end_reservation(state, reservation)
-    sentence = f"its reservation ended: {winner} has a higher priority and does not fit otherwise"
+    sentence = lambda reader: f"its reservation ended for {outbid_text(reader, winner, priority)}"  # noqa: E731 - a text in a line
     state.outbox.add(events(state, reservation, "ReservationEnded", sentence))
 
 
-def events(state: State, reservation: Reservation, reason: str, sentence: str) -> list[Event]:
+def events(state: State, reservation: Reservation, reason: str, sentence: str | Callable[[State], str]) -> list[Event]:
     """Return an event for the owner, or for each pending member of a group."""
     pods = [pod for uid, _ in reservation.seats if (pod := state.cluster.pods.get(uid)) and not pod.node]
-    return [Event("Normal", reason, sentence, pod.namespace, pod.name, pod.uid) for pod in pods]
+    return pod_events(state, pods, "Normal", reason, sentence)
 
 
 def owner_text(state: State, reservation: Reservation) -> str:

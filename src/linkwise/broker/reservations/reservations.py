@@ -33,7 +33,6 @@ from linkwise.broker.reservations.devices import (
     events,
     give_up,
     outranked,
-    owner_text,
     release,
     reserved_entry,
 )
@@ -143,7 +142,7 @@ def _reserve_next(state: State, now: float) -> None:
             continue
         made = Reservation(owner, seats, priority, now, now + settings.hold)
         if lower:
-            give_up(state, lower[0], owner_text(state, made))
+            give_up(state, lower[0], owner, priority)
         reservations.put(made)
         _keep(state, made, None, now)
         flush(state)

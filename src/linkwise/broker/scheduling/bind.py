@@ -14,6 +14,7 @@ from linkwise.broker.groups.lifecycle import bind_refused, bound_by_plan
 from linkwise.broker.groups.plan_annotations import plan_annotation
 from linkwise.broker.groups.readiness import may_start_alone, pending_reason
 from linkwise.broker.groups.siblings import visibility_events
+from linkwise.broker.readers import refusal_to
 from linkwise.broker.reconcile import reconcile
 from linkwise.broker.records.stages import Idle, Planning, Reserved, Unschedulable
 from linkwise.broker.reservations.devices import release, reserved_entry
@@ -85,7 +86,7 @@ def _bind_pending(state: State, pod: PodView, tentative: Entry | None, node: str
         # rule 004.no-fit: refused at once with the reason, and nothing leaks.
         state.queue.reject(state.asked(pod, query, now), node)
         state.withdraw(uid)
-        return BindAnswer(f"node {node}: {refusal(offer.reason)}")
+        return BindAnswer(f"node {node}: {refusal_to(state, pod, offer.reason)}")
     if state.reservations.made:
         release(state, (uid,))
     grant = Grant(uid, query.policy.name, offer, mode=query.ask.mode)

@@ -13,6 +13,7 @@ from linkwise.broker.access.enforcement import refused_on
 from linkwise.broker.decisions import decided_by_bind
 from linkwise.broker.groups.reservations import is_over
 from linkwise.broker.preemption.victims import leaving_on
+from linkwise.broker.readers import refusal_to
 from linkwise.broker.reservations.devices import release
 from linkwise.broker.state import pod_name
 from linkwise.broker.unobserved import is_unobserved_member
@@ -234,10 +235,10 @@ class _Allocation:
         later = cluster.node_without(node, leaving) if leaving and not unserved else None
         claimed = query.pick(later) if later else offer
         if isinstance(claimed, Reject):
-            return f"node {node}: {refusal(offer.reason)}"
+            return f"node {node}: {refusal_to(state, self.pod, offer.reason)}"
         if not self.task.pipelined:
             pods = count_text(len(leaving), "terminating pod")
-            return f"node {node}: {refusal(offer.reason)}; {pods} must be gone first"
+            return f"node {node}: {refusal_to(state, self.pod, offer.reason)}; {pods} must be gone first"
         cluster.ledger.claim(replace(self._entry(claimed), state="CLAIMED"), leaving, self._reported)
         return ""
 

@@ -12,9 +12,9 @@ from linkwise.broker.decisions import decided_by_bind
 from linkwise.broker.effects import Event, Record
 from linkwise.broker.groups.grant_annotations import grant_annotations
 from linkwise.broker.groups.reservations import is_over
+from linkwise.broker.readers import refusal_to
 from linkwise.broker.records.bookings import LONGEST, Attempt
 from linkwise.engine.ledger import Entry
-from linkwise.engine.reasons.catalog import refusal
 from linkwise.model.verdict import Grant, Reject
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _chosen(state: State, pod: PodView, now: float) -> Entry | str:
     unserved = state.cluster.index.unserved(query, pod.node)
     offer = unserved or query.pick(there)
     if isinstance(offer, Reject):
-        return refusal(offer.reason)
+        return refusal_to(state, pod, offer.reason)
     decision = decided_by_bind(state, pod, query, offer, None)
     grant = Grant(pod.uid, query.policy.name, offer, mode=query.ask.mode)
     entry = Entry(grant, "ASSIGNED", pod.namespace, pod.created, decision=decision)

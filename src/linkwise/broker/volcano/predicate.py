@@ -13,6 +13,7 @@ from linkwise.broker.access.enforcement import not_permitted, refused_on
 from linkwise.broker.candidates import Candidates
 from linkwise.broker.groups.filter import filter_member
 from linkwise.broker.groups.lifecycle import wake_members
+from linkwise.broker.readers import refusal_to
 from linkwise.broker.records.stages import BackingOff, Planning, Reserved, Unschedulable, Waiting
 from linkwise.broker.reservations.devices import reserved_reason
 from linkwise.broker.state import pod_name
@@ -134,7 +135,7 @@ def _refused_member(state: State, pod: PodView, query: Query | None, node: str, 
             placement = plan.placements.get(pod.uid)
             return Fit(code, f"pod {pod_name(pod)} is planned on node {placement.node}" if placement else text)
         case Waiting(reason=reason) | BackingOff(reason=reason):
-            return Fit(code, refusal(reason))
+            return Fit(code, refusal_to(state, pod, reason))
         case Unschedulable(reason=reason):
             alone = _alone(state, pod, query, node) if query else Fit()
             return alone if alone.reason else Fit(code, refusal(reason))
@@ -149,7 +150,7 @@ def _alone(state: State, pod: PodView, query: Query, node: str) -> Fit:
     if rejected is None:
         return Fit()
     # rule 003.predicate: a node with enough chips and no fitting ring is refused with both rings' numbers.
-    kept = reserved_reason(state, query, node, pod.uid) if state.reservations.made else None
+    kept = reserved_reason(state.within(pod.namespace), query, node, pod.uid) if state.reservations.made else None
     if kept:
         return Fit(UNRESOLVABLE, refusal(kept))
-    return Fit(UNRESOLVABLE if rejected.final else UNSCHEDULABLE, refusal(rejected.reason))
+    return Fit(UNRESOLVABLE if rejected.final else UNSCHEDULABLE, refusal_to(state, pod, rejected.reason))

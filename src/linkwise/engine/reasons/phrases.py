@@ -16,6 +16,7 @@ __all__ = [
     "OTHER_GROUP",
     "OTHER_NAMESPACE",
     "OTHER_POD",
+    "OTHER_USER",
     "RefusalText",
     "as_pairs",
     "as_tuple",
@@ -35,6 +36,7 @@ __all__ = [
 OTHER_NAMESPACE: Final = "another namespace"
 OTHER_POD: Final = f"a pod of {OTHER_NAMESPACE}"
 OTHER_GROUP: Final = f"a group of {OTHER_NAMESPACE}"
+OTHER_USER: Final = "another user"
 """instead of names that a reader may not see; no name has a space"""
 _SIZES: Final = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -112,7 +114,7 @@ def device_names(fact: Fact) -> str:
 def pod_text(name: str, how: str = "") -> str:
     """A pod by its name: `pod default/train`, `terminating pod default/train`; `a pod of another namespace` without one."""
     words = f"{how} " if how else ""
-    return f"a {words}{OTHER_POD.removeprefix('a ')}" if name == OTHER_POD else f"{words}pod {name}"
+    return f"a {words}{name.removeprefix('a ')}" if name.startswith(OTHER_POD) else f"{words}pod {name}"
 
 
 def groups_text(names: Sequence[str]) -> str:
@@ -124,6 +126,6 @@ def groups_text(names: Sequence[str]) -> str:
 
 
 def domains_text(domains: Iterable[str]) -> str:
-    """Sharing domains in words: `namespace team-a and user alice`; those of namespaces without a name once."""
-    words = (domain if domain == OTHER_NAMESPACE else domain_text(domain) for domain in domains)
+    """Sharing domains in words: `namespace team-a and user alice`; those without a name once."""
+    words = (domain if domain in {OTHER_NAMESPACE, OTHER_USER} else domain_text(domain) for domain in domains)
     return " and ".join(dict.fromkeys(words))

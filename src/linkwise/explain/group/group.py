@@ -17,6 +17,7 @@ from linkwise.broker.groups.planning.what_if import Assumption, WhatIf
 from linkwise.broker.groups.readiness import pending_reason
 from linkwise.broker.groups.stale_gangs import stale_text
 from linkwise.broker.preemption import notices as preemption
+from linkwise.broker.readers import readable
 from linkwise.broker.records.stages import BackingOff, Planning, Reserved, Unschedulable
 from linkwise.broker.reservations.devices import drained_for
 from linkwise.broker.state import pod_name
@@ -122,7 +123,7 @@ def _waiting(state: State, report: GroupExplanation, reason: Reason) -> GroupExp
             window = state.settings.group.window if reason.rule == "001.members" else 0.0
             return replace(report, lacking=asked - there, window=window)
         case _:
-            return replace(report, sentence=refusal(reason))
+            return replace(report, sentence=refusal(readable(state, reason)))
 
 
 def _planned(

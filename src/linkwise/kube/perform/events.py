@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from linkwise.broker.effects import NODE_EVENTS
 from linkwise.kube.client.api import MERGE
 from linkwise.kube.perform.annotate import timestamp
 from linkwise.net.timing import RateLimit
@@ -173,5 +174,5 @@ def _about(effect: Event) -> About:
 
 
 def _events_path(effect: Event) -> str:
-    namespace = effect.namespace if effect.name else "default"
+    namespace = effect.namespace if effect.name else NODE_EVENTS
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/events"

@@ -112,7 +112,8 @@ class ServerConnection(asyncio.Protocol):
         self._headers: dict[bytes, bytes] = {}
         self._reading: Request | None = None
         """the request whose body is being received"""
-        self._parts: list[bytes] = []
+        self._body: bytes | bytearray = b""
+        """what has arrived of the body; grows in place, since joining the parts of a large one would hold the event loop"""
         self._in_head = False
         self._begun = self._completed = False
         """whether a message began, and whether one was completed, since the last bytes arrived"""
@@ -242,7 +243,12 @@ class ServerConnection(asyncio.Protocol):
         """Collect a part of the body."""
         if self._deaf:
             return
-        self._parts.append(body)
+        if not self._body:
+            self._body = body
+        elif isinstance(self._body, bytearray):
+            self._body += body
+        else:
+            self._body = bytearray(self._body) + body
         self._body_bytes += len(body)
         if self._reading and self._body_bytes > self._limits.max_body:
             self._refuse(self._reading, 413, f"the request body exceeds the limit of {self._limits.max_body} bytes")
@@ -252,9 +258,9 @@ class ServerConnection(asyncio.Protocol):
         request, self._reading, self._completed = self._reading, None, True
         if request is None or self._deaf:
             return
-        request.body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        request.body = cast("bytes", self._body)  # it is decoded only, which makes no difference
         request.keep_alive = request.version == "1.1" and self._parser.should_keep_alive()
-        self._parts, self._bytes, self._body_bytes = [], 0, 0
+        self._body, self._bytes, self._body_bytes = b"", 0, 0
         self._waiting.append(request)
         if not request.keep_alive:
             self._deaf = True  # clients must not send more requests than they announce
@@ -317,7 +323,7 @@ class ServerConnection(asyncio.Protocol):
     def _refuse_with(self, request: Request, response: Response) -> None:
         self._reading, self._deaf = None, True
         self._in_head = False
-        self._parts.clear()
+        self._body = b""
         self._waiting.append((request, response))
 
     def shed(self) -> None:

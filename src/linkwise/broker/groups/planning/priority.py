@@ -6,18 +6,20 @@ Source: contract koordinator, edge case 30.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import TYPE_CHECKING
 
 from linkwise.broker.access.enforcement import within_limits
-from linkwise.broker.effects import Event
 from linkwise.broker.groups.bundles import alternatives
 from linkwise.broker.groups.planning.what_if import Assumption, WhatIf
 from linkwise.broker.groups.reservations import drop_plan
+from linkwise.broker.readers import outbid_text, pod_events
 from linkwise.broker.records.stages import BackingOff
 from linkwise.broker.reservations.devices import give_up, outranked
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.preemption import eviction_frees_enough
 from linkwise.engine.queue.reservation import RESERVED
+from linkwise.engine.reasons.phrases import groups_text
 from linkwise.model.verdict import Reason
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ def preempt_plans_for_pod(state: State, pod: PodView, query: Query, names: Itera
     if not options:
         return False
     option, _ = min(options, key=lambda option: (len(option[0]), [order[key] for key in option[0]], option[1]))
-    _preempt(state, option, [pod], now)
+    _preempt(state, option, pod.uid, [pod], now)
     return True
 
 
@@ -56,10 +58,11 @@ def preempt_plans_for_group(state: State, parts: Sequence[GroupView], now: float
         return None
     plan = _first_plan(state, parts, plans, state.settings.group.steps)
     if plan is not None:
+        key, pods = parts[0].group.key, [pod for view in parts for pod in view.waiting]
         for each in reservations:
             if not set(plan.nodes).isdisjoint(each.nodes):
-                give_up(state, each, f"group {parts[0].group.key}")
-        _preempt(state, _touched(state, plans, plan), [pod for view in parts for pod in view.waiting], now)
+                give_up(state, each, key, max(pod.priority for pod in pods))
+        _preempt(state, _touched(state, plans, plan), key, pods, now)
     return plan
 
 
@@ -167,10 +170,13 @@ def _devices(placement: Placement) -> tuple[str, ...]:
     return placement.offer.devices if placement.offer else ()
 
 
-def _preempt(state: State, keys: Iterable[str], winners: Sequence[PodView], now: float) -> None:
-    """Preempt plans with their bundles; both sides get an event, and the losers are retried later."""
-    first = winners[0]
-    winner = f"{first.namespace}/{first.name}"
+def _preempt(state: State, keys: Iterable[str], winner: str, pods: Sequence[PodView], now: float) -> None:
+    """Preempt plans with their bundles; both sides get an event, and the losers are retried later.
+
+    The winner is the key of a group or the UID of a pod, and `pods` are those that get the devices.
+    """
+    priority = max(pod.priority for pod in pods)
+    preempted = lambda reader: f"its plan was preempted by {outbid_text(reader, winner, priority)}"  # noqa: E731 - a text in a line
     # By then the winner has what it was offered.
     stage = BackingOff(Reason("001.hold", kind="preempted"), now + state.settings.pending)
     for key in keys:
@@ -178,12 +184,11 @@ def _preempt(state: State, keys: Iterable[str], winners: Sequence[PodView], now:
             continue  # preempted with another of its bundle
         for each in drop_plan(state, key, "preempt", stage):
             view, state.groups[each].since = state.groups.view(each), None
-            sentence = f"its plan was preempted by pod {winner}, which has a higher priority and does not fit otherwise"
-            state.outbox.add(_event("Warning", "PlanBroken", sentence, pod) for pod in (view.waiting if view else ()))
-        sentence = f"it preempted the plan of group {key}, which has a lower priority and no bound members"
-        state.outbox.add(_event("Normal", "PlanOverruled", sentence, pod) for pod in winners)
+            state.outbox.add(pod_events(state, view.waiting if view else (), "Warning", "PlanBroken", preempted))
+        state.outbox.add(pod_events(state, pods, "Normal", "PlanOverruled", partial(_overruled, key)))
     flush(state)
 
 
-def _event(kind: Literal["Normal", "Warning"], reason: str, sentence: str, pod: PodView) -> Event:
-    return Event(kind, reason, sentence, pod.namespace, pod.name, pod.uid)
+def _overruled(key: str, reader: State) -> str:
+    name = groups_text([reader.group_name(key)])
+    return f"it preempted the plan of {name}, which has a lower priority and no bound members"
