@@ -62,7 +62,7 @@ def forbid_wakes(api: Api, pod: str) -> None:
 
 
 def test_who_a_policy_did_not_let_wake_is_woken_when_the_policy_is_gone(placing: Placing, api: Api) -> None:
-    node, inventory = machine("a", "nvlink", sick=range(7))
+    node, inventory = machine("a", "nvlink", unhealthy=range(7))
     amounts = {**node["status"], "allocatable": node["status"]["capacity"]}  # kubelet has not noticed
     placing.nodes({**node, "status": amounts}, inventory)
     namespace = placing.namespace()
@@ -78,7 +78,7 @@ def test_who_a_policy_did_not_let_wake_is_woken_when_the_policy_is_gone(placing:
     all_is_well(placing)
 
 
-def test_inventories_are_read_soon_after_their_kind_was_made_anew(placing: Placing) -> None:
+def test_inventories_are_read_soon_after_their_kind_was_recreated(placing: Placing) -> None:
     things = machine("a", "nvlink")
     placing.nodes(*things)
     remove_inventories(placing)

@@ -62,7 +62,7 @@ def test_what_was_promised_for_a_bind_that_is_refused_is_free_again(placing: Pla
     placing.nodes(*machine("only", "nvlink"))
     with binds_refused(placing.cluster, ["only"]):
         placing.create(namespace, "first", {GPU: 8})
-        placing.told(namespace, "first", "FailedScheduling")
+        placing.wait_for_event(namespace, "first", "FailedScheduling")
         placing.gone(namespace, "first")
         assert placing.entries() == []
     assert len(placing.place(namespace, "second", {GPU: 8}).devices) == 8
@@ -72,7 +72,7 @@ def test_pods_get_in_as_soon_as_the_only_node_lets_them(placing: Placing, namesp
     placing.nodes(*machine("only", "nvlink"))
     with binds_refused(placing.cluster, ["only"]):
         placing.create(namespace, "train", {GPU: 8})
-        placing.told(namespace, "train", "FailedScheduling")
+        placing.wait_for_event(namespace, "train", "FailedScheduling")
     assert placing.placed(namespace, "train", 30).node == "only"
     all_is_well(placing)
 

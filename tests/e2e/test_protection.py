@@ -237,7 +237,7 @@ def test_a_binding_brings_no_record(cluster: Cluster, tenant: Api, namespace: st
 # the user of a pod
 
 
-def test_a_pod_names_nobody_but_the_user_who_creates_it(cluster: Cluster, tenant: Api, namespace: str) -> None:
+def test_a_pod_names_only_the_user_who_creates_it(cluster: Cluster, tenant: Api, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/pods"
     text = refusal(tenant, "POST", path, pod(namespace, "p", annotations={USER: "admin"}))
     assert f"annotation(s) {USER} are the user who created the pod and groups of that user" in text
@@ -309,7 +309,7 @@ def test_templates_of_volcano_jobs_are_protected(cluster: Cluster, namespace: st
         cluster.undefine(definition)
 
 
-def test_a_template_names_nobody_but_the_user_who_creates_the_workload(tenant: Api, namespace: str) -> None:
+def test_a_template_names_only_the_user_who_creates_the_workload(tenant: Api, namespace: str) -> None:
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
     assert USER in refusal(tenant, "POST", path, deployment(namespace, {USER: "admin"}))
     tenant.call("POST", path, deployment(namespace, {USER: "tenant"}, replicas=0))
@@ -331,7 +331,7 @@ def both(cluster: Cluster, namespace: str) -> list[Raw] | None:
 # the gate of gang members
 
 
-def test_the_gate_of_a_gang_is_removed_by_nobody_but_the_service(cluster: Cluster, tenant: Api, namespace: str) -> None:
+def test_only_the_service_removes_the_gate_of_a_gang(cluster: Cluster, tenant: Api, namespace: str) -> None:
     gates = [{"name": GATE}, {"name": "example.com/other"}]
     # A running service keeps the gate of a member whose gang is incomplete.
     gang = {f"gang.scheduling.koordinator.sh/{key}": text for key, text in (("name", "g"), ("min-available", "2"))}

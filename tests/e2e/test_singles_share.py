@@ -45,8 +45,8 @@ def fill(placing: Placing, namespace: str, taken: dict[str, list[int]], memory: 
     for name, amounts in taken.items():
         for index, amount in enumerate(amounts):
             if amount:
-                told = {"IDX": index, "DEV": memory, "POD": amount, "ASSIGNED": "true", "ASSUME_TIME": 1 + index}
-                holds = {f"{KEYS}{word}": str(value) for word, value in told.items()}
+                keys = {"IDX": index, "DEV": memory, "POD": amount, "ASSIGNED": "true", "ASSUME_TIME": 1 + index}
+                holds = {f"{KEYS}{word}": str(value) for word, value in keys.items()}
                 placing.create(namespace, f"{name}-{index}", {MEMORY: amount}, nodeName=name, annotations=holds)
     placing.counted(sum(amount > 0 for amounts in taken.values() for amount in amounts))
 

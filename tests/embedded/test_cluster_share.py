@@ -30,8 +30,8 @@ async def fill(cluster: ClusterUnderTest, taken: dict[str, list[int]], memory: i
     for name, amounts in taken.items():
         for index, amount in enumerate(amounts):
             if amount:
-                told = {"IDX": index, "DEV": memory, "POD": amount, "ASSIGNED": "true", "ASSUME_TIME": 1 + index}
-                holds = {f"{KEYS}{word}": str(value) for word, value in told.items()}
+                keys = {"IDX": index, "DEV": memory, "POD": amount, "ASSIGNED": "true", "ASSUME_TIME": 1 + index}
+                holds = {f"{KEYS}{word}": str(value) for word, value in keys.items()}
                 cluster.create(f"{name}-{index}", {MEMORY: amount}, nodeName=name, annotations=holds)
     await cluster.counted(sum(amount > 0 for amounts in taken.values() for amount in amounts))
 

@@ -193,8 +193,8 @@ def test_a_node_that_was_switched_hands_out_nothing_until_the_old_grants_are_gon
 
 
 def test_unidentified_unhealthy_devices_count_as_allocated() -> None:
-    sick = NodeInventory("n", DEVICES, sick=2)
-    assert node_of(sick, usage_of(sick, [untold("a", devices=1)])).unattributed == 3
+    unhealthy = NodeInventory("n", DEVICES, sick=2)
+    assert node_of(unhealthy, usage_of(unhealthy, [untold("a", devices=1)])).unattributed == 3
 
 
 def test_a_node_after_an_offer_has_so_much_less() -> None:

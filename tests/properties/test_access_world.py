@@ -209,7 +209,7 @@ MOVES = ("create", "create", "create", "delete", "delete", "limit", "share", "sl
 @pytest.mark.rule("002.access", "002.segregate")
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(MOVES), st.integers(0, 50), st.integers(0, 50)), max_size=40))
-def test_limits_hold_domains_are_kept_and_nobody_waits_for_room_that_is_there(
+def test_limits_hold_domains_are_kept_and_no_pod_waits_for_free_devices(
     moves: list[tuple[str, int, int]],
 ) -> None:
     world = AccessWorld()

@@ -126,10 +126,10 @@ def test_amounts_that_make_no_sense_are_refused_with_a_reason(amount: str, resou
     pod = pod_object(device_pod("p", amount, resource))
     with Served(broker_of(FakeNode("a"), FakeNode("s", "share"))) as served:
         reply = served.post("/filter", {"Pod": pod, "NodeNames": ["a", "s"]}).json
-    told = {**reply.get("FailedNodes", {}), **reply.get("FailedAndUnresolvableNodes", {})}
+    refusals = {**reply.get("FailedNodes", {}), **reply.get("FailedAndUnresolvableNodes", {})}
     assert reply["NodeNames"] == []
-    assert told.keys() == {"a", "s"}
-    assert all(told.values())
+    assert refusals.keys() == {"a", "s"}
+    assert all(refusals.values())
 
 
 @pytest.mark.parametrize("verb", VERBS)

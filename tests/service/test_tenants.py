@@ -62,7 +62,7 @@ def served(seconds: list[float] | None = None) -> Iterator[tuple[Served, ReviewA
             yield service, api
 
 
-def test_a_pod_is_explained_to_whoever_may_get_it_without_names_of_others() -> None:
+def test_a_pod_is_explained_to_users_who_may_get_it_without_names_of_others() -> None:
     with served() as (service, _):
         answer = service.get(POD, ALICE)
         document = service.get(POD, JSON)

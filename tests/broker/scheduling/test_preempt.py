@@ -102,7 +102,7 @@ def test_a_victim_that_is_gone_already_makes_room_as_well() -> None:
     assert broker.preempt(device_pod("urgent"), {"n": ["uid-a"]}, NOW) == {"n": ["uid-a"]}
 
 
-def test_a_sick_device_does_not_come_free_with_its_pod() -> None:
+def test_an_unhealthy_device_does_not_become_free_with_its_pod() -> None:
     broker = broker_of(FakeNode("n", count=1))
     place(broker, device_pod("a"), "n")
     broker.observe(FakeNode("n", count=1, unhealthy=frozenset({0})).events(), NOW)

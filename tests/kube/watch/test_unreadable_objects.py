@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from linkwise.wire.kubernetes.watch_stream import Head
 
 
-def test_a_line_that_is_no_event_lets_everything_be_listed_anew() -> None:
+def test_everything_is_listed_again_after_a_line_that_is_not_an_event() -> None:
     watch = Reply(pieces=(line("ADDED", pod("a", 2)), b"<html>oops</html>\n"), ending="open")
     seen, api = follow({LIST: (listed(),), WATCH: (watch,)}, lambda _, api: len(api.asked("WATCH")) == 2)
     assert (len(api.asked("GET")), seen.names(), seen.reflector.stats.errors["garbage"]) == (2, ["a"], 1)

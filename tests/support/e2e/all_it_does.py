@@ -63,7 +63,7 @@ def all_it_does(placing: Placing, call: Callable[[str, Raw], Raw]) -> None:
     """
     namespace = placing.namespace()
     inventory = machine("gpu", "nvlink")[1]
-    placing.nodes(*machine("gpu", "nvlink"), *gpushare("share", cards=1, sick=[0]))
+    placing.nodes(*machine("gpu", "nvlink"), *gpushare("share", cards=1, unhealthy=[0]))
     placing.place(namespace, "alone", {GPU: 2})
     words = {
         f"gputopology.scheduling.koordinator.sh/{key}": value for key, value in (("name", "ring"), ("replica", "2"))
@@ -98,7 +98,7 @@ def drift_twice(placing: Placing, namespace: str, inventory: Raw) -> None:
     for held in (other, [], other):
         placing.cluster.api.patch(path, {"status": {"allocations": [{"podUID": uid, "devices": held}] if held else []}})
         placing.seen([inventory])
-        wait_for(partial(drift_is, placing, told=bool(held)), 5, f"drift with {held}")
+        wait_for(partial(drift_is, placing, reported=bool(held)), 5, f"drift with {held}")
         # What happens again before it was told is told once, with its count.
         wait_for(lambda: "Drift" in str(placing.cluster.events("default", "gpu")), 5, "an event of it")
     wait_for(lambda: placing.metric('linkwise_effects_total{effect="event",result="repeated"}'), 5, "told again")
@@ -113,9 +113,9 @@ def report_a_policy(placing: Placing) -> None:
     wait_for(lambda: placing.cluster.api.get(path).get("status"), 15, "the policy has a status")
 
 
-def drift_is(placing: Placing, *, told: bool) -> bool:
+def drift_is(placing: Placing, *, reported: bool) -> bool:
     lines = [line for line in placing.text("/metrics").splitlines() if line.startswith("linkwise_drift{")]
-    return told == any(float(line.rsplit(" ", 1)[1]) for line in lines)
+    return reported == any(float(line.rsplit(" ", 1)[1]) for line in lines)
 
 
 def meet_a_conflict(placing: Placing, namespace: str, ask: Callable[[str, Raw], Raw]) -> None:

@@ -83,8 +83,8 @@ class Placing:
         def all_known() -> bool:
             known = self.snapshot()
             documents = [document for kinds in known["objects"].values() for document in kinds.values()]
-            told = {document["metadata"].get("resourceVersion") for document in documents}
-            return names <= {found["metadata"]["name"] for found in known["nodes"]} and versions <= told
+            observed = {document["metadata"].get("resourceVersion") for document in documents}
+            return names <= {found["metadata"]["name"] for found in known["nodes"]} and versions <= observed
 
         wait_for(all_known, SECONDS, "the service has seen what the test made")
 
@@ -136,7 +136,7 @@ class Placing:
             raise AssertionError(f"{name} is on {there}: {found}")
         return found
 
-    def told(self, namespace: str, name: str, reason: str, seconds: float = SECONDS) -> str:
+    def wait_for_event(self, namespace: str, name: str, reason: str, seconds: float = SECONDS) -> str:
         """An event of that reason about a pod, as soon as there is one."""
 
         def sentence() -> str | None:

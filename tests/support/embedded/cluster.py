@@ -27,7 +27,7 @@ from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from support.e2e.pod_objects import pod
 from support.e2e.service import grant
-from support.embedded.invariants import all_is_well, everybody_runs_or_is_told_why, is_at_rest
+from support.embedded.invariants import all_is_well, every_pod_runs_or_has_a_reason, is_at_rest
 from support.embedded.service import EmbeddedService
 from support.virtual_clock import loop_clock, run_idle, wall_time
 
@@ -129,9 +129,9 @@ class ClusterUnderTest:
 
     async def refused(self, name: str, word: str = "") -> str:
         """Why a pod has no node, as soon as its event holds a word."""
-        return await self.told(name, "FailedScheduling", word)
+        return await self.wait_for_event(name, "FailedScheduling", word)
 
-    async def told(self, name: str, reason: str, word: str = "") -> str:
+    async def wait_for_event(self, name: str, reason: str, word: str = "") -> str:
         """The last event of that reason about an object that holds a word, as soon as there is one."""
 
         def said() -> str:
@@ -142,8 +142,8 @@ class ClusterUnderTest:
     async def explained(self, name: str, namespace: str = "default") -> str:
         """What the service says about a pod, line by line, as soon as it has seen it."""
         broker, uid = self.service.broker, self.store.get("pods", name, namespace).uid
-        told = await self.until(lambda: explain_pod(broker, uid, self.service.now()), f"{name} is known")
-        return "\n".join(explanation_lines(told)) if told else ""
+        explanation = await self.until(lambda: explain_pod(broker, uid, self.service.now()), f"{name} is known")
+        return "\n".join(explanation_lines(explanation)) if explanation else ""
 
     async def counted(self, pods: int) -> None:
         """Wait until the service counts the devices of so many pods."""
@@ -171,7 +171,7 @@ class ClusterUnderTest:
     async def settled(self, seconds: float = SECONDS) -> None:
         """Wait until each pod runs, has ended or is told why it waits; then all is well."""
         await self.until(self._is_at_rest, "each pod runs or is told why not", seconds)
-        everybody_runs_or_is_told_why(self.store)
+        every_pod_runs_or_has_a_reason(self.store)
         await all_is_well(self)
 
     def _is_at_rest(self) -> bool:
@@ -182,11 +182,11 @@ class ClusterUnderTest:
     def _has_seen_nodes(self) -> bool:
         known = self.service.broker
         names = {found.name for found in self.store.list("nodes").items}
-        told = self.store.list("deviceinventories.linkwise.dev").items
+        inventories = self.store.list("deviceinventories.linkwise.dev").items
         devices = self.store.list("devices.scheduling.koordinator.sh").items
         return (
             names == set(known.nodes) == set(self.embedded.scheduler.node_cache.nodes)
-            and all(known.node_object(one.name, "DeviceInventory") == one.data for one in told)
+            and all(known.node_object(one.name, "DeviceInventory") == one.data for one in inventories)
             and all(known.node_object(one.name, "Device") == one.data for one in devices)
         )
 

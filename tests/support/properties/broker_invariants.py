@@ -89,8 +89,8 @@ class Checks:
         self._what_agents_see_is_taken()
         self._the_index_is_what_follows()
         self._tables_agree()
-        self._nobody_is_kept_in_mind_for_too_long()
-        self._nobody_waits_unseen()
+        self._no_pod_is_remembered_for_too_long()
+        self._no_pod_waits_unseen()
         self._no_deadline_is_missed()
         self._requests_are_those_of_the_pods()
         self._who_fits_was_woken()
@@ -101,8 +101,8 @@ class Checks:
         """Nothing is promised that is known not to work, or not to be there."""
         under_way = {flight.bound.uid for flight in self._world.flights}
         for bound in binds(answer.effects):
-            view, told = self._world.api.told_box(bound.node)
-            document = told.document if told else None
+            view, inventory = self._world.api.delivered_box(bound.node)
+            document = inventory.document if inventory else None
             if bound.grant is None or bound.uid in under_way or not isinstance(document, dict):
                 continue
             must(view and view.ready, f"{bound.node} is not ready")
@@ -182,9 +182,9 @@ class Checks:
 
     def _what_is_over_is_free(self) -> None:
         ledger = state_of(self._world.broker).cluster.ledger
-        for key, told in self._world.api.told.items():
+        for key, events in self._world.api.delivered.items():
             uid = key.removeprefix("pod/")
-            if isinstance(told[-1], PodDeleted) or self._world.api.known_over(uid):
+            if isinstance(events[-1], PodDeleted) or self._world.api.known_over(uid):
                 must(ledger.get(uid) is None, f"{uid} is over and holds devices")
 
     def _what_agents_see_is_taken(self) -> None:
@@ -233,7 +233,7 @@ class Checks:
             best = found.best(list(index.nodes), 16)
             must(set(best) <= set(fitting) and bool(best) == bool(fitting), f"the best of {fitting} are {best}")
 
-    def _nobody_is_kept_in_mind_for_too_long(self) -> None:
+    def _no_pod_is_remembered_for_too_long(self) -> None:
         state, now = state_of(self._world.broker), self._world.now
         ledger, known = state.cluster.ledger, state.cluster.known
         longest = now + state.settings.pending
@@ -269,7 +269,7 @@ class Checks:
             read = read_request(pod, settings.policies, by_owner=OwnerRules.of(settings.group))
             must(state.request(pod) == read, f"another request of {pod.name} is cached")
 
-    def _nobody_waits_unseen(self) -> None:
+    def _no_pod_waits_unseen(self) -> None:
         """Who was not seen stands in no line and is forgotten in time, and a member that is seen late is woken."""
         state, now = state_of(self._world.broker), self._world.now
         unseen = {queued.uid: queued.asked_at for queued in state.queue.unobserved()}

@@ -200,7 +200,7 @@ class World:
 
     def _askable(self) -> list[PodView]:
         """Pods as a scheduler knows them: it may not know yet that one is bound or gone."""
-        late = [sight for told in self.api.told.values() for sight in told[-1:] if isinstance(sight, PodView)]
+        late = [sight for events in self.api.delivered.values() for sight in events[-1:] if isinstance(sight, PodView)]
         return self.api.unbound() + [pod for pod in late if not pod.node]
 
 

@@ -170,12 +170,12 @@ def deliver_all(world: World, _a: int, _b: int, _c: int) -> None:
 
 def repeat(world: World, a: int, b: int, _c: int) -> None:
     """News come again; of pods old ones too, and of nodes that are there: their versions tell."""
-    key = one_of(sorted(world.api.told), a)
+    key = one_of(sorted(world.api.delivered), a)
     if key is None:
         return
-    told = world.api.told[key]
-    dated = told if key.startswith("pod/") else [sight for sight in told if isinstance(sight, NodeView)]
-    sights = dated if dated and told[-1] is dated[-1] else told[-1:]
+    delivered = world.api.delivered[key]
+    dated = delivered if key.startswith("pod/") else [sight for sight in delivered if isinstance(sight, NodeView)]
+    sights = dated if dated and delivered[-1] is dated[-1] else delivered[-1:]
     before = claims(world.broker)
     world.see([sights[b % len(sights)]])
     must(claims(world.broker) == before, "old news changed something")

@@ -142,7 +142,7 @@ class GangWorld(GroupWorld):
     def _lacks_pod_group(self, pod: PodView, key: str) -> bool:
         """Whether a pod points to a PodGroup that was not told of; labels that name another group take precedence."""
         native = pod.scheduling_group == NATIVE[0] and key in {"", f"{pod.namespace}/{NATIVE[0]}"}
-        return native and f"object/{NATIVE[1]}/{pod.namespace}/{NATIVE[0]}" not in self.api.told
+        return native and f"object/{NATIVE[1]}/{pod.namespace}/{NATIVE[0]}" not in self.api.delivered
 
     def _varied(self, key: str) -> bool:
         """Whether the members of a group do not agree on it, are too many, or it may have been started before."""

@@ -59,8 +59,8 @@ class GroupChecks(Checks):
             self._holds(key, held)
         self._nothing_else_is_planned()
         self._the_book_is_true()
-        self._nobody_waits_in_vain()
-        self._nobody_is_bound_in_vain()
+        self._no_pod_waits_in_vain()
+        self._no_pod_is_bound_in_vain()
 
     def _holds(self, key: str, held: Reserved) -> None:
         """A plan is whole, of members that are there, in time, and its devices are to be had."""
@@ -150,15 +150,15 @@ class GroupChecks(Checks):
             begun = [each.uid for each in found.bound if has_begun(each)]
             must(not begun, f"{effect.uid} is evicted, and {begun} of its gang have begun to run")
 
-    def _nobody_is_bound_in_vain(self) -> None:
+    def _no_pod_is_bound_in_vain(self) -> None:
         """A gang that was planned and is stuck halfway has a time at which that ends, where evictions are allowed."""
         book = self.state.groups
         for key, record in book.records.items() if self.state.settings.group.evict_half_bound else ():
             found = book.view(key)
             ending = record.generation and not isinstance(record.stage, Planning | Reserved)
             if found and ending and (bound := self._evictable(found)):
-                told = all(pod.uid in book.evicted for pod in bound)
-                must(told or record.eviction is not None, f"{key} is stuck halfway, and nothing will change that")
+                evicting = all(pod.uid in book.evicted for pod in bound)
+                must(evicting or record.eviction is not None, f"{key} is stuck halfway, and nothing will change that")
                 must((record.eviction or inf) > self._world.now, f"{key} is stuck halfway after its time")
 
     def _evictable(self, found: GroupView) -> list[PodView]:
@@ -197,9 +197,9 @@ class GroupChecks(Checks):
 
     def _is_explained(self, uid: str) -> None:
         broker, now = self._world.broker, self._world.now
-        for told in (explain_pod(broker, uid, now), explain_group(broker, uid, now)):
-            must(told, f"{uid} can't be explained")
-            lines = explanation_lines(told) if told else []
+        for explanation in (explain_pod(broker, uid, now), explain_group(broker, uid, now)):
+            must(explanation, f"{uid} can't be explained")
+            lines = explanation_lines(explanation) if explanation else []
             must(lines and all(lines), f"there is nothing to say of {uid}")
 
     def bound(self, answer: BindAnswer) -> None:
@@ -219,13 +219,13 @@ class GroupChecks(Checks):
         key = self.state.groups.key_of(uid)
         return self.state.groups.view(key) if key else None
 
-    def _nobody_waits_in_vain(self) -> None:
+    def _no_pod_waits_in_vain(self) -> None:
         """Who was told to wait and not woken since still has a reason to."""
         # Whoever changed is tried again by whoever schedules it.
         self.refused = {
-            uid: told
-            for uid, told in self.refused.items()
-            if uid not in self.woken and self.state.pod(uid) is told[0] and self.state.groups.key_of(uid)
+            uid: refusal
+            for uid, refusal in self.refused.items()
+            if uid not in self.woken and self.state.pod(uid) is refusal[0] and self.state.groups.key_of(uid)
         }
         for uid, (_, generation) in self.refused.items():
             found = self._group_of(uid)
