@@ -63,7 +63,7 @@ def may(space: Space, api: Api, verb: str, resource: str, **more: str) -> bool:
 
 
 def test_an_unknown_token_is_not_authenticated(space: Space) -> None:
-    status = review(space.api, f"{AUTHENTICATION}/tokenreviews", "TokenReview", token="unknown")  # noqa: S106 - nobody has it
+    status = review(space.api, f"{AUTHENTICATION}/tokenreviews", "TokenReview", token="unknown")  # noqa: S106 - of no user
     assert not status.get("authenticated")
     assert status["user"] == {}
     assert "invalid bearer token" in status["error"]

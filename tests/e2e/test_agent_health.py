@@ -1,4 +1,4 @@
-"""A device dies under load, or is cordoned: it leaves at once, its pod is told, other devices serve on, and it returns."""
+"""A device dies under load, or is cordoned: it leaves at once, its pod gets an event, other devices stay in use, and it returns."""
 
 from __future__ import annotations
 

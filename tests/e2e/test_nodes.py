@@ -1,4 +1,4 @@
-"""Nodes of real machines come back from a real API server as they were told, and our readers understand them."""
+"""Nodes of real machines come back from a real API server unchanged, and our readers understand them."""
 
 from __future__ import annotations
 

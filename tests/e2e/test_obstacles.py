@@ -1,4 +1,4 @@
-"""What stands in the way of the service for a while, and is taken away again: nobody waits for ever because of it."""
+"""Temporary obstacles to the service: no pod waits forever because of one that was removed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def api(placing: Placing) -> Iterator[Api]:
 
 
 def forbid_wakes(api: Api, pod: str) -> None:
-    """Let nobody write the annotation that wakes pods; a pod to try it on tells when that holds."""
+    """Forbid writes of the annotation that wakes pods; a pod to try it on shows when that holds."""
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}
     spec = {
         "matchConstraints": {"resourceRules": [rule]},

@@ -46,7 +46,7 @@ def test_a_bind_that_nothing_fits_is_refused_with_the_reason_and_leaves_nothing(
     placing.nodes(*gpushare("cards", 2, 22))
     placing.place(namespace, "first", {MEMORY: 16})
     placing.place(namespace, "second", {MEMORY: 16})
-    third = placing.create(namespace, "third", {MEMORY: 12}, scheduler="nobody")
+    third = placing.create(namespace, "third", {MEMORY: 12}, scheduler="another-scheduler")
     waiting = third["metadata"]
     before = placing.entries()
     asked = {"PodName": "third", "PodNamespace": namespace, "PodUID": waiting["uid"], "Node": "cards"}

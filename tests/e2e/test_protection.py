@@ -1,4 +1,4 @@
-"""Nobody but the programs that write records can set, change or remove them: each attack, on a real API server.
+"""Only the programs that write records can set, change or remove them: each attack, on a real API server.
 
 The attacker is a tenant who may do anything in a namespace, to pods also by their status, their bindings, and the rest.
 """
@@ -58,7 +58,10 @@ def deployment(namespace: str, annotations: dict[str, str], replicas: int = 1) -
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": "work", "namespace": namespace},
-        "spec": {**spec, "template": {"metadata": about, "spec": {**made["spec"], "schedulerName": "nobody"}}},
+        "spec": {
+            **spec,
+            "template": {"metadata": about, "spec": {**made["spec"], "schedulerName": "another-scheduler"}},
+        },
     }
 
 
@@ -225,7 +228,7 @@ def test_no_other_subresource_changes_a_record(granted: tuple[str, Api], way: st
 @pytest.mark.parametrize("way", ["pods/{}/binding", "bindings"])
 def test_a_binding_brings_no_record(cluster: Cluster, tenant: Api, namespace: str, way: str) -> None:
     cluster.create(machine("gpu", "nvlink"))
-    tenant.create(pod(namespace, "p", {GPU: 1}, scheduler="nobody"))
+    tenant.create(pod(namespace, "p", {GPU: 1}, scheduler="another-scheduler"))
     path = f"/api/v1/namespaces/{namespace}/{way.format('p')}"
     for key in (GRANT, "linkwise.dev/group-plan", REAL, USER):
         assert key in refusal(tenant, "POST", path, binding("p", {key: "tenant"}))
@@ -394,7 +397,7 @@ def test_the_plugin_of_another_system_writes_its_records_and_not_ours(cluster: C
     rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "get", "patch"]}
     cluster.grant("scheduler", [rule])
     plugin, path = cluster.connect("scheduler"), pod_path(namespace, "p")
-    cluster.api.create(pod(namespace, "p", scheduler="nobody"))
+    cluster.api.create(pod(namespace, "p", scheduler="another-scheduler"))
     plugin.patch(path, annotated({REAL: "Ascend910-0", "huawei.com/npu-core": "0"}))
     plugin.patch(path, annotated({REAL: None}))
     assert GRANT in refusal(plugin, "PATCH", path, annotated({GRANT: "{}"}), MERGE)
@@ -405,7 +408,7 @@ def test_a_member_of_an_allowed_group_writes_records_of_its_system(cluster: Clus
         pytest.skip("no test may act as a node here")
     node = cluster.connect("node")
     cluster.create([_plain_node()])
-    cluster.api.create(pod(namespace, "p", scheduler="nobody", nodeName=NODE))
+    cluster.api.create(pod(namespace, "p", scheduler="another-scheduler", nodeName=NODE))
     path = pod_path(namespace, "p", "status")
     wait_for(lambda: _patched(node, path), 10, "the node sees its pod")
     assert GRANT in refusal(node, "PATCH", path, annotated({GRANT: "{}"}), MERGE)
@@ -441,7 +444,7 @@ def many_annotations(count: int) -> dict[str, str]:
 def test_a_pod_with_a_thousand_annotations_is_checked_and_one_with_more_refused(tenant: Api, namespace: str) -> None:
     """The API server evaluates patterns in a time that grows with the square of their number."""
     many = {f"example.com/annotation-{number:05}": "x" * 40 for number in range(999)}
-    tenant.create(pod(namespace, "p", {GPU: 1}, scheduler="nobody", annotations=many))
+    tenant.create(pod(namespace, "p", {GPU: 1}, scheduler="another-scheduler", annotations=many))
     path = pod_path(namespace, "p")
     tenant.patch(path, {"metadata": {"labels": {"a": "b"}}})
     for key in (GRANT, *PATTERNED):
@@ -462,7 +465,7 @@ def test_devices_of_an_init_container_count_as_well(tenant: Api, namespace: str)
 @pytest.mark.parametrize("count", [1001, 5000])
 def test_a_pod_without_devices_may_have_any_number_of_annotations(tenant: Api, namespace: str, count: int) -> None:
     path = pod_path(namespace, "p")
-    tenant.create(pod(namespace, "p", scheduler="nobody", annotations=many_annotations(count)))
+    tenant.create(pod(namespace, "p", scheduler="another-scheduler", annotations=many_annotations(count)))
     tenant.patch(path, annotated({"one": "more"}))
     tenant.patch(path, annotated(dict.fromkeys(many_annotations(count))))
     tenant.patch(path, annotated(dict(many_annotations(count))))

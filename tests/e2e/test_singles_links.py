@@ -248,7 +248,7 @@ def test_devices_allocated_by_another_scheduler_are_counted_and_not_allocated_ag
     placing.nodes(*machine("a", "nvlink"))
     placing.create(namespace, "theirs", {GPU: 3}, nodeName="a")
     unknown = 'linkwise_devices{state="unknown"}'
-    wait_for(lambda: placing.metric(unknown) == 3, 5, "three devices are taken, nobody knows which")
+    wait_for(lambda: placing.metric(unknown) == 3, 5, "three devices are taken, which ones is unknown")
     placing.create(namespace, "large", {GPU: 6})
     placing.refused(namespace, "large")
     held = [placing.place(namespace, f"p{number}", {GPU: 1}).devices for number in range(5)]

@@ -38,7 +38,7 @@ def worth(free: set[int], unhealthy: int, size: int) -> tuple[int, int, int] | N
 
 
 def tell(placing: Placing, free: Mapping[str, set[int]], unhealthy: Mapping[str, set[int]] | None = None) -> str:
-    """Machines on which all other chips are in use by pods of a namespace, or sick; the namespace."""
+    """Machines on which all other chips are in use by pods of a namespace, or unhealthy; the namespace."""
     bad, namespace = unhealthy or {}, placing.namespace()
     for name, left in free.items():
         placing.nodes(*ascend(name, unhealthy=bad.get(name, set())))

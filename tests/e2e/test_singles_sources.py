@@ -19,7 +19,7 @@ GPU = "nvidia.com/gpu"
 NPU = "huawei.com/Ascend910"
 MEMORY = "aliyun.com/gpu-mem"
 NUMBERS = tuple(f"#{number}" for number in range(8))
-"""names of devices that nobody has named"""
+"""names of devices without a source for names"""
 
 
 @pytest.mark.parametrize(("source", "names"), [("inventory", device_ids("a", "dgx1-v100")), ("annotation", NUMBERS)])

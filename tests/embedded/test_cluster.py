@@ -62,7 +62,7 @@ async def test_a_pod_without_devices_is_neither_asked_about_nor_changed(cluster:
     await cluster.place("train", {GPU: 1})
     made = cluster.create("web", {"cpu": "1"})
     await cluster.service.stop()
-    await cluster.placed("web")  # nobody is there who could be asked
+    await cluster.placed("web")  # no scheduler could be asked
     bound = cluster.pod("web")
     assert bound["metadata"].get("annotations") == made["metadata"].get("annotations")
     assert {**bound["spec"], "nodeName": None} == {**made["spec"], "nodeName": None}

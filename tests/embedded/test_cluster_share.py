@@ -112,7 +112,7 @@ async def test_a_node_is_shared_by_memory_or_given_by_card(cluster: ClusterUnder
 async def test_a_bind_that_does_not_fit_is_refused_at_once_and_leaks_nothing(cluster: ClusterUnderTest) -> None:
     await cluster.nodes(*gpushare("n1", cards=1, memory=22))
     await fill(cluster, {"n1": [10]}, 22)
-    uid = cluster.create("large", {MEMORY: 13}, scheduler="nobody")["metadata"]["uid"]
+    uid = cluster.create("large", {MEMORY: 13}, scheduler="another-scheduler")["metadata"]["uid"]
     await cluster.until(lambda: uid in cluster.service.broker.pods, "the pod is known")
     assert cluster.service.broker.filter(cluster.service.broker.pods[uid], ["n1"], cluster.service.now()).nodes == []
     extender = Extender(f"{cluster.service.url}/gpushare-scheduler")

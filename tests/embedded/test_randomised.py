@@ -33,6 +33,6 @@ async def test_a_device_that_two_pods_say_they_have_is_noticed(cluster: ClusterU
 
 @embedded()
 async def test_a_pod_without_an_explanation_is_noticed(cluster: ClusterUnderTest) -> None:
-    cluster.create("lost", {"nvidia.com/gpu": 1}, scheduler="nobody")
+    cluster.create("lost", {"nvidia.com/gpu": 1}, scheduler="another-scheduler")
     with pytest.raises(AssertionError, match="default/lost on no node"):
         every_pod_runs_or_has_a_reason(cluster.store)

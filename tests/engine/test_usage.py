@@ -86,7 +86,7 @@ def test_a_pod_without_a_record_is_attributed_once_the_agent_reports_it() -> Non
     usage = usage_of(stock(a=("u0",), b=("u2",)), [untold("a", devices=2), untold("b", share=4)])
     assert usage.used["u2"] == Use(4, domains=frozenset({"of-b"}))
     assert usage.used["u0"] == whole("a")
-    assert (usage.unattributed, usage.unattributed_share) == (1, 0)  # one of two devices is still to be told
+    assert (usage.unattributed, usage.unattributed_share) == (1, 0)  # one of two devices is not reported yet
     assert "record" not in kinds(usage)
 
 

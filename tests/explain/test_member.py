@@ -24,7 +24,7 @@ EXPLANATION = [
 
 
 def cluster(*pods: PodView, solo: str = "") -> Broker:
-    """Two nodes, a pod of one device on one of them perhaps, and pods that nobody has tried."""
+    """Two nodes, a pod of one device on one of them perhaps, and pods that have not been tried."""
     broker = broker_of(*map(FakeNode, NODES))
     if solo:
         place(broker, device_pod("solo"), solo)

@@ -42,7 +42,7 @@ def test_a_pod_without_devices_reads_that_it_is_no_concern_of_ours() -> None:
     runner = cluster(a="dgx-a100")
     runner.show(pod("web", cpu="1"))
     assert lines(runner, "web") == ["pod team/web requests no devices; Linkwise does not keep it pending"]
-    assert explain_pod(runner.broker, "nobody", 0.0) is None
+    assert explain_pod(runner.broker, "unknown", 0.0) is None
 
 
 def test_a_pod_that_ended_holds_nothing() -> None:

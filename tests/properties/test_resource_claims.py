@@ -25,7 +25,7 @@ NODES = {"a": 4, "b": 2}
 
 @dataclass
 class Scheduler:
-    """kube-scheduler with its DRA plugin and the API server, and a broker that is told late of what they do."""
+    """kube-scheduler with its DRA plugin, the API server, and a broker that observes late what they do."""
 
     chance: Random
     broker: Broker = field(default_factory=Broker)
@@ -132,7 +132,7 @@ class Scheduler:
         self.untold.append(replace(_event(made), document=None))
 
     def check(self) -> None:
-        """Once all is told and offers have expired, the broker counts exactly what kube-scheduler does, or waiting plans more."""
+        """Once all events are delivered and offers have expired, the broker counts exactly what kube-scheduler does, or waiting plans more."""
         self.tell()
         self.collect()
         self.tell()

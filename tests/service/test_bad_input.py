@@ -230,8 +230,8 @@ def test_other_methods_are_not_allowed(method: str) -> None:
 
 def test_a_bind_of_a_pod_or_node_that_is_not_known_says_so() -> None:
     with Served(broker_of(FakeNode("a"))) as served:
-        nobody = served.post("/bind", GOOD["bind"]).json["Error"]
+        unobserved = served.post("/bind", GOOD["bind"]).json["Error"]
         served.post("/filter", GOOD["filter"])
         nowhere = served.post("/bind", {**GOOD["bind"], "Node": "moon"}).json["Error"]
-    assert nobody == "pod uid-p has not been observed yet; retry once it is"
+    assert unobserved == "pod uid-p has not been observed yet; retry once it is"
     assert nowhere == "node moon is unknown"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 FILTER = {"Pod": pod_object(device_pod("p", 2)), "NodeNames": ["a"]}
-MANY = {**FILTER, "NodeNames": ["a", *(f"nobody-{number:040d}" for number in range(10_000))]}
+MANY = {**FILTER, "NodeNames": ["a", *(f"unknown-{number:039d}" for number in range(10_000))]}
 BIND = {"PodName": "p", "PodNamespace": "default", "PodUID": "uid-p", "Node": "a"}
 STOPPED = "Linkwise stopped before it could answer; try again"
 PLAIN = ("Content-Type: application/json",)

@@ -1,4 +1,4 @@
-"""The publisher: who is told first, how often, and at what cost."""
+"""Publisher of conditions: which pods come first, how often, and at what cost."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class Harness:
         self.broker.observe(events, self.time.seconds)
 
     def after(self, seconds: float) -> list[str]:
-        """The pods whose condition is told in a round after so many seconds."""
+        """The pods whose condition is published in a round after this many seconds."""
         self.time.seconds += seconds
         del self.effects[:]
         asyncio.run(self.publisher.round())
         return [effect.name for effect in self.effects if isinstance(effect, Condition)]
 
     def shown(self, pod: PodView) -> PodView:
-        """The pod as the watch delivers it with the condition that was told last."""
+        """The pod as the watch delivers it, with the condition that was published last."""
         last = next(each for each in self.effects if isinstance(each, Condition) and each.uid == pod.uid)
         shown = replace(pod, condition=last.condition, version=pod.version + 1)
         self.see(shown)

@@ -168,8 +168,8 @@ def test_a_tenant_reads_the_usage_of_its_own_pods() -> None:
 
 def test_a_pod_that_is_not_there_is_not_found() -> None:
     with served() as (service, _):
-        assert service.get("/explain/team-a/nobody", ALICE).status == 404
-        assert service.get("/v1/namespaces/team-a/groups/nobody/explanation", ALICE).status == 404
+        assert service.get("/explain/team-a/unknown", ALICE).status == 404
+        assert service.get("/v1/namespaces/team-a/groups/unknown/explanation", ALICE).status == 404
 
 
 def test_answers_of_the_api_server_are_used_again_for_seconds() -> None:

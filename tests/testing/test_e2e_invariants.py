@@ -21,7 +21,7 @@ GPU, MEMORY = "nvidia.com/gpu", "aliyun.com/gpu-mem"
 
 
 class FixedApi(Api):
-    """A node of whole devices and one of shared cards, and nobody to ask about them."""
+    """A node of whole devices and one of shared cards, and no API server behind them."""
 
     def __init__(self) -> None:
         super().__init__("http://127.0.0.1:1")

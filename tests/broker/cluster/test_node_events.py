@@ -1,4 +1,4 @@
-"""What people are told when devices stop working."""
+"""Events about devices that stop working."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_node_that_is_first_seen_with_a_failed_device_is_no_news() -> None:
 
 
 class Poison(dict[str, object]):
-    """An object of which nobody thought."""
+    """An object that fails in an unexpected way when it is read."""
 
     def get(self, key: str, default: object = None) -> object:
         raise RuntimeError(f"no {key}, not even {default}")

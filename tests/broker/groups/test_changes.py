@@ -1,4 +1,4 @@
-"""Groups that change while they wait, and who is told of it."""
+"""Groups that change while they wait, and the events about it."""
 
 from __future__ import annotations
 

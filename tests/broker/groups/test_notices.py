@@ -1,4 +1,4 @@
-"""Members that were told that their group is not complete are told when it is, and does not fit."""
+"""Members refused because their group was incomplete get an event when it is complete and does not fit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LATER = 20.0
 
 
 def notices(effects: Iterable[Effect]) -> dict[str, str]:
-    """What members are told of their group, by name."""
+    """The events that members get about their group, by name."""
     return {
         effect.name: effect.sentence
         for effect in effects
@@ -37,7 +37,7 @@ def gang(devices: int, names: str = "abc", name: str = "g", bundle: str = "") ->
 
 
 def tried(broker: Broker, *pods: PodView, now: float = 0.0) -> dict[str, str]:
-    """The pods come and are tried one after the other; what others are told by then."""
+    """Create and try the pods one after the other; the events that other pods got."""
     said: dict[str, str] = {}
     for pod in pods:
         broker.observe([pod], now)

@@ -1,4 +1,4 @@
-"""What a plan would be now: the same as the one that a filter brings about, with nothing held and nobody let go."""
+"""What a plan would be now: the same as the one that a filter brings about, with nothing reserved and nothing released."""
 
 from __future__ import annotations
 

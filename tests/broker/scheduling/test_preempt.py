@@ -142,7 +142,7 @@ def test_nothing_comes_of_asking() -> None:
 def test_a_question_about_evictions_does_not_change_the_plan_that_follows() -> None:
     broker = broker_of(FakeNode("n0", count=4), FakeNode("n1", count=4))
     victim = place(broker, device_pod("victim"), "n0")
-    # Others bound these, and nobody knows which devices they have: two on the one node, one on the other.
+    # Others bound these, and which devices they have is unknown: two on the one node, one on the other.
     untold = [replace(device_pod(name), node=node) for name, node in (("x", "n0"), ("y", "n0"), ("z", "n1"))]
     gang = in_gang(*(device_pod(name) for name in "abc"), least=3)
     broker.observe([*untold, *gang], NOW)

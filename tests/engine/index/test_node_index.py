@@ -123,7 +123,7 @@ def test_tables_are_bounded_and_the_one_not_used_for_the_longest_goes() -> None:
     index.table(Query(ask(500), "w", POLICIES["whole-device"]))
     index.table(Query(ask(501), "w", POLICIES["whole-device"]))
     assert index.table(WANTED[0]) is kept
-    assert index.table(Query(ask(2), "w", POLICIES["whole-device"])).steps == 1  # made anew
+    assert index.table(Query(ask(2), "w", POLICIES["whole-device"])).steps == 1  # rebuilt
 
 
 def test_the_log_of_changes_is_bounded_and_late_tables_are_rebuilt() -> None:

@@ -136,7 +136,7 @@ def test_a_node_that_changed_is_found_by_what_it_is_now() -> None:
     rooms.put(replace(share_node(CARD, [35], name="b"), used={"d0": Use(whole=True)}))
     assert rooms.fitting(["a", "b"], share_ask(30), 9) == ["a"]
     rooms.drop("a")
-    rooms.drop("nobody")
+    rooms.drop("unknown")
     assert rooms.fitting(["a", "b"], share_ask(30), 9) == []
 
 

@@ -26,7 +26,7 @@ DENIED = Reply(403, {"message": 'pods "a" is forbidden: User "linkwise" cannot c
 
 
 class Evictions:
-    """A performer that was told to evict, after all of it was done."""
+    """A performer after all of its evictions are done."""
 
     def __init__(self, api: ScriptedApi, performer: Performer, time: FakeTime, given_up: list[str]) -> None:
         self.requests: list[Request] = api.asked("POST")
@@ -42,7 +42,7 @@ def evict(
     version_of: Callable[[str], int | None] = lambda _: 7,
     settings: PerformSettings | None = None,
 ) -> Evictions:
-    """Tell evictions of pods, the first of which is answered so."""
+    """Perform evictions of pods, with these replies to the first one."""
 
     async def scenario(api: ScriptedApi, connection: Connection) -> Evictions:
         for name in dict.fromkeys(names):

@@ -186,7 +186,7 @@ def test_effects_after_the_end_are_counted() -> None:
 
 def test_a_bind_is_no_effect_that_can_wait() -> None:
     async def scenario(_: ScriptedApi, connection: Connection) -> None:
-        Performer(connection).tell([Bind("team", "p", "u", "n", None, 0)])  # type: ignore[list-item]  # that it can't be told is the claim
+        Performer(connection).tell([Bind("team", "p", "u", "n", None, 0)])  # type: ignore[list-item]  # the type rules it out
 
     with pytest.raises(TypeError, match="Bind"):
         play(scenario)

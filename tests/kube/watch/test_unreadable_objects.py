@@ -78,7 +78,7 @@ def test_an_unreadable_object_deleted_between_watches_is_forgotten() -> None:
 
 def no_poison(sights: list[WatchEvent]) -> None:
     if any(isinstance(sight, PodView) and sight.name == "poison" and not sight.node for sight in sights):
-        raise KeyError("a word that nobody thought of")
+        raise KeyError("an unexpected word")
 
 
 @pytest.mark.parametrize("shown", ["list", "watch"])
@@ -90,7 +90,7 @@ def test_an_object_that_cannot_be_taken_in_is_named_and_stops_no_other(shown: st
     assert seen.names() == ["a", "c"]
     (counted,) = seen.reflector.stats.unreadable.items()
     assert counted[0] == "team/poison"
-    assert "a word that nobody thought of" in counted[1]
+    assert "an unexpected word" in counted[1]
     assert seen.reflector.stats.errors == {"poison": 1}
 
 

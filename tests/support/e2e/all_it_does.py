@@ -84,7 +84,7 @@ def wake(placing: Placing, namespace: str) -> None:
     placing.create(namespace, "waits", {MEMORY: 12})
     placing.refused(namespace, "waits", "node(s) had no device with enough free memory")
     written = 'linkwise_effects_total{effect="condition",result="written"}'
-    wait_for(lambda: placing.metric(written), 15, "its owner is told in a condition")
+    wait_for(lambda: placing.metric(written), 15, "a condition tells its owner")
     placing.cluster.api.delete("/api/v1/namespaces/kube-system/configmaps/unhealthy-gpu-share")
     placing.placed(namespace, "waits")
     wait_for(lambda: placing.metric('linkwise_effects_total{effect="wake",result="written"}'), 5, "the pod is woken")
@@ -99,9 +99,11 @@ def drift_twice(placing: Placing, namespace: str, inventory: Raw) -> None:
         placing.cluster.api.patch(path, {"status": {"allocations": [{"podUID": uid, "devices": held}] if held else []}})
         placing.seen([inventory])
         wait_for(partial(drift_is, placing, reported=bool(held)), 5, f"drift with {held}")
-        # What happens again before it was told is told once, with its count.
+        # What happens again before its event is written becomes one event, with its count.
         wait_for(lambda: "Drift" in str(placing.cluster.events("default", "gpu")), 5, "an event of it")
-    wait_for(lambda: placing.metric('linkwise_effects_total{effect="event",result="repeated"}'), 5, "told again")
+    wait_for(
+        lambda: placing.metric('linkwise_effects_total{effect="event",result="repeated"}'), 5, "the event is repeated"
+    )
 
 
 def report_a_policy(placing: Placing) -> None:

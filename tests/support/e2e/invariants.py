@@ -225,7 +225,7 @@ def _gpushare(found: Granted, amount: int, places: Places) -> bool:
     """Whether gpushare's own keys are there, and its plugin reads from them the card of our record."""
     keys = {name: found.annotations.get(f"ALIYUN_COM_GPU_MEM_{name}") for name in ("IDX", "POD", "DEV", "ASSUME_TIME")}
     (device,) = found.devices
-    # Of a node that is gone nobody can tell which card that was.
+    # Which card that was is unknown once its node is gone.
     card = device.removeprefix("#") if device.startswith("#") else places.get(found.node, {}).get(device, keys["IDX"])
     return all(keys.values()) and keys["POD"] == str(amount) and keys["IDX"] == str(card)
 

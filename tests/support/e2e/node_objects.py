@@ -39,10 +39,10 @@ KINDS: Final = {
 """profiles by how their devices are linked"""
 
 DeviceSource = Literal["inventory", "annotation", "labels", "count"]
-"""what tells of the devices: our agent, an annotation with the links, GPU Feature Discovery, or kubelet's count alone"""
+"""what reports the devices: our agent, an annotation with the links, GPU Feature Discovery, or the kubelet's count alone"""
 
 ChipSource = Literal["config map", "annotation"]
-"""where Huawei's device plugin tells of its chips"""
+"""where Huawei's device plugin reports its chips"""
 
 GIB: Final = 1024  # MiB
 
@@ -92,7 +92,7 @@ def machine(  # noqa: PLR0913 - a builder: every field but two has a default
 ) -> list[Raw]:
     """A node of a machine profile, or of a word of KINDS; without its links if so said.
 
-    A sick device is not allocatable. `allocations` are ids of devices by pod UID, as an agent has seen them in use.
+    An unhealthy device is not allocatable. `allocations` are ids of devices by pod UID, as an agent has seen them in use.
     """
     found = profile(KINDS.get(kind, kind))
     resources = _resources(found, found.devices)
@@ -108,7 +108,7 @@ def machine(  # noqa: PLR0913 - a builder: every field but two has a default
 
 
 def gpushare(name: str, cards: int = 4, memory: int = 22, *, unhealthy: Collection[int] = ()) -> list[Raw]:
-    """A node whose cards are handed out by memory, as the gpushare device plugin tells it, without an inventory."""
+    """A node whose cards are allocated by memory, as the gpushare device plugin reports it, without an inventory."""
     resources = {"aliyun.com/gpu-mem": cards * memory, "aliyun.com/gpu-count": cards}
     made = [node(name, resources, labels={"gpushare": "true"})]
     if unhealthy:
@@ -124,7 +124,7 @@ def ascend(
     unhealthy: Collection[int] = (),
     count: int = 8,
 ) -> list[Raw]:
-    """A node of 910A chips as Huawei's device plugin tells it: today in a ConfigMap, before in annotations."""
+    """A node of 910A chips as Huawei's device plugin reports it: today in a ConfigMap, before in annotations."""
     resource = RESOURCE["ascend"]
     free = [number for number in range(count) if number not in {*used, *unhealthy}]
     lists = {resource: _chips(free), f"{resource}-Unhealthy": _chips(unhealthy), f"{resource}-NetworkUnhealthy": ""}
@@ -146,9 +146,9 @@ def ascend(
 def koordinator(
     name: str, kind: str = "measured", *, links: bool = True, unhealthy: Collection[int] = (), whole: bool = False
 ) -> list[Raw]:
-    """A node as Koordinator tells it: a Device object, percents as resources, and `nvidia.com/gpu` too if `whole`.
+    """A node as Koordinator reports it: a Device object, percents as resources, and `nvidia.com/gpu` too if `whole`.
 
-    Bandwidth, which only measured profiles have, is told as seed 001 tells it; without `links` as Koordinator does: not.
+    Bandwidth, which only measured profiles have, is written as in seed 001; without `links` it is left out, as by Koordinator.
     """
     found = profile(KINDS.get(kind, kind))
     sound = found.devices - len(unhealthy)

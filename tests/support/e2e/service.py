@@ -137,7 +137,7 @@ class Placing:
         return found
 
     def wait_for_event(self, namespace: str, name: str, reason: str, seconds: float = SECONDS) -> str:
-        """An event of that reason about a pod, as soon as there is one."""
+        """Wait for an event of this reason about a pod; the last one."""
 
         def sentence() -> str | None:
             said = self.cluster.events(namespace, name)
@@ -200,7 +200,7 @@ class Placing:
         return (nodes | pods) - there - {("pod", found["metadata"]["uid"]) for found in api.list("/api/v1/pods")}
 
     def _scheduler_sees_nodes(self) -> None:
-        """A pod that wants nothing goes to the newest node: whoever has seen that one has seen them all."""
+        """A pod that wants nothing goes to the newest node: a scheduler that has seen that one has seen them all."""
         newest = max(self.cluster.api.list("/api/v1/nodes"), key=lambda node: int(node["metadata"]["resourceVersion"]))
         name, probe = newest["metadata"]["name"], f"probe-{newest['metadata']['resourceVersion']}"
         there = {"kubernetes.io/hostname": name}

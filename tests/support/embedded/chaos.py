@@ -104,7 +104,7 @@ class Chaos:
             self.cluster.embedded.nodes.resume_heartbeat(node)
         for node, index in sorted(self._dead):
             self.cluster.embedded.nodes.repair_device(node, index)
-        # What a watch never told is only found when everything is listed anew.
+        # What a watch never delivered is found only by the next list.
         await self.cluster.embedded.api.restart(lose_history=True)
         await self.cluster.settled(60.0)
         await no_pod_waits_in_vain(self.cluster)

@@ -112,7 +112,7 @@ class ClusterUnderTest:
         return {found.name for found in self.store.list("pods").items if found.fields.get("spec.nodeName")}
 
     def events(self, name: str, reason: str = "") -> list[str]:
-        """What was told of an object, the oldest first."""
+        """The messages of the events about an object, the oldest first."""
         found = sorted(self.store.list("events").items, key=lambda one: one.version)
         about = [one.read() for one in found if one.fields.get("involvedObject.name") == name]
         return [one["message"] for one in about if reason in {"", one["reason"]}]
@@ -132,12 +132,12 @@ class ClusterUnderTest:
         return await self.wait_for_event(name, "FailedScheduling", word)
 
     async def wait_for_event(self, name: str, reason: str, word: str = "") -> str:
-        """The last event of that reason about an object that holds a word, as soon as there is one."""
+        """Wait for an event of this reason about an object whose message has this word; the message of the last one."""
 
         def said() -> str:
             return next((text for text in reversed(self.events(name, reason)) if word in text), "")
 
-        return await self.until(said, f"{name} is told {reason} {word!r}: {self.events(name)}")
+        return await self.until(said, f"event {reason} {word!r} about {name}: {self.events(name)}")
 
     async def explained(self, name: str, namespace: str = "default") -> str:
         """What the service says about a pod, line by line, as soon as it has seen it."""
@@ -169,13 +169,13 @@ class ClusterUnderTest:
         await all_is_well(self)
 
     async def settled(self, seconds: float = SECONDS) -> None:
-        """Wait until each pod runs, has ended or is told why it waits; then all is well."""
-        await self.until(self._is_at_rest, "each pod runs or is told why not", seconds)
+        """Wait until each pod runs, has ended or has a reason why it waits; then all is well."""
+        await self.until(self._is_at_rest, "each pod runs or has a reason why not", seconds)
         every_pod_runs_or_has_a_reason(self.store)
         await all_is_well(self)
 
     def _is_at_rest(self) -> bool:
-        """Nobody is being tried or bound, started or stopped."""
+        """No pod is being tried, bound, started or stopped."""
         queues = set(self.embedded.scheduler.queue.counts())
         return queues <= {"unschedulable"} and all(map(is_at_rest, self.store.list("pods").items))
 

@@ -96,7 +96,7 @@ async def no_pod_waits_in_vain(cluster: ClusterUnderTest, seconds: float = 60.0)
         return [f"{pod.name} could go to {runs[0][0]}" for pod in alone if (runs := broker.dry_run(pod, now).ranking)]
 
     try:
-        await cluster.until(lambda: not forgotten(), "nobody waits in vain", seconds)
+        await cluster.until(lambda: not forgotten(), "no pod waits in vain", seconds)
     except AssertionError as error:
         raise AssertionError(f"{error}: {forgotten()}") from error
 

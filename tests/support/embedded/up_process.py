@@ -50,7 +50,7 @@ class TriedCluster:
     def start(self) -> None:
         """Start it, and do not wait."""
         self.temporary.mkdir()
-        previous = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # else it would ignore what whoever runs this ignores
+        previous = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # else it inherits what the caller ignores
         try:
             with (self._folder / "errors").open("w", encoding="utf-8") as errors:
                 self.process = subprocess.Popen(

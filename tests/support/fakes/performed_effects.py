@@ -27,7 +27,7 @@ def chosen(name: str = "p", sentence: str = "devices 0, 1", kind: Literal["Norma
 
 
 class Performed:
-    """A performer that was told something, after all of it was done."""
+    """A performer after all of its effects are done."""
 
     def __init__(self, api: ScriptedApi, performer: Performer, time: FakeTime) -> None:
         self.api = api
@@ -44,7 +44,7 @@ def tell(
     scripts: dict[str, tuple[Reply, ...]] | None = None,
     settings: PerformSettings | None = None,
 ) -> Performed:
-    """Tell effects, round by round, each after the one before is done."""
+    """Perform effects, round by round, each after the one before is done."""
 
     async def scenario(api: ScriptedApi, connection: Connection) -> Performed:
         for name in "abcdefp":

@@ -72,9 +72,9 @@ class Checks:
         self._world = world
         self.woken: set[str] = set()
         self.contradicted: set[str] = set()
-        """nodes whose agent told something else than was recorded: what is physically there is anybody's guess"""
+        """nodes whose agent reported something else than was recorded: what is physically there is unknown"""
         self.reopened: set[str] = set()
-        """nodes that took no pods for a while, of which whoever schedules single pods learns by itself"""
+        """nodes that took no pods for a while, which a scheduler of single pods notices by itself"""
         self.early: set[str] = set()
         """members that asked before they were seen, and were not woken since"""
         self._kinds: dict[tuple[object, ...], Query] = {}
@@ -188,7 +188,7 @@ class Checks:
                 must(ledger.get(uid) is None, f"{uid} is over and holds devices")
 
     def _what_agents_see_is_taken(self) -> None:
-        """Whoever it is, and whether or not the watch has told of it; but for pods that are known to have stopped."""
+        """For every pod, observed or not, except those that are known to have stopped."""
         cluster = state_of(self._world.broker).cluster
         for name, stock in cluster.inventories.items():
             free = {device.id for device in cluster.index.nodes[name].free()}
@@ -292,7 +292,7 @@ class Checks:
         must(self.early <= unseen.keys(), f"{self.early - unseen.keys()} were seen and not woken")
 
     def _who_fits_was_woken(self) -> None:
-        """The first in line is told when there is room on a node that refused it."""
+        """The first pod in the queue is woken when there is room on a node that refused it."""
         state = state_of(self._world.broker)
         first = next(iter(state.queue.unschedulable()), None)
         if first is None or first.query is None or first.uid in self.woken:
@@ -300,7 +300,7 @@ class Checks:
         for name in state.cluster.index.nodes.keys() & set(self._names.get(first.uid, ())) - state.cluster.unready:
             fits = isinstance(pick_on(state, first.query, name), Offer)
             fits = fits and name not in self.reopened and may_go(state, first.uid, name)
-            must(not fits, f"{first.uid} was not told of {name}")
+            must(not fits, f"{first.uid} was not woken for {name}")
 
     def _nothing_is_forgotten(self) -> None:
         """When all news are through, no more is left of a node than its pods leave."""
@@ -319,7 +319,7 @@ class Checks:
 
 
 def held_of(entry: Entry) -> tuple[object, ...]:
-    """What of an entry survives whoever holds it."""
+    """What of an entry survives a restart."""
     return entry.state, entry.node, entry.grant.offer.parts, entry.grant.mode, entry.unrecorded_ask
 
 

@@ -25,17 +25,17 @@ def runs(pod: PodView) -> bool:
 
 @dataclass(slots=True)
 class Flight:
-    """A bind under way, as the API server and as whoever sent it know of it."""
+    """A bind under way, as the API server and its sender know it."""
 
     bound: Bind
     landed: bool | None = None
     """whether it was written; None while that is not decided"""
     unknown: bool = False
-    """whether the sender was told that nobody knows"""
+    """whether the sender got an unknown result"""
 
 
 class ModelApi:
-    """Everything happens here first; each object's news are told in order, and those of different objects in any."""
+    """Everything happens here first; each object's events are delivered in order, and those of different objects in any."""
 
     def __init__(self) -> None:
         self.pods: dict[str, PodView] = {}
@@ -45,7 +45,7 @@ class ModelApi:
         self.objects: dict[tuple[str, str], Mapping[str, object]] = {}
         """PodGroups, by kind and name"""
         self.owed: dict[str, list[WatchEvent]] = {}
-        """what the watch has not told yet, by object"""
+        """what the watch has not delivered yet, by object"""
         self.delivered: dict[str, list[WatchEvent]] = {}
         self.version = 0
 
@@ -80,7 +80,7 @@ class ModelApi:
         self._owe(f"pod/{pod.uid}", self.pods[pod.uid])
 
     def remove(self, uid: str, *, tell: bool = True) -> None:
-        """A pod is gone; whoever lists by name may never be told, if another one takes its name."""
+        """A pod is gone; a list by name may never show it, if another one takes its name."""
         del self.pods[uid]
         if tell:
             self._owe(f"pod/{uid}", PodDeleted(uid))
@@ -135,14 +135,14 @@ class ModelApi:
         return [pod for pod in self.pods.values() if pod.node == node and runs(pod)]
 
     def delivered_box(self, name: str) -> tuple[NodeView | None, NodeObject | None]:
-        """The node and its inventory as the watch told them last."""
+        """The node and its inventory as the watch delivered them last."""
         views = [sight for sight in self.delivered.get(f"node/{name}", ()) if isinstance(sight, NodeView | NodeGone)]
         inventories = [sight for sight in self.delivered.get(f"inventory/{name}", ()) if isinstance(sight, NodeObject)]
         view = views[-1] if views else None
         return view if isinstance(view, NodeView) else None, inventories[-1] if inventories else None
 
     def unbound(self) -> list[PodView]:
-        """Pods that nobody has placed yet."""
+        """Pods that are not placed yet."""
         return [pod for pod in self.pods.values() if not pod.node]
 
     def known_over(self, uid: str) -> bool:

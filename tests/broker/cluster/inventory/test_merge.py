@@ -172,7 +172,7 @@ def test_an_inventory_reports_memory_and_unit() -> None:
         (inventory(listed(0, memory=100), unit="%"), 40960 * 2**20),
         (inventory(), 40960 * 2**20),
     ],
-    ids=["in MiB", "in percent", "not told"],
+    ids=["in MiB", "in percent", "without an inventory"],
 )
 def test_where_percents_are_asked_for_devices_count_percents(published: dict[str, Any], size: int) -> None:
     found = stock(node({NVIDIA: "1", "koordinator.sh/gpu": "100"}, labels=GFD), DeviceInventory=published)

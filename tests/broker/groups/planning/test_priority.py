@@ -1,4 +1,4 @@
-"""Plans that give way to a higher priority, as long as nobody of them is bound."""
+"""Plans that give way to a higher priority, as long as no member of them is bound."""
 
 from __future__ import annotations
 
