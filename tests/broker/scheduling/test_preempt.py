@@ -143,9 +143,9 @@ def test_a_question_about_evictions_does_not_change_the_plan_that_follows() -> N
     broker = broker_of(FakeNode("n0", count=4), FakeNode("n1", count=4))
     victim = place(broker, device_pod("victim"), "n0")
     # Others bound these, and which devices they have is unknown: two on the one node, one on the other.
-    untold = [replace(device_pod(name), node=node) for name, node in (("x", "n0"), ("y", "n0"), ("z", "n1"))]
+    unrecorded = [replace(device_pod(name), node=node) for name, node in (("x", "n0"), ("y", "n0"), ("z", "n1"))]
     gang = in_gang(*(device_pod(name) for name in "abc"), least=3)
-    broker.observe([*untold, *gang], NOW)
+    broker.observe([*unrecorded, *gang], NOW)
     assert broker.preempt(gang[0], {"n0": [victim.uid]}, NOW) == {"n0": [victim.uid]}
     assert broker.filter(gang[0], ["n0", "n1"], NOW).nodes == ["n1"]
 
