@@ -302,7 +302,7 @@ def test_the_taint_comes_and_goes_with_the_state_and_others_stay() -> None:
     on_node(story, taints=[{"key": "other", "effect": "NoSchedule"}])
 
 
-def test_koordinators_object_is_written_on_request_and_told_in_a_condition() -> None:
+def test_koordinators_object_is_written_on_request_and_reported_in_a_condition() -> None:
     async def story(cluster: SingleNodeCluster) -> None:
         cluster.start_agent(koordinator=True)
         cluster.publisher.publish(replace(state_of(dgx1()), device=device_of(NODE, dgx1())))
@@ -316,7 +316,7 @@ def test_koordinators_object_is_written_on_request_and_told_in_a_condition() -> 
     on_node(story)
 
 
-def test_the_object_of_a_koordlet_is_left_alone_and_told_in_a_condition() -> None:
+def test_the_object_of_a_koordlet_is_left_alone_and_reported_in_a_condition() -> None:
     async def story(cluster: SingleNodeCluster) -> None:
         cluster.store.create(DEVICES, {"metadata": {"name": NODE}, "spec": {"devices": []}})
         cluster.start_agent(koordinator=True)

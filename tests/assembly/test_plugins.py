@@ -161,7 +161,7 @@ def test_a_plug_in_that_can_not_be_used_stops_the_start_with_one_sentence(
     assert shown.stderr.count("\n") == 1
 
 
-def test_a_default_policy_that_nobody_registers_stops_the_start(tmp_path: Path) -> None:
+def test_an_unregistered_default_policy_stops_the_start(tmp_path: Path) -> None:
     offered(tmp_path, dialects="acme_dialect:Policy")
     shown = linkwise(tmp_path, "read", "-f", "pod.yaml")
     assert shown.returncode == 2

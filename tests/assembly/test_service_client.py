@@ -116,7 +116,7 @@ def test_a_user_with_a_client_certificate_is_unknown_to_the_service() -> None:
         ask(explain, Reply(200, {}), token="")
 
 
-def test_refusals_and_missing_objects_are_told_apart() -> None:
+def test_refusals_and_missing_objects_are_distinguished() -> None:
     with pytest.raises(ServiceRefusedError, match="user alice may not get pod default/p"):
         ask(explain, Reply(403, b"user alice may not get pod default/p: ask"))
     with pytest.raises(NotFoundError, match="pod default/p not found"):

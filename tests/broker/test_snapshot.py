@@ -111,7 +111,7 @@ def test_effects_that_wait_are_returned_by_the_restored_broker() -> None:
     assert Broker.restore(taken).step(1.0) == waiting
 
 
-# What each part of a broker remembers: kept by a snapshot, or worked out again from what it keeps. Whoever lets a part
+# What each part of a broker remembers: kept by a snapshot, or worked out again from what it keeps. A change that lets a part
 # remember more must decide which of the two that is.
 REMEMBERED = {
     "state": {

@@ -93,6 +93,6 @@ def test_variables_of_others_are_none_of_our_business() -> None:
     assert problems_in({"LINKWISEX": "1", "_LINKWISE_COMPLETE": "bash_source", "HOME": "/"}) == []
 
 
-def test_a_service_that_a_test_bed_starts_may_see_the_test_beds_variables() -> None:
+def test_a_service_that_a_test_cluster_starts_may_see_its_variables() -> None:
     assert problems_in({"LINKWISE_E2E": "1", "LINKWISE_E2E_KUBECONFIG": ""}) == []
     assert problems_in({"LINKWISE_E2EX": "1"})

@@ -1,4 +1,4 @@
-"""An old policy file is convert_policy: what is kept, what is changed, and what is told."""
+"""An old policy file is convert_policy: what is kept, what is changed, and what is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Defaults, file, environment, flags: what counts, and what is told when something is wrong."""
+"""Defaults, file, environment, flags: which one counts, and what is reported when something is wrong."""
 
 from __future__ import annotations
 

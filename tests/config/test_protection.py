@@ -129,7 +129,7 @@ def test_controllers_of_other_systems_keep_the_user_of_a_template() -> None:
 
 
 @pytest.mark.parametrize("wishes", [{"identities": [""]}, {"groups": ["a", "b\n"]}, {"user": ""}, {"user": "\0"}])
-def test_a_name_that_nobody_has_is_an_error(wishes: dict[str, Any]) -> None:
+def test_an_unknown_name_is_an_error(wishes: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="is not a name; use one that `kubectl auth whoami` prints"):
         protection_yaml(**wishes)
 

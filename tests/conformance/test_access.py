@@ -62,8 +62,8 @@ def may(space: Space, api: Api, verb: str, resource: str, **more: str) -> bool:
     return bool(review(api, path, "SelfSubjectAccessReview", resourceAttributes=attributes)["allowed"])
 
 
-def test_an_unknown_token_is_nobody(space: Space) -> None:
-    status = review(space.api, f"{AUTHENTICATION}/tokenreviews", "TokenReview", token="unknown")  # noqa: S106 - nobody has it
+def test_an_unknown_token_is_not_authenticated(space: Space) -> None:
+    status = review(space.api, f"{AUTHENTICATION}/tokenreviews", "TokenReview", token="unknown")  # noqa: S106 - of no user
     assert not status.get("authenticated")
     assert status["user"] == {}
     assert "invalid bearer token" in status["error"]

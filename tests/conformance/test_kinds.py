@@ -110,7 +110,7 @@ def test_discovery_lists_the_verbs_and_subresources_of_pods(space: Space) -> Non
 
 
 def test_an_unknown_group_is_not_found(space: Space) -> None:
-    assert space.api.raw("GET", "/apis/nobody.example.com")[0] == 404
+    assert space.api.raw("GET", "/apis/unknown.example.com")[0] == 404
 
 
 def test_the_server_reports_its_version_and_health(space: Space) -> None:

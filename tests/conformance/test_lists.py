@@ -88,7 +88,7 @@ def test_field_selectors_filter_pods(space: Space, selector: str, names: list[st
 def test_field_selectors_filter_events(space: Space) -> None:
     for name in ("a", "b"):
         about = {"kind": "Pod", "name": name, "namespace": space.name}
-        event = {"metadata": {"name": f"{name}.1"}, "involvedObject": about, "reason": "Told", "type": "Normal"}
+        event = {"metadata": {"name": f"{name}.1"}, "involvedObject": about, "reason": "Reported", "type": "Normal"}
         space.make("events", event)
     assert space.names("events", f"fieldSelector={quote('involvedObject.name=a,involvedObject.kind=Pod')}") == ["a.1"]
 

@@ -115,7 +115,7 @@ def test_a_kind_that_differs_from_the_path_is_rejected(space: Space) -> None:
 
 def test_an_unknown_kind_is_not_found(space: Space) -> None:
     assert space.api.raw("GET", space.path("unknowns"))[0] == 404
-    assert space.api.raw("GET", "/apis/nobody.example.com/v1/things")[0] == 404
+    assert space.api.raw("GET", "/apis/unknown.example.com/v1/things")[0] == 404
 
 
 def test_an_unsupported_method_is_not_allowed(space: Space) -> None:

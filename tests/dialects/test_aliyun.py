@@ -252,7 +252,7 @@ def test_labels_are_reported_unchanged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpus", "sick", "problems"),
+    ("gpus", "unhealthy", "problems"),
     [
         ("", [], 0),
         (" ", [], 0),
@@ -266,9 +266,9 @@ def test_labels_are_reported_unchanged() -> None:
         (["0"], [], 1),
     ],
 )
-def test_the_list_of_unhealthy_devices(gpus: object, sick: list[int], problems: int) -> None:
+def test_the_list_of_unhealthy_devices(gpus: object, unhealthy: list[int], problems: int) -> None:
     found = facts("88", "4", gpus)
-    assert [device.index for device in found.devices if not device.healthy] == sick
+    assert [device.index for device in found.devices if not device.healthy] == unhealthy
     assert len(found.problems) == problems
 
 

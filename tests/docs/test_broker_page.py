@@ -59,14 +59,14 @@ def section(heading: str) -> str:
     return PAGE.partition(f"\n{heading}\n")[2].partition(f"\n{level} ")[0]
 
 
-def row(told: str, name: str) -> str:
+def row(text: str, name: str) -> str:
     """The row of a table that begins with a name."""
-    (found,) = [line for line in told.splitlines() if line.startswith(f"| `{name}` |")]
+    (found,) = [line for line in text.splitlines() if line.startswith(f"| `{name}` |")]
     return found
 
 
-def missing(value: type[Any], told: str) -> list[str]:
-    return [field.name for field in fields(value) if f"`{field.name}`" not in told]
+def missing(value: type[Any], text: str) -> list[str]:
+    return [field.name for field in fields(value) if f"`{field.name}`" not in text]
 
 
 def called(function: Callable[..., object]) -> str:

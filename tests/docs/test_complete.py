@@ -113,9 +113,9 @@ def test_every_exception_is_in_the_reference() -> None:
 
 @pytest.mark.parametrize("name", [name for name in linkwise.__all__ if is_dataclass(getattr(linkwise, name))])
 def test_every_field_of_a_public_value_is_in_the_reference(name: str) -> None:
-    told = page("docs/reference/python-api.md").partition(f"### `{name}`")[2].partition("\n### ")[0]
+    text = page("docs/reference/python-api.md").partition(f"### `{name}`")[2].partition("\n### ")[0]
     known = {field.name for field in fields(getattr(linkwise, name))}
-    assert known - set(re.findall(r"`(\w+)`", told)) == set()
+    assert known - set(re.findall(r"`(\w+)`", text)) == set()
 
 
 @pytest.mark.parametrize("machine", PROFILES.values(), ids=lambda machine: machine.name)
@@ -137,9 +137,9 @@ def test_every_field_of_a_machine_file_is_in_the_reference() -> None:
 
 @pytest.mark.parametrize("reader", all_readers(), ids=lambda reader: reader.kind)
 def test_every_kind_of_tool_output_has_a_section_and_a_row(reader: Reader) -> None:
-    told = page("docs/reference/tool-outputs.md")
-    assert f"\n### `{reader.kind}`\n" in told
-    assert f"\n| [`{reader.kind}`](#" in told
+    text = page("docs/reference/tool-outputs.md")
+    assert f"\n### `{reader.kind}`\n" in text
+    assert f"\n| [`{reader.kind}`](#" in text
 
 
 def test_kinds_of_tool_output_stand_in_the_order_in_which_they_count() -> None:
@@ -171,14 +171,14 @@ def test_every_driver_has_a_section_and_a_row() -> None:
 
 
 def test_every_field_of_a_shown_machine_is_in_the_reference() -> None:
-    told = section("docs/reference/json.md", "### Fields of `topo`")
+    text = section("docs/reference/json.md", "### Fields of `topo`")
     known = [field.encode_name for field in msgspec.structs.fields(TopologyView)]
-    assert [name for name in known if f"\n| `{name}` | " not in told] == []
+    assert [name for name in known if f"\n| `{name}` | " not in text] == []
 
 
 def test_every_fact_of_a_device_is_in_the_reference() -> None:
-    told = section("docs/reference/json.md", "### Facts about a device")
-    assert {field.name for field in fields(DeviceFacts)} - set(re.findall(r"`(\w+)`", told)) == set()
+    text = section("docs/reference/json.md", "### Facts about a device")
+    assert {field.name for field in fields(DeviceFacts)} - set(re.findall(r"`(\w+)`", text)) == set()
 
 
 @pytest.mark.parametrize("vendor", needs_rules())
@@ -210,16 +210,16 @@ def test_every_kind_of_question_is_in_the_reference(line: type[msgspec.Struct]) 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=lambda policy: policy.name)
 def test_every_policy_has_a_section_with_all_terms_of_its_score(policy: Policy) -> None:
-    told = section("docs/reference/policies.md", f"## `{policy.name}`")
-    assert f"Score, class {policy.leading}:" in told
-    assert [term for term in policy.terms if f"`{term}`" not in told] == []
+    text = section("docs/reference/policies.md", f"## `{policy.name}`")
+    assert f"Score, class {policy.leading}:" in text
+    assert [term for term in policy.terms if f"`{term}`" not in text] == []
 
 
 @pytest.mark.parametrize("settings", [BandwidthSettings, ShareSettings])
 def test_every_setting_is_in_the_reference(settings: type[BandwidthSettings | ShareSettings]) -> None:
-    told = section("docs/reference/policies.md", "## Settings")
-    assert [field.name for field in fields(settings) if f"| `{settings.__name__}` | `{field.name}` |" not in told] == []
-    assert [shape for shape in get_args(JobShape) if f"`{shape}`" not in told] == []
+    text = section("docs/reference/policies.md", "## Settings")
+    assert [field.name for field in fields(settings) if f"| `{settings.__name__}` | `{field.name}` |" not in text] == []
+    assert [shape for shape in get_args(JobShape) if f"`{shape}`" not in text] == []
 
 
 @pytest.mark.parametrize(("rule", "kind"), REFUSALS)
@@ -237,23 +237,23 @@ def test_every_hardware_profile_has_a_row_with_its_size_and_all_its_names(profil
 
 
 def test_every_field_and_span_of_a_hardware_profile_is_in_the_reference() -> None:
-    told = page("docs/reference/hardware-profiles.md")
+    text = page("docs/reference/hardware-profiles.md")
     known = [*(field.name for field in fields(HardwareProfile)), *SPANS]
-    assert [name for name in known if f"\n| `{name}` | " not in told] == []
+    assert [name for name in known if f"\n| `{name}` | " not in text] == []
 
 
-def rows_of(told: str) -> list[str]:
+def rows_of(text: str) -> list[str]:
     """The names in the first cells of tables."""
-    first = [row.split(" | ")[0] for row in told.splitlines() if row.startswith("| `")]
+    first = [row.split(" | ")[0] for row in text.splitlines() if row.startswith("| `")]
     return [name for cell in first for name in re.findall(r"`([^`]+)`", cell)]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
 def test_every_dialect_has_a_section_and_a_row(dialect: Dialect) -> None:
-    told = section("docs/reference/dialects.md", f"## `{dialect.name}`")
+    text = section("docs/reference/dialects.md", f"## `{dialect.name}`")
     missing = ["owns", "reads on pods", "reads of nodes", "writes on pods", "can't hold"]
-    assert [fact for fact in missing if f"\n| {fact} | " not in told] == []
-    assert "\nProblems: " in told
+    assert [fact for fact in missing if f"\n| {fact} | " not in text] == []
+    assert "\nProblems: " in text
     assert f"\n| [`{dialect.name}`](#{dialect.name}) | " in page("docs/reference/dialects.md")
 
 
@@ -283,16 +283,16 @@ def test_every_field_of_a_network_wish_is_in_the_reference() -> None:
 def test_every_convention_and_rank_of_groups_is_in_the_reference_in_its_order() -> None:
     places = re.findall(r"^\| ([0-9]) \| `", section("docs/reference/groups.md", "## Conventions"), re.MULTILINE)
     assert places == [str(place) for place in range(1, len(CONVENTIONS) + 1)]
-    told = section("docs/reference/groups.md", "## Ranks")
-    assert re.findall(r"^[0-9]\. `([^`]+)`", told, re.MULTILINE) == list(RANKS)
-    assert [key for key in JOB_RANKS if key.rpartition("/")[2] not in told] == []
+    text = section("docs/reference/groups.md", "## Ranks")
+    assert re.findall(r"^[0-9]\. `([^`]+)`", text, re.MULTILINE) == list(RANKS)
+    assert [key for key in JOB_RANKS if key.rpartition("/")[2] not in text] == []
 
 
 @pytest.mark.parametrize("dialect", [name for name, found in BY_NAME.items() if found.resources])
 def test_which_policy_a_dialects_asks_get_is_in_the_reference(dialect: str) -> None:
-    told = section("docs/reference/policies.md", "## Default policies")
-    assert f"| `{dialect}` | {' | '.join(f'`{policy}`' for policy in BY_NAME[dialect].policies)} |" in told
-    assert f"| any other | {' | '.join(f'`{policy}`' for policy in DefaultPolicies())} |" in told
+    text = section("docs/reference/policies.md", "## Default policies")
+    assert f"| `{dialect}` | {' | '.join(f'`{policy}`' for policy in BY_NAME[dialect].policies)} |" in text
+    assert f"| any other | {' | '.join(f'`{policy}`' for policy in DefaultPolicies())} |" in text
 
 
 def test_every_annotation_of_ours_has_a_section_and_every_label_a_row() -> None:
@@ -323,14 +323,14 @@ def paths(schema: Mapping[str, Any], path: str) -> Iterator[str]:
 @pytest.mark.parametrize(("half", "heading"), [("spec", "## Spec"), ("status", "## Status")])
 def test_every_field_of_an_inventory_is_in_the_reference(half: str, heading: str) -> None:
     schema = inventory()["schema"]["openAPIV3Schema"]["properties"][half]
-    told = rows_of(section("docs/reference/device-inventory.md", heading))
-    assert sorted(told) == sorted(paths(schema, half))
+    rows = rows_of(section("docs/reference/device-inventory.md", heading))
+    assert sorted(rows) == sorted(paths(schema, half))
 
 
 def test_every_column_of_an_inventory_is_in_the_reference_with_what_it_shows() -> None:
-    told = section("docs/reference/device-inventory.md", "## Columns").splitlines()
+    lines = section("docs/reference/device-inventory.md", "## Columns").splitlines()
     for column in inventory()["additionalPrinterColumns"]:
-        (row,) = [row for row in told if row.startswith(f"| `{column['name']}` | `{column['jsonPath'][1:]}`")]
+        (row,) = [row for row in lines if row.startswith(f"| `{column['name']}` | `{column['jsonPath'][1:]}`")]
         assert (", wide |" in row) == bool(column.get("priority"))
 
 
@@ -344,7 +344,7 @@ def test_every_field_of_what_is_understood_of_a_manifest_is_in_the_reference(tmp
 
 
 def test_every_check_of_doctor_has_a_row_with_its_anchor_under_its_group() -> None:
-    told = page("docs/reference/doctor.md")
+    text = page("docs/reference/doctor.md")
     groups = dict.fromkeys(check.group for check in CHECKS)
     assert re.findall(r"^### (.+)$", section("docs/reference/doctor.md", "## Checks"), re.MULTILINE) == list(groups)
     for group in groups:
@@ -354,13 +354,13 @@ def test_every_check_of_doctor_has_a_row_with_its_anchor_under_its_group() -> No
             re.MULTILINE,
         )
         assert rows == [(check.id, check.id) for check in CHECKS if check.group == group]
-    assert {f"`{severity}`" for severity in SEVERITIES} <= set(re.findall(r"`\w+`", told))
+    assert {f"`{severity}`" for severity in SEVERITIES} <= set(re.findall(r"`\w+`", text))
 
 
 def test_every_kind_of_object_that_is_read_is_named() -> None:
-    told = section("docs/how-to/check-a-manifest.md", "## 1. Read a manifest")
+    text = section("docs/how-to/check-a-manifest.md", "## 1. Read a manifest")
     assert [
-        kind for kind in ("Pod", "Node", *TEMPLATES, *WORKLOADS, *NODE_KINDS) if not re.search(rf"\b{kind}\b", told)
+        kind for kind in ("Pod", "Node", *TEMPLATES, *WORKLOADS, *NODE_KINDS) if not re.search(rf"\b{kind}\b", text)
     ] == []
 
 

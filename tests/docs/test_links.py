@@ -17,7 +17,7 @@ LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 UPWARD: Final = re.compile(r"(?:\.\./)+[\w./-]*")
 HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
-# What makes sense to those who wrote a page and to nobody who reads it.
+# What makes sense to the authors of a page and not to its readers.
 OUT_OF_PLACE: Final = {
     "a path on somebody's computer": re.compile(r"(?<![\w.])/(?:home|root|tmp|work|Users)/"),
     "a note that is not in the repository": re.compile(r"\bcontracts/"),

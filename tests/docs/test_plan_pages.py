@@ -53,8 +53,8 @@ def of_plan() -> str:
 
 
 def rows(heading: str) -> list[str]:
-    told = of_plan().partition(f"\n{heading}\n")[2].partition("\n### ")[0]
-    return re.findall(r"^\| `(\w+)` \|", told, re.MULTILINE)
+    text = of_plan().partition(f"\n{heading}\n")[2].partition("\n### ")[0]
+    return re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
 
 
 def missing(words: Collection[str]) -> list[str]:
@@ -77,5 +77,5 @@ def test_every_word_of_a_plan_is_in_the_reference() -> None:
 
 
 def test_every_kind_that_creates_pods_is_on_the_page() -> None:
-    told = page("how-to/plan-a-group.md").partition("## 2.")[0]
-    assert [kind for kind in ("Pod", *TEMPLATES, *WORKLOADS) if not re.search(rf"\b{kind}\b", told)] == []
+    text = page("how-to/plan-a-group.md").partition("## 2.")[0]
+    assert [kind for kind in ("Pod", *TEMPLATES, *WORKLOADS) if not re.search(rf"\b{kind}\b", text)] == []

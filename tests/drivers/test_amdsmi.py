@@ -174,7 +174,7 @@ def test_what_the_hardware_does_not_support_is_no_fault(amdsmi: Opened) -> None:
     assert (found.faults, [device.healthy for device in found.devices]) == ({}, [True, True])
 
 
-def test_gpus_without_a_serial_number_are_told_apart_by_their_address(amdsmi: Opened) -> None:
+def test_gpus_without_a_serial_number_are_distinguished_by_address(amdsmi: Opened) -> None:
     machine = mi300(2)
     for key in ("g0", "g1"):
         machine = machine.changing(key, uuid="00ff1586-0000-1000-8000-000000000000")

@@ -228,7 +228,7 @@ def placing(answering: Serve, cluster: Cluster) -> Placing:
 
     `placing.nodes(*machine("n1", "nvlink"))` tells of nodes and waits until they are seen;
     `placing.place(placing.namespace(), "train", {"nvidia.com/gpu": 2})` makes a pod and says where it is and which
-    devices it holds, from its API object alone. Whoever kills the service starts it again.
+    devices it holds, from its API object alone. A test that kills the service starts it again.
     """
     found = Placing(cluster, answering)
     found.empty()
@@ -237,7 +237,7 @@ def placing(answering: Serve, cluster: Cluster) -> Placing:
 
 @pytest.fixture(scope="module")
 def webhook(kubernetes: Cluster) -> Iterator[WebhookService]:
-    """A service with its admission webhook once for all tests of a file; whoever kills it starts it again."""
+    """A service with its admission webhook once for all tests of a file; a test that kills it starts it again."""
     with running_webhook(kubernetes, "webhook", flags=("--pod-opt-out",)) as made:
         yield made
 

@@ -200,7 +200,7 @@ def test_the_status_names_conflicts_and_what_is_not_there(placing: Placing, name
     hold(placing, policy("a", {"namespaces": [namespace]}, maxDevices=4))
     hold(placing, policy("b", {"namespaceSelector": {}}, maxDevices=8))
     hold(placing, policy("c", {"namespaces": ["not-there"]}, maxDevices=8))
-    hold(placing, policy("d", {"users": ["nobody-knows"]}, models=["No Such Model"]))
+    hold(placing, policy("d", {"users": ["unknown-user"]}, models=["No Such Model"]))
     hold(placing, policy("e", {"users": ["somebody"]}, sharing={"maxShare": "50%", "defaultShare": "60%"}))
     expected = {
         ("a", "Conflicting"): ("True", "PoliciesDisagree"),

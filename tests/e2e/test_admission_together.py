@@ -251,7 +251,7 @@ def test_a_gang_of_kubectl_apply_is_gated_planned_nominated_ungated_and_started_
     version = admitting.cluster.api.get(path)["metadata"]["resourceVersion"]
     with admitting.cluster.api.watch(f"{path}?watch=true&resourceVersion={version}&timeoutSeconds=60") as lines:
         applied(admitting, namespace, text_of(*made))
-        stories = told(lines, 4)
+        stories = stories_of(lines, 4)
     for story in stories.values():
         states = [state for state, _ in groupby(story)]
         assert states[0] == ("gated", "", "", "")
@@ -263,7 +263,7 @@ def test_a_gang_of_kubectl_apply_is_gated_planned_nominated_ungated_and_started_
     all_is_well(admitting)
 
 
-def told(lines: Iterator[Raw], count: int) -> dict[str, list[tuple[str, str, str, str]]]:
+def stories_of(lines: Iterator[Raw], count: int) -> dict[str, list[tuple[str, str, str, str]]]:
     """By pod, what a watch shows of it until so many are bound: gate, planned node, nominated node, node."""
     stories: dict[str, list[tuple[str, str, str, str]]] = defaultdict(list)
     for line in lines:
@@ -315,7 +315,7 @@ def test_a_gang_that_does_not_fit_tells_its_owner_why_holds_nothing_and_starts_s
         assert condition["status"] == "False"
         assert f"{namespace}/{name} is pending" in condition["message"]
         assert "blocker" not in condition["message"]
-        assert admitting.told(namespace, name, "Pending")
+        assert admitting.wait_for_event(namespace, name, "Pending")
         assert is_gated(admitting.cluster.pod(namespace, name))
     assert len(admitting.entries()) == 1
     assert admitting.place(other, "passer-by", {GPU: 7}).node  # which it could not if anything were held
@@ -516,7 +516,7 @@ def test_a_tenant_sees_why_a_pod_of_its_own_is_pending_and_nothing_of_others(adm
     owner = Tenant(admitting, namespace)
     published = owner.wait_condition("train", "NoRoom")
     assert "only 2" in published["message"]
-    admitting.told(namespace, "train", "Pending")
+    admitting.wait_for_event(namespace, "train", "Pending")
     shown = owner.command("explain", "pod/train", "-n", namespace)
     assert shown.returncode == 0
     assert shown.stdout.splitlines()[0].startswith(published["message"][:60])
@@ -535,7 +535,7 @@ def test_a_tenant_sees_why_a_pod_of_its_own_is_pending_and_nothing_of_others(adm
 
 @pytest.mark.rule("001.gang", level="R")
 @pytest.mark.timeout(240)
-def test_a_hundred_pods_whose_service_is_killed_start_whole_and_nobody_stays_gated(
+def test_a_hundred_pods_whose_service_is_killed_start_whole_and_none_stays_gated(
     admitting: Placing, webhook: WebhookService
 ) -> None:
     nodes(admitting, *(f"w{number}" for number in range(20)))

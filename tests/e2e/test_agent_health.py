@@ -1,4 +1,4 @@
-"""A device dies under load, or is cordoned: it leaves at once, its pod is told, other devices serve on, and it returns."""
+"""A device dies under load, or is cordoned: it leaves at once, its pod gets an event, other devices stay in use, and it returns."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_device_that_dies_under_load_leaves_at_once_and_returns_when_it_has_re
     others = grant(real_node.run(scheduled_pod(namespace, "train", {GPU: 6})))
     assert set(others.devices) == set(UUIDS) - {used, idle}
     agent.has(dying.with_xid(UUIDS.index(used), 79))
-    assert "Xid 79 (the GPU has fallen off the bus" in placing.told(namespace, "load", "DeviceFailed")
+    assert "Xid 79 (the GPU has fallen off the bus" in placing.wait_for_event(namespace, "load", "DeviceFailed")
     real_node.wait_allocatable(GPU, 6)
     real_node.cluster.api.create(scheduled_pod(namespace, "late", {GPU: 1}))
     placing.refused(namespace, "late")
@@ -111,7 +111,7 @@ def test_cordoned_devices_get_no_new_pods_and_stay_with_their_own(
     linkwise(real_node, "uncordon", node, "--device", str(UUIDS.index(idle)))
     assert placing.placed(namespace, "late", 60.0).devices == (idle,)
     linkwise(real_node, "cordon", node, "--device", used, "--reason", REASON)
-    assert REASON in placing.told(namespace, "load", "DeviceCordoned")
+    assert REASON in placing.wait_for_event(namespace, "load", "DeviceCordoned")
     real_node.wait_allocatable(GPU, 7)
     whole_agent.wait_running(3)
     whole_agent.agree(3)

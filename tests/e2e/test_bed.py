@@ -1,4 +1,4 @@
-"""The test bed itself: a real Kubernetes whose parts can be asked, granted, killed and emptied."""
+"""The test cluster itself: a real Kubernetes whose parts can be asked, granted, killed and emptied."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_five_hundred_nodes_are_there_for_kube_scheduler(cluster: Cluster, names
 
 
 def test_a_restarted_api_server_still_has_everything(own_cluster: OwnCluster, namespace: str) -> None:
-    own_cluster.create([node("gpu-1", {GPU: 8}), pod(namespace, "train", {GPU: 1}, scheduler="nobody")])
+    own_cluster.create([node("gpu-1", {GPU: 8}), pod(namespace, "train", {GPU: 1}, scheduler="another-scheduler")])
     uid = own_cluster.pod(namespace, "train")["metadata"]["uid"]
     own_cluster.restart_api_server()
     assert own_cluster.pod(namespace, "train")["metadata"]["uid"] == uid
@@ -73,9 +73,9 @@ def test_the_scheduler_goes_on_after_the_api_server_was_killed(own_cluster: OwnC
 
 
 def test_the_scheduler_runs_with_the_configuration_it_is_given(cluster: Cluster, namespace: str) -> None:
-    (nobody,) = free_ports(1)
+    (unused,) = free_ports(1)
     cluster.create([node("gpu-1", {GPU: 8})])
-    cluster.scheduler.run(cluster.scheduling(f"http://127.0.0.1:{nobody}", names=["e2e"]))
+    cluster.scheduler.run(cluster.scheduling(f"http://127.0.0.1:{unused}", names=["e2e"]))
     cluster.create([pod(namespace, "train", {GPU: 1}, scheduler="e2e")])
     wait_for(lambda: "connection refused" in " ".join(cluster.events(namespace, "train")), 30, "the extender is asked")
     cluster.scheduler.run(cluster.scheduling(names=["e2e"]))

@@ -1,4 +1,4 @@
-"""Programs that the bed starts end with it, and say why if they do not start."""
+"""Programs that the test cluster starts end with it, and say why if they do not start."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_program_that_is_not_ready_in_time_is_reported(tmp_path: Path) -> None
 
 def test_a_program_that_does_not_listen_is_killed(tmp_path: Path) -> None:
     process = Process(
-        "deaf", ["sh", "-c", "trap '' TERM; echo listening to nobody; while :; do sleep 1; done"], tmp_path
+        "deaf", ["sh", "-c", "trap '' TERM; echo listening to no signal; while :; do sleep 1; done"], tmp_path
     )
     process.start()
     wait_for(lambda: "listening" in process.tail(), 5, "it listens no more")

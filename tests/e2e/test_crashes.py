@@ -128,7 +128,7 @@ def test_kills_around_binds_lose_nothing_and_give_nothing_twice(room: Placing, l
     all_is_well(room)
 
 
-def test_a_service_that_starts_anew_holds_what_the_one_before_it_did(room: Placing) -> None:
+def test_a_restarted_service_holds_what_the_one_before_it_did(room: Placing) -> None:
     namespace = room.namespace()
     room.cluster.create(some_pods(namespace, "p", 30, Random(30)))
     all_bound(room, namespace)
@@ -136,8 +136,8 @@ def test_a_service_that_starts_anew_holds_what_the_one_before_it_did(room: Placi
     before = room.entries()
     room.serve.restart()
     after = room.entries()
-    told = [{word: entry[word] for word in ("grant", "state")} for entry in before]
-    assert [{word: entry[word] for word in ("grant", "state")} for entry in after] == told
+    expected = [{word: entry[word] for word in ("grant", "state")} for entry in before]
+    assert [{word: entry[word] for word in ("grant", "state")} for entry in after] == expected
     all_is_well(room)
 
 
@@ -258,7 +258,7 @@ def test_a_single_pod_does_not_take_the_room_of_a_gang_whose_service_was_killed(
     assert bound == {f"gang-{number}" for number in range(4)}
 
 
-def test_a_bind_that_arrives_after_its_pod_was_made_anew_is_refused(room: Placing, line: Line) -> None:
+def test_a_bind_that_arrives_after_its_pod_was_recreated_is_refused(room: Placing, line: Line) -> None:
     namespace, held = room.namespace(), line.fates["POST", "held"]
     line.hold, line.fate = 1.0, slow_binds
     first = room.create(namespace, "train", {GPU: 8})["metadata"]["uid"]

@@ -45,7 +45,7 @@ def test_of_two_hundred_concurrent_pods_no_two_share_a_device_and_all_that_fit_a
     placing.nodes(*nodes())
     placing.cluster.create(pod(namespace, f"p{number}", ask(chance)) for number in range(200))
     path = f"/api/v1/namespaces/{namespace}/pods"
-    wait_for(lambda: nobody_is_left_who_fits(placing.cluster.api.list(path)), 60, "whoever fits is placed")
+    wait_for(lambda: no_pod_that_fits_is_left(placing.cluster.api.list(path)), 60, "every pod that fits is placed")
     pods = all_is_well(placing)
     assert len([found for found in pods if found["spec"].get("nodeName")]) > 100
     shared = Counter((claim.node, claim.device) for claim in claims(pods) if claim.share)
@@ -123,7 +123,7 @@ def ask(chance: Random) -> dict[str, int | str]:
     return {PERCENT: chance.choice([10, 25, 50, 75, 100, 200, 400])}
 
 
-def nobody_is_left_who_fits(pods: list[Raw]) -> bool:
+def no_pod_that_fits_is_left(pods: list[Raw]) -> bool:
     taken: dict[str, dict[str, list[Claim]]] = defaultdict(lambda: defaultdict(list))
     for claim in claims(pods):
         taken[claim.node][claim.device].append(claim)

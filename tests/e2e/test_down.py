@@ -65,7 +65,7 @@ def test_without_the_service_plain_pods_run_and_pods_with_devices_wait_for_it(pl
     placing.serve.kill()
     placing.create(namespace, "with", {GPU: 1})
     assert placing.place(namespace, "plain", {"cpu": 1}).node
-    placing.told(namespace, "with", "FailedScheduling")
+    placing.wait_for_event(namespace, "with", "FailedScheduling")
     assert not placing.cluster.pod(namespace, "with")["spec"].get("nodeName")
     placing.serve.start()
     assert placing.placed(namespace, "with", 30).devices

@@ -150,14 +150,14 @@ def test_claims_of_pods_themselves_count_and_explanations_name_the_devices(devic
     devices.refused(namespace, "two")
     granted: Granted = devices.place(namespace, "one", {GPU: 1})
     assert (granted.node, granted.devices) == ("dra-1", ())
-    assert "a ResourceClaim allocates the devices" in devices.told(namespace, "one", "NodeChosen")
+    assert "a ResourceClaim allocates the devices" in devices.wait_for_event(namespace, "one", "NodeChosen")
     (name,) = [each for claim, found in allocated(devices).items() if claim != "mine" for _, each in found]
     assert f"allocated by a ResourceClaim: {name}" in devices.explain(namespace, "one")
 
 
 def test_on_a_node_with_both_the_device_plugin_serves_the_resource(devices: Placing) -> None:
     namespace = devices.namespace()
-    published(devices, *machine("both", "nvlink", told="count"), resource_slice("both", [device("gpu-0")]))
+    published(devices, *machine("both", "nvlink", source="count"), resource_slice("both", [device("gpu-0")]))
     granted = devices.place(namespace, "train", {GPU: 2})
     assert (granted.node, granted.devices) == ("both", ("#0", "#1"))
     assert not any(allocated(devices).values())

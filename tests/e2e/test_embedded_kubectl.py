@@ -145,11 +145,11 @@ def test_describe_shows_pods_nodes_and_their_events(kubectl: Kubectl) -> None:
     for text in (NODE, POD, EVENT):
         kubectl("apply -f -", text)
     kubectl.bind("a")
-    told = kubectl("describe pod a")
-    assert re.search(r"Node: +n1", told)
-    told = kubectl("describe node n1")
-    assert re.search(r"nvidia.com/gpu: +8", told)
-    assert re.search(r"default +a ", told)
+    printed = kubectl("describe pod a")
+    assert re.search(r"Node: +n1", printed)
+    printed = kubectl("describe node n1")
+    assert re.search(r"nvidia.com/gpu: +8", printed)
+    assert re.search(r"default +a ", printed)
 
 
 def test_wait_sees_a_condition_come_and_a_pod_go(kubectl: Kubectl) -> None:

@@ -85,7 +85,9 @@ def claim(placing: Placing, namespace: str) -> None:
 def test_an_evicted_member_comes_back_and_its_gang_is_placed_as_a_whole(allowed: Placing) -> None:
     namespace = allowed.namespace()
     first = halve(allowed, namespace)["metadata"]
-    assert "evicted: 1 member of its gang is bound" in allowed.told(namespace, first["name"], "GangEvicted", LONG)
+    assert "evicted: 1 member of its gang is bound" in allowed.wait_for_event(
+        namespace, first["name"], "GangEvicted", LONG
+    )
     wait_for(lambda: other(allowed, namespace, first["uid"]), LONG, "another one comes in its place")
     wait_for(lambda: allowed.metric('linkwise_effects_total{effect="evict",result="written"}'), 5, "it is counted")
     claim(allowed, namespace)
@@ -108,7 +110,7 @@ def test_a_member_that_has_begun_to_run_stays(allowed: Placing) -> None:
     path = f"/api/v1/namespaces/{namespace}/pods/{first['name']}/status"
     running = {"name": "main", "state": {"running": {}}, "ready": False, "restartCount": 0, "image": "", "imageID": ""}
     allowed.cluster.api.patch(path, {"status": {"containerStatuses": [running]}})
-    said = allowed.told(namespace, first["name"], "GangHalfBound", LONG)
+    said = allowed.wait_for_event(namespace, first["name"], "GangHalfBound", LONG)
     assert "has started, so none is evicted" in said
     assert [one["metadata"]["uid"] for one in members(allowed, namespace)] == [first["uid"]]
 

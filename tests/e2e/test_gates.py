@@ -203,7 +203,7 @@ def test_a_gang_that_does_not_fit_holds_nothing_and_starts_whole_within_a_second
     namespace = placing.namespace()
     placing.place(namespace, "blocker", {GPU: 1})
     placing.cluster.create(gang(namespace, "train", 4))
-    placing.told(namespace, "train-0", "GroupDoesNotFit")
+    placing.wait_for_event(namespace, "train-0", "GroupDoesNotFit")
     assert [entry["grant"]["pod"] for entry in placing.entries()] == [uid_of(placing, namespace, "blocker")]
     assert placing.place(namespace, "passer-by", {GPU: 7}).node  # which it could not if anything were held
     placing.gone(namespace, "passer-by")
@@ -281,7 +281,7 @@ def test_a_gated_pod_in_no_gang_loses_the_gate_with_a_warning(placing: Placing) 
     namespace = placing.namespace()
     placing.create(namespace, "alone", {GPU: 1}, schedulingGates=[{"name": GATE}])
     assert placing.placed(namespace, "alone").node == "a"
-    assert "gate" in placing.told(namespace, "alone", "GateRemoved")
+    assert "gate" in placing.wait_for_event(namespace, "alone", "GateRemoved")
 
 
 @pytest.mark.rule("001.gang", "001.replan", level="R")

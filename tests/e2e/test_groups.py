@@ -211,7 +211,7 @@ def test_a_gang_that_contradicts_its_group_is_warned_with_both_values(placing: P
     said = words("train", 2)
     said["annotations"] = {f"{GANG}/name": "trian", f"{GANG}/min-available": "3"}
     placing.create(namespace, "train-0", {GPU: 2}, **said)
-    sentence = placing.told(namespace, "train-0", "GroupWords")
+    sentence = placing.wait_for_event(namespace, "train-0", "GroupWords")
     assert "'trian'" in sentence
     assert "'train'" in sentence
     assert "it is 3" in sentence
@@ -230,14 +230,14 @@ def test_devices_reserved_for_a_late_member_stay_reserved(placing: Placing, name
 
 @pytest.mark.rule("001.replan", level="R")
 @pytest.mark.parametrize("end", ["deleted", "not ready"])
-def test_a_member_whose_planned_node_ends_is_planned_anew_beside_those_that_are_bound(
+def test_a_member_whose_planned_node_ends_is_planned_again_beside_the_bound_ones(
     placing: Placing, namespace: str, end: str
 ) -> None:
     placing.nodes(*(thing for name in "abc" for thing in machine(name, "measured")))
     first = late_pair(placing, namespace, {GPU: 8})
     (planned,) = {entry["grant"]["offer"]["node"] for entry in entries(placing)} - {first.node}
     end_node(placing.cluster, planned, deleted=end == "deleted")
-    placing.told(namespace, "pair-1", "PlanBroken")
+    placing.wait_for_event(namespace, "pair-1", "PlanBroken")
     let_in(placing, namespace)
     (third,) = {"a", "b", "c"} - {first.node, planned}
     assert placing.placed(namespace, "pair-1").node == third

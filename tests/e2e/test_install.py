@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from support.e2e.helm import NAMESPACE, RELEASE, Helm, HelmError
-from support.e2e.installation import installation_bed
+from support.e2e.installation import installed_cluster
 from support.e2e.invariants import all_is_well
 from support.e2e.pod_objects import pod
 from support.e2e.processes import wait_for
@@ -37,10 +37,10 @@ def installed(
     programs: Path, helm_programs: Path, root: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installation]:
     """The chart on a cluster of its own, with one node that has devices."""
-    with installation_bed(programs, helm_programs, root, tmp_path_factory.mktemp("install")) as bed:
-        bed.install()
-        bed.add_nodes("gpu-1")
-        yield bed
+    with installed_cluster(programs, helm_programs, root, tmp_path_factory.mktemp("install")) as installation:
+        installation.install()
+        installation.add_nodes("gpu-1")
+        yield installation
 
 
 @pytest.fixture
@@ -52,10 +52,10 @@ def namespace(installed: Installation) -> Iterator[str]:
     installed.placing.counted(0)
 
 
-def place(bed: Installation, namespace: str, name: str, gpus: int, **more: Any) -> Raw:  # noqa: ANN401 - as `pod` has them
+def place(installation: Installation, namespace: str, name: str, gpus: int, **more: Any) -> Raw:  # noqa: ANN401 - as `pod` has them
     """A pod of an ordinary user, as soon as it has a node."""
-    bed.api.create(pod(namespace, name, {GPU: gpus}, **more))
-    return bed.cluster.wait_bound(namespace, name, 30)
+    installation.api.create(pod(namespace, name, {GPU: gpus}, **more))
+    return installation.cluster.wait_bound(namespace, name, 30)
 
 
 def test_everything_is_ready_after_one_command(installed: Installation) -> None:

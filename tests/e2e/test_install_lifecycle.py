@@ -17,7 +17,7 @@ from linkwise.config.settings import LeaderSettings
 from support.e2e.api_client import ApiError
 from support.e2e.config_files import write_json
 from support.e2e.helm import NAMESPACE, RELEASE
-from support.e2e.installation import VALUES, installation_bed, stand_ins
+from support.e2e.installation import VALUES, installed_cluster, stand_ins
 from support.e2e.invariants import all_is_well, held, nothing_is_sold_twice
 from support.e2e.pod_objects import pod
 from support.e2e.processes import wait_for
@@ -78,8 +78,8 @@ def machines(
     """A cluster with two nodes that have devices; the image with another tag is the same program."""
     images = {"linkwise:0.0.9": stand_ins(programs, root)["linkwise"]}
     folder = tmp_path_factory.mktemp("lifecycle")
-    with installation_bed(programs, helm_programs, root, folder, images=images) as bed:
-        yield bed
+    with installed_cluster(programs, helm_programs, root, folder, images=images) as installation:
+        yield installation
 
 
 @pytest.fixture
@@ -103,9 +103,9 @@ def installed(empty: Installation) -> Installation:
 class Stream:
     """Pods that are created one after the other by a client that retries, as controllers do, while something happens."""
 
-    def __init__(self, bed: Installation) -> None:
-        self._bed, self._stopping = bed, Event()
-        self.namespace = bed.cluster.namespace()
+    def __init__(self, installation: Installation) -> None:
+        self._installation, self._stopping = installation, Event()
+        self.namespace = installation.cluster.namespace()
         self.names: list[str] = []
         self.refusals: list[str] = []
         self._thread = Thread(target=self._work, daemon=True)
@@ -119,7 +119,7 @@ class Stream:
         self._thread.join(30)
 
     def _work(self) -> None:
-        api = self._bed.api.another()
+        api = self._installation.api.another()
         for number in count():
             if self._stopping.is_set():
                 break
@@ -135,27 +135,27 @@ class Stream:
         api.close()
 
 
-def keep(bed: Installation) -> tuple[str, dict[str, tuple[str, object]]]:
+def keep(installation: Installation) -> tuple[str, dict[str, tuple[str, object]]]:
     """Pods that hold devices: their namespace and grants."""
-    namespace = bed.cluster.namespace()
+    namespace = installation.cluster.namespace()
     for number in range(3):
-        bed.api.create(pod(namespace, f"kept-{number}", {GPU: 2}))
-        bed.cluster.wait_bound(namespace, f"kept-{number}", 30)
-    return namespace, grants(bed, namespace)
+        installation.api.create(pod(namespace, f"kept-{number}", {GPU: 2}))
+        installation.cluster.wait_bound(namespace, f"kept-{number}", 30)
+    return namespace, grants(installation, namespace)
 
 
-def grants(bed: Installation, namespace: str) -> dict[str, tuple[str, object]]:
-    return dict(held(bed.api.list(f"/api/v1/namespaces/{namespace}/pods")))
+def grants(installation: Installation, namespace: str) -> dict[str, tuple[str, object]]:
+    return dict(held(installation.api.list(f"/api/v1/namespaces/{namespace}/pods")))
 
 
-def objects(bed: Installation) -> dict[str, Raw]:
+def objects(installation: Installation) -> dict[str, Raw]:
     """All objects that bear the name of the release or are in its namespace, by collection and name."""
     paths = [path.format(f"namespaces/{NAMESPACE}") for path in NAMESPACED] + list(CLUSTER_WIDE)
     paths += [path.format("namespaces/kube-system") for path in NAMESPACED]
     return {
         f"{path.rpartition('/')[2]}/{found['metadata']['name']}": found
         for path in paths
-        for found in bed.api.list(path)
+        for found in installation.api.list(path)
         if "kube-system" not in path or RELEASE in found["metadata"]["name"]
         if path not in CLUSTER_WIDE or RELEASE in found["metadata"]["name"]
     }
@@ -237,22 +237,22 @@ def test_replicas_that_start_without_their_secrets_create_them_again(installed: 
     installed.cluster.wait_bound(namespace, "after", 60)
 
 
-def kill_leader(bed: Installation) -> PodProcesses:
+def kill_leader(installation: Installation) -> PodProcesses:
     """Kill the leader as a crash does; the kubelet restarts its container in the same pod, with the same address."""
-    address = wait_for(bed.leader, 30, "there is a leader")
-    leader = next(found for found in bed.pods("service") if found.address == address)
+    address = wait_for(installation.leader, 30, "there is a leader")
+    leader = next(found for found in installation.pods("service") if found.address == address)
     process = leader.containers[0].process
     assert process is not None
     process.signal(signal.SIGKILL)
     return leader
 
 
-def create(bed: Installation, namespace: str, name: str) -> None:
+def create(installation: Installation, namespace: str, name: str) -> None:
     """Create a pod, as soon as the webhook's Service does not lead to a replica that was killed."""
 
     def created() -> bool:
         try:
-            bed.api.create(pod(namespace, name, {GPU: 2}))
+            installation.api.create(pod(namespace, name, {GPU: 2}))
         except ApiError as error:
             raise AssertionError(str(error)) from error
         return True
@@ -308,11 +308,11 @@ def test_helm_that_was_killed_is_repaired_as_documented(empty: Installation) -> 
     all_is_well(empty.placing)
 
 
-def killed(bed: Installation, seen: Callable[[], bool]) -> None:
+def killed(installation: Installation, seen: Callable[[], bool]) -> None:
     """Install or upgrade, and kill Helm as soon as that is seen."""
-    values = write_json(bed.cluster.folder / "values.json", dict(VALUES))
+    values = write_json(installation.cluster.folder / "values.json", dict(VALUES))
     words = ("--create-namespace", "--wait", "--values", str(values))
-    command = bed.helm.command("upgrade", "--install", RELEASE, str(bed.chart), *words)
-    with subprocess.Popen(command, env=bed.helm.environment, stdout=subprocess.DEVNULL) as run:
+    command = installation.helm.command("upgrade", "--install", RELEASE, str(installation.chart), *words)
+    with subprocess.Popen(command, env=installation.helm.environment, stdout=subprocess.DEVNULL) as run:
         wait_for(seen, 30, "Helm has begun")
         run.kill()

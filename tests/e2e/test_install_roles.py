@@ -24,7 +24,7 @@ from linkwise.doctor.examine import examine
 from support.e2e.all_it_does import NOT_SERVED, all_it_does, define_sources
 from support.e2e.audit import audit_flags, trail_of
 from support.e2e.helm import NAMESPACE, RELEASE
-from support.e2e.installation import installation_bed
+from support.e2e.installation import installed_cluster
 from support.e2e.pod_objects import pod
 from support.e2e.processes import wait_for
 
@@ -62,7 +62,7 @@ UNUSED: Final = {
 class Lived:
     """An installation that has done all it does, and what the API server has logged."""
 
-    bed: Installation
+    installation: Installation
     folder: Path
     trails: Mapping[str, Trail] = field(default_factory=dict)
     """what each account was granted and what it did"""
@@ -75,8 +75,8 @@ class Lived:
             ("role", f"/namespaces/{NAMESPACE}"),
             ("role", "/namespaces/kube-system"),
         ):
-            roles = self.bed.objects(f"{RBAC}{place}/{kind}s")
-            for binding in self.bed.api.list(f"{RBAC}{place}/{kind}bindings"):
+            roles = self.installation.objects(f"{RBAC}{place}/{kind}s")
+            for binding in self.installation.api.list(f"{RBAC}{place}/{kind}bindings"):
                 subjects = [(one["kind"], one["name"], one.get("namespace")) for one in binding.get("subjects", ())]
                 role = roles.get(binding["roleRef"]["name"])
                 if (
@@ -101,31 +101,31 @@ def labels(thing: Raw) -> Raw:
 def lived(programs: Path, helm_programs: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
     folder = tmp_path_factory.mktemp("roles")
     users = [f"system:serviceaccount:{NAMESPACE}:{name}" for name in ACCOUNTS.values()]
-    with installation_bed(programs, helm_programs, root, folder, *audit_flags(folder, *users)) as bed:
-        define_sources(bed.cluster)
+    with installed_cluster(programs, helm_programs, root, folder, *audit_flags(folder, *users)) as installation:
+        define_sources(installation.cluster)
         # The tests themselves write what the policies reserve for the service and the agents.
-        bed.install(features={"evict": True}, protection={"enabled": False})
-        bed.add_nodes("gpu-1")
-        all_it_does(bed.placing, partial(ask_as_scheduler, bed))
-        ask_as_tenant(bed)
-        hand_over(bed)
-        lose_a_secret(bed)
-        made = Lived(bed, folder)
+        installation.install(features={"evict": True}, protection={"enabled": False})
+        installation.add_nodes("gpu-1")
+        all_it_does(installation.placing, partial(ask_as_scheduler, installation))
+        ask_as_tenant(installation)
+        hand_over(installation)
+        lose_a_secret(installation)
+        made = Lived(installation, folder)
         # Read now: a test that takes verbs away makes the API server refuse calls.
         yield replace(made, trails={component: made.trail(component) for component in ACCOUNTS})
 
 
-def ask_as_scheduler(bed: Installation, path: str, body: Raw) -> Raw:
+def ask_as_scheduler(installation: Installation, path: str, body: Raw) -> Raw:
     """Post to the extender with the certificate of the chart's kube-scheduler."""
-    secret = bed.api.get(f"/api/v1/namespaces/{NAMESPACE}/secrets/{RELEASE}-scheduler-tls")["data"]
-    files = {key: bed.cluster.folder / f"scheduler-{key}" for key in ("ca.crt", "tls.crt", "tls.key")}
+    secret = installation.api.get(f"/api/v1/namespaces/{NAMESPACE}/secrets/{RELEASE}-scheduler-tls")["data"]
+    files = {key: installation.cluster.folder / f"scheduler-{key}" for key in ("ca.crt", "tls.crt", "tls.key")}
     for key, file in files.items():
         file.write_bytes(b64decode(secret[key]))
     trust = ssl.create_default_context(cafile=str(files["ca.crt"]))
     trust.load_cert_chain(files["tls.crt"], files["tls.key"])
     trust.check_hostname = False  # tests come through a door
     connection = HTTPSConnection(
-        "localhost", bed.cluster.network.door((bed.leader(), 39999)), context=trust, timeout=10
+        "localhost", installation.cluster.network.door((installation.leader(), 39999)), context=trust, timeout=10
     )
     try:
         connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
@@ -134,33 +134,35 @@ def ask_as_scheduler(bed: Installation, path: str, body: Raw) -> Raw:
         connection.close()
 
 
-def ask_as_tenant(bed: Installation) -> None:
-    namespace = bed.cluster.namespace()
+def ask_as_tenant(installation: Installation) -> None:
+    namespace = installation.cluster.namespace()
     words = ("--clusterrole=view", "--user=tenant", "--namespace", namespace)
-    bed.cluster.kubectl("create", "rolebinding", "tenant", *words)
-    bed.api.create(pod(namespace, "train", {GPU: 9}))
+    installation.cluster.kubectl("create", "rolebinding", "tenant", *words)
+    installation.api.create(pod(namespace, "train", {GPU: 9}))
     command = [sys.executable, "-m", "linkwise", "explain", "pod/train", "--namespace", namespace]
-    command += ["--kubeconfig", str(bed.cluster.kubeconfig("tenant"))]
+    command += ["--kubeconfig", str(installation.cluster.kubeconfig("tenant"))]
     wait_for(
         lambda: not subprocess.run(command, capture_output=True, check=False).returncode, 30, "the tenant is answered"
     )
 
 
-def hand_over(bed: Installation) -> None:
+def hand_over(installation: Installation) -> None:
     """The leader is killed, and the other replica takes over."""
-    before = bed.leader()
-    process = next(one for one in bed.pods("service") if one.address == before).containers[0].process
+    before = installation.leader()
+    process = next(one for one in installation.pods("service") if one.address == before).containers[0].process
     assert process is not None
     process.signal(signal.SIGKILL)  # the kubelet starts it again
-    wait_for(lambda: bed.leader() not in {"", before}, 30, "the other replica leads")
+    wait_for(lambda: installation.leader() not in {"", before}, 30, "the other replica leads")
 
 
-def lose_a_secret(bed: Installation) -> None:
+def lose_a_secret(installation: Installation) -> None:
     """Somebody deletes the certificates of the webhook, and the service makes others."""
     secret = f"/api/v1/namespaces/{NAMESPACE}/secrets"
-    bed.api.delete(f"{secret}/{RELEASE}-webhook")
+    installation.api.delete(f"{secret}/{RELEASE}-webhook")
     wait_for(
-        lambda: bed.objects(secret).get(f"{RELEASE}-webhook", {}).get("data"), 30, "it is there again, and not empty"
+        lambda: installation.objects(secret).get(f"{RELEASE}-webhook", {}).get("data"),
+        30,
+        "it is there again, and not empty",
     )
 
 
@@ -190,7 +192,7 @@ def used(trail: Trail) -> set[Right]:
 
 
 def test_doctor_finds_no_missing_right_in_a_fresh_installation(lived: Lived) -> None:
-    assert [noticed(lived.bed, component) for component in ACCOUNTS] == [set()] * 3
+    assert [noticed(lived.installation, component) for component in ACCOUNTS] == [set()] * 3
 
 
 def test_every_verb_that_is_taken_away_is_noticed(lived: Lived) -> None:
@@ -199,7 +201,7 @@ def test_every_verb_that_is_taken_away_is_noticed(lived: Lived) -> None:
         for component in ("service", "agent")
         for role in lived.roles(component)
         for group, resource, verb in rights_of(role)
-        if group not in NOT_SERVED and not is_noticed(lived.bed, component, role, (group, resource, verb))
+        if group not in NOT_SERVED and not is_noticed(lived.installation, component, role, (group, resource, verb))
     ]
     assert unnoticed == []
 
@@ -216,7 +218,7 @@ def rights_of(role: Raw) -> list[tuple[str, str, str]]:
     )
 
 
-def is_noticed(bed: Installation, component: str, role: Raw, right: tuple[str, str, str]) -> bool:
+def is_noticed(installation: Installation, component: str, role: Raw, right: tuple[str, str, str]) -> bool:
     """Whether doctor names a verb within seconds after it was taken from a role, which is mended again."""
     group, resource, verb = right
     rules = []
@@ -239,20 +241,20 @@ def is_noticed(bed: Installation, component: str, role: Raw, right: tuple[str, s
     left = [rule for rule in rules if rule["apiGroups"] and rule["resources"] and rule["verbs"]]
     place = f"/namespaces/{role['metadata']['namespace']}/roles" if "namespace" in role["metadata"] else "/clusterroles"
     path, name = f"{RBAC}{place}/{role['metadata']['name']}", f"{resource}.{group}" if group else resource
-    bed.api.patch(path, {"rules": left})
+    installation.api.patch(path, {"rules": left})
     try:
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
-            if any(found.startswith(f"{verb} {name}") for found in noticed(bed, component)):
+            if any(found.startswith(f"{verb} {name}") for found in noticed(installation, component)):
                 return True
         return False
     finally:
-        bed.api.patch(path, {"rules": role["rules"]})
+        installation.api.patch(path, {"rules": role["rules"]})
 
 
-def noticed(bed: Installation, component: str) -> set[str]:
+def noticed(installation: Installation, component: str) -> set[str]:
     """The missing rights of an account that doctor names."""
     checks = frozenset({f"rbac-{component}"})
     wanted = Examination(NAMESPACE, checks, None)
-    facts = with_cluster(bed.cluster.kubeconfig("admin"), None, lambda connection: gather(connection, wanted))
+    facts = with_cluster(installation.cluster.kubeconfig("admin"), None, lambda connection: gather(connection, wanted))
     return {one for found in examine(facts, checks) for one in found.objects}

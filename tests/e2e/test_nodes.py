@@ -1,4 +1,4 @@
-"""Nodes of real machines come back from a real API server as they were told, and our readers understand them."""
+"""Nodes of real machines come back from a real API server unchanged, and our readers understand them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from linkwise.model.inventory import NodeInventory
     from support.e2e.api_client import Raw
     from support.e2e.cluster import Cluster
-    from support.e2e.node_objects import ChipsTold
+    from support.e2e.node_objects import ChipSource
 
 
 def stocked(cluster: Cluster, things: list[Raw]) -> NodeInventory:
@@ -57,7 +57,7 @@ def test_an_inventory_is_read_back_as_the_same_machine(cluster: Cluster, name: s
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - {"measured"}))
 def test_an_annotation_reports_the_same_links(cluster: Cluster, kind: str) -> None:
-    stock = stocked(cluster, machine("n1", kind, told="annotation"))
+    stock = stocked(cluster, machine("n1", kind, source="annotation"))
     assert stock.topology is not None
     assert stock.topology.links == PROFILES[KINDS[kind]].topology.links
 
@@ -74,16 +74,20 @@ def test_a_definition_refuses_an_inventory_that_makes_no_sense(cluster: Cluster)
         cluster.api.create(inventory)
 
 
-def test_a_sick_device_of_every_system_is_known(cluster: Cluster) -> None:
-    nodes = {"n1": machine("n1", "pcie", sick=[1]), "n2": gpushare("n2", sick=[1]), "n3": ascend("n3", sick=[1])}
+def test_an_unhealthy_device_of_every_system_is_recognised(cluster: Cluster) -> None:
+    nodes = {
+        "n1": machine("n1", "pcie", unhealthy=[1]),
+        "n2": gpushare("n2", unhealthy=[1]),
+        "n3": ascend("n3", unhealthy=[1]),
+    }
     for things in nodes.values():
         stock = stocked(cluster, things)
         assert [device.index for device in stock.devices if not device.healthy] == [1], stock.name
 
 
-@pytest.mark.parametrize("told", ["config map", "annotation"])
-def test_ascend_chips_are_reported_in_both_ways(cluster: Cluster, told: ChipsTold) -> None:
-    stock = stocked(cluster, ascend("n1", told=told, used=[0]))
+@pytest.mark.parametrize("source", ["config map", "annotation"])
+def test_ascend_chips_are_reported_in_both_ways(cluster: Cluster, source: ChipSource) -> None:
+    stock = stocked(cluster, ascend("n1", source=source, used=[0]))
     assert (stock.profile, len(stock.devices), stock.problems) == ("module", 8, ())
     assert stock.labels["free"] == "#1,#2,#3,#4,#5,#6,#7"
 

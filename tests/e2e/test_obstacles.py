@@ -1,4 +1,4 @@
-"""What stands in the way of the service for a while, and is taken away again: nobody waits for ever because of it."""
+"""Temporary obstacles to the service: no pod waits forever because of one that was removed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def api(placing: Placing) -> Iterator[Api]:
 
 
 def forbid_wakes(api: Api, pod: str) -> None:
-    """Let nobody write the annotation that wakes pods; a pod to try it on tells when that holds."""
+    """Forbid writes of the annotation that wakes pods; a pod to try it on shows when that holds."""
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}
     spec = {
         "matchConstraints": {"resourceRules": [rule]},
@@ -62,7 +62,7 @@ def forbid_wakes(api: Api, pod: str) -> None:
 
 
 def test_who_a_policy_did_not_let_wake_is_woken_when_the_policy_is_gone(placing: Placing, api: Api) -> None:
-    node, inventory = machine("a", "nvlink", sick=range(7))
+    node, inventory = machine("a", "nvlink", unhealthy=range(7))
     amounts = {**node["status"], "allocatable": node["status"]["capacity"]}  # kubelet has not noticed
     placing.nodes({**node, "status": amounts}, inventory)
     namespace = placing.namespace()
@@ -78,7 +78,7 @@ def test_who_a_policy_did_not_let_wake_is_woken_when_the_policy_is_gone(placing:
     all_is_well(placing)
 
 
-def test_inventories_are_read_soon_after_their_kind_was_made_anew(placing: Placing) -> None:
+def test_inventories_are_read_soon_after_their_kind_was_recreated(placing: Placing) -> None:
     things = machine("a", "nvlink")
     placing.nodes(*things)
     remove_inventories(placing)

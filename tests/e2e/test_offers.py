@@ -46,7 +46,7 @@ def test_a_bind_that_nothing_fits_is_refused_with_the_reason_and_leaves_nothing(
     placing.nodes(*gpushare("cards", 2, 22))
     placing.place(namespace, "first", {MEMORY: 16})
     placing.place(namespace, "second", {MEMORY: 16})
-    third = placing.create(namespace, "third", {MEMORY: 12}, scheduler="nobody")
+    third = placing.create(namespace, "third", {MEMORY: 12}, scheduler="another-scheduler")
     waiting = third["metadata"]
     before = placing.entries()
     asked = {"PodName": "third", "PodNamespace": namespace, "PodUID": waiting["uid"], "Node": "cards"}
@@ -62,7 +62,7 @@ def test_what_was_promised_for_a_bind_that_is_refused_is_free_again(placing: Pla
     placing.nodes(*machine("only", "nvlink"))
     with binds_refused(placing.cluster, ["only"]):
         placing.create(namespace, "first", {GPU: 8})
-        placing.told(namespace, "first", "FailedScheduling")
+        placing.wait_for_event(namespace, "first", "FailedScheduling")
         placing.gone(namespace, "first")
         assert placing.entries() == []
     assert len(placing.place(namespace, "second", {GPU: 8}).devices) == 8
@@ -72,7 +72,7 @@ def test_pods_get_in_as_soon_as_the_only_node_lets_them(placing: Placing, namesp
     placing.nodes(*machine("only", "nvlink"))
     with binds_refused(placing.cluster, ["only"]):
         placing.create(namespace, "train", {GPU: 8})
-        placing.told(namespace, "train", "FailedScheduling")
+        placing.wait_for_event(namespace, "train", "FailedScheduling")
     assert placing.placed(namespace, "train", 30).node == "only"
     all_is_well(placing)
 

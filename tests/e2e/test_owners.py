@@ -101,7 +101,7 @@ def test_a_job_starts_whole_or_not_at_all_where_that_is_set(placing: Placing) ->
     placing.cluster.api.create(job(namespace, "train", 4, 4))
     wait_for(lambda: len(pods_of(placing, namespace)) == 4, SECONDS, "the Job has its pods")
     first = pods_of(placing, namespace)[0]["metadata"]["name"]
-    placing.told(namespace, first, "GroupDoesNotFit")
+    placing.wait_for_event(namespace, first, "GroupDoesNotFit")
     assert not [pod for pod in pods_of(placing, namespace) if pod["spec"].get("nodeName")]
     placing.nodes(*machine("b", "measured"))
     found = placed(placing, namespace, 4)

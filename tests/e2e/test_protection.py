@@ -1,4 +1,4 @@
-"""Nobody but the programs that write records can set, change or remove them: each attack, on a real API server.
+"""Only the programs that write records can set, change or remove them: each attack, on a real API server.
 
 The attacker is a tenant who may do anything in a namespace, to pods also by their status, their bindings, and the rest.
 """
@@ -58,7 +58,10 @@ def deployment(namespace: str, annotations: dict[str, str], replicas: int = 1) -
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": "work", "namespace": namespace},
-        "spec": {**spec, "template": {"metadata": about, "spec": {**made["spec"], "schedulerName": "nobody"}}},
+        "spec": {
+            **spec,
+            "template": {"metadata": about, "spec": {**made["spec"], "schedulerName": "another-scheduler"}},
+        },
     }
 
 
@@ -225,7 +228,7 @@ def test_no_other_subresource_changes_a_record(granted: tuple[str, Api], way: st
 @pytest.mark.parametrize("way", ["pods/{}/binding", "bindings"])
 def test_a_binding_brings_no_record(cluster: Cluster, tenant: Api, namespace: str, way: str) -> None:
     cluster.create(machine("gpu", "nvlink"))
-    tenant.create(pod(namespace, "p", {GPU: 1}, scheduler="nobody"))
+    tenant.create(pod(namespace, "p", {GPU: 1}, scheduler="another-scheduler"))
     path = f"/api/v1/namespaces/{namespace}/{way.format('p')}"
     for key in (GRANT, "linkwise.dev/group-plan", REAL, USER):
         assert key in refusal(tenant, "POST", path, binding("p", {key: "tenant"}))
@@ -237,7 +240,7 @@ def test_a_binding_brings_no_record(cluster: Cluster, tenant: Api, namespace: st
 # the user of a pod
 
 
-def test_a_pod_names_nobody_but_the_user_who_creates_it(cluster: Cluster, tenant: Api, namespace: str) -> None:
+def test_a_pod_names_only_the_user_who_creates_it(cluster: Cluster, tenant: Api, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/pods"
     text = refusal(tenant, "POST", path, pod(namespace, "p", annotations={USER: "admin"}))
     assert f"annotation(s) {USER} are the user who created the pod and groups of that user" in text
@@ -309,7 +312,7 @@ def test_templates_of_volcano_jobs_are_protected(cluster: Cluster, namespace: st
         cluster.undefine(definition)
 
 
-def test_a_template_names_nobody_but_the_user_who_creates_the_workload(tenant: Api, namespace: str) -> None:
+def test_a_template_names_only_the_user_who_creates_the_workload(tenant: Api, namespace: str) -> None:
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
     assert USER in refusal(tenant, "POST", path, deployment(namespace, {USER: "admin"}))
     tenant.call("POST", path, deployment(namespace, {USER: "tenant"}, replicas=0))
@@ -331,7 +334,7 @@ def both(cluster: Cluster, namespace: str) -> list[Raw] | None:
 # the gate of gang members
 
 
-def test_the_gate_of_a_gang_is_removed_by_nobody_but_the_service(cluster: Cluster, tenant: Api, namespace: str) -> None:
+def test_only_the_service_removes_the_gate_of_a_gang(cluster: Cluster, tenant: Api, namespace: str) -> None:
     gates = [{"name": GATE}, {"name": "example.com/other"}]
     # A running service keeps the gate of a member whose gang is incomplete.
     gang = {f"gang.scheduling.koordinator.sh/{key}": text for key, text in (("name", "g"), ("min-available", "2"))}
@@ -394,7 +397,7 @@ def test_the_plugin_of_another_system_writes_its_records_and_not_ours(cluster: C
     rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "get", "patch"]}
     cluster.grant("scheduler", [rule])
     plugin, path = cluster.connect("scheduler"), pod_path(namespace, "p")
-    cluster.api.create(pod(namespace, "p", scheduler="nobody"))
+    cluster.api.create(pod(namespace, "p", scheduler="another-scheduler"))
     plugin.patch(path, annotated({REAL: "Ascend910-0", "huawei.com/npu-core": "0"}))
     plugin.patch(path, annotated({REAL: None}))
     assert GRANT in refusal(plugin, "PATCH", path, annotated({GRANT: "{}"}), MERGE)
@@ -405,7 +408,7 @@ def test_a_member_of_an_allowed_group_writes_records_of_its_system(cluster: Clus
         pytest.skip("no test may act as a node here")
     node = cluster.connect("node")
     cluster.create([_plain_node()])
-    cluster.api.create(pod(namespace, "p", scheduler="nobody", nodeName=NODE))
+    cluster.api.create(pod(namespace, "p", scheduler="another-scheduler", nodeName=NODE))
     path = pod_path(namespace, "p", "status")
     wait_for(lambda: _patched(node, path), 10, "the node sees its pod")
     assert GRANT in refusal(node, "PATCH", path, annotated({GRANT: "{}"}), MERGE)
@@ -441,7 +444,7 @@ def many_annotations(count: int) -> dict[str, str]:
 def test_a_pod_with_a_thousand_annotations_is_checked_and_one_with_more_refused(tenant: Api, namespace: str) -> None:
     """The API server evaluates patterns in a time that grows with the square of their number."""
     many = {f"example.com/annotation-{number:05}": "x" * 40 for number in range(999)}
-    tenant.create(pod(namespace, "p", {GPU: 1}, scheduler="nobody", annotations=many))
+    tenant.create(pod(namespace, "p", {GPU: 1}, scheduler="another-scheduler", annotations=many))
     path = pod_path(namespace, "p")
     tenant.patch(path, {"metadata": {"labels": {"a": "b"}}})
     for key in (GRANT, *PATTERNED):
@@ -462,7 +465,7 @@ def test_devices_of_an_init_container_count_as_well(tenant: Api, namespace: str)
 @pytest.mark.parametrize("count", [1001, 5000])
 def test_a_pod_without_devices_may_have_any_number_of_annotations(tenant: Api, namespace: str, count: int) -> None:
     path = pod_path(namespace, "p")
-    tenant.create(pod(namespace, "p", scheduler="nobody", annotations=many_annotations(count)))
+    tenant.create(pod(namespace, "p", scheduler="another-scheduler", annotations=many_annotations(count)))
     tenant.patch(path, annotated({"one": "more"}))
     tenant.patch(path, annotated(dict.fromkeys(many_annotations(count))))
     tenant.patch(path, annotated(dict(many_annotations(count))))

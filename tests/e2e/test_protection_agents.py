@@ -143,7 +143,7 @@ def test_an_agent_changes_nothing_of_its_own_node_but_what_it_publishes(cluster:
 def test_an_agent_changes_records_of_a_pod_on_its_node_and_nothing_else(
     cluster: Cluster, agent_of_n1: Api, namespace: str
 ) -> None:
-    cluster.api.create(pod(namespace, "here", scheduler="nobody", nodeName="n1", labels={"app": "a"}))
+    cluster.api.create(pod(namespace, "here", scheduler="another-scheduler", nodeName="n1", labels={"app": "a"}))
     path = pod_path(namespace, "here")
     changes: list[Raw] = [
         {"metadata": {"labels": {"app": "b"}}},
@@ -227,7 +227,7 @@ def test_an_agent_corrects_pods_on_its_own_node_and_no_others(
     cluster: Cluster, agent_of_n1: Api, namespace: str
 ) -> None:
     for name, there in (("here", "n1"), ("there", "n2"), ("nowhere", None)):
-        cluster.api.create(pod(namespace, name, scheduler="nobody", nodeName=there))
+        cluster.api.create(pod(namespace, name, scheduler="another-scheduler", nodeName=there))
     record = {"metadata": {"annotations": {GRANT: "{}", INDEX: "1"}}}
     agent_of_n1.patch(pod_path(namespace, "here"), record)
     for name in ("there", "nowhere"):
@@ -236,7 +236,7 @@ def test_an_agent_corrects_pods_on_its_own_node_and_no_others(
 
 def test_an_agents_token_reads_all_pods_and_no_secrets(cluster: Cluster, agent_of_n1: Api, namespace: str) -> None:
     """The API server can't restrict reads to a node: security.md says so."""
-    cluster.api.create(pod(namespace, "there", scheduler="nobody", nodeName="n2"))
+    cluster.api.create(pod(namespace, "there", scheduler="another-scheduler", nodeName="n2"))
     assert [one["metadata"]["name"] for one in agent_of_n1.list(f"/api/v1/namespaces/{namespace}/pods")] == ["there"]
     for path in ("/api/v1/secrets", f"/api/v1/namespaces/{namespace}/configmaps"):
         assert not agent_of_n1.answers(path)
@@ -246,7 +246,7 @@ def test_an_agent_with_all_rights_still_changes_its_own_node_only(
     cluster: Cluster, agent_of_n1: Api, namespace: str
 ) -> None:
     everything_allowed(cluster)
-    cluster.api.create(pod(namespace, "p", scheduler="nobody"))
+    cluster.api.create(pod(namespace, "p", scheduler="another-scheduler"))
     cluster.api.create(inventory("n2"))
     pods = f"/api/v1/namespaces/{namespace}/pods"
     wait_for(lambda: agent_of_n1.answers(pods), 10, "the agent has all rights")

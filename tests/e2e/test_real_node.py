@@ -1,4 +1,4 @@
-"""The real node of the test bed: kubelet, containers and device plugins as on any machine."""
+"""The real node of the test cluster: kubelet, containers and device plugins as on any machine."""
 
 from __future__ import annotations
 

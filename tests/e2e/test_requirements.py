@@ -51,8 +51,8 @@ def test_a_pod_waits_for_the_version_that_it_requires_and_starts_when_the_driver
 ) -> None:
     pod = scheduled_pod(namespace, "waits", {GPU: 1}, **requiring("cuda>=12.8"))
     real_node.cluster.api.create(pod)
-    told = "node(s) had CUDA below 12.8"
-    wait_for(lambda: any(told in event for event in real_node.events(pod)), 30, "the scheduler says what is missing")
+    reason = "node(s) had CUDA below 12.8"
+    wait_for(lambda: any(reason in event for event in real_node.events(pod)), 30, "the scheduler says what is missing")
     whole_agent.has(replace(dgx1_v100(), cuda=12080, driver="570.86.10"))
     real_node.wait_phase(pod, "Running")
     whole_agent.agree(1)
@@ -65,8 +65,8 @@ def test_the_requirement_of_an_image_is_checked_before_a_node_is_chosen(
     variables = {"NVIDIA_REQUIRE_CUDA": "cuda>=13.0 brand=tesla,driver>=535,driver<536"}
     pod = scheduled_pod(namespace, "image", {GPU: 1}, environment=variables)
     real_node.cluster.api.create(pod)
-    told = "node(s) had CUDA below 13.0"
-    wait_for(lambda: any(told in event for event in real_node.events(pod)), 30, "the scheduler says what is missing")
+    reason = "node(s) had CUDA below 13.0"
+    wait_for(lambda: any(reason in event for event in real_node.events(pod)), 30, "the scheduler says what is missing")
     allowed = scheduled_pod(namespace, "off", {GPU: 1}, environment={**variables, "NVIDIA_DISABLE_REQUIRE": "true"})
     real_node.run(allowed)
     whole_agent.agree(1)

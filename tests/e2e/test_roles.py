@@ -81,11 +81,11 @@ def theirs(cluster: Cluster) -> Iterator[Serve]:
 def test_the_role_of_gpu_share_is_enough_to_share_cards(cluster: Cluster, theirs: Serve) -> None:
     placing = Placing(cluster, theirs)
     namespace = placing.namespace()
-    node, sick = gpushare("share", sick=[0])
-    placing.nodes(node, sick)
+    node, unhealthy = gpushare("share", unhealthy=[0])
+    placing.nodes(node, unhealthy)
     held = [placing.place(namespace, f"p{number}", {MEMORY: 12}) for number in range(2)]
     assert [granted.annotations["ALIYUN_COM_GPU_MEM_IDX"] for granted in held] == ["1", "2"]
-    placing.told(namespace, "p1", "DevicesChosen")
+    placing.wait_for_event(namespace, "p1", "DevicesChosen")
     asked = [placing.metric(f'linkwise_requests_total{{code="200",verb="{verb}"}}') for verb in ("filter", "bind")]
     assert min(asked) >= 2
     assert placing.serve.http.get("/gpushare-scheduler/inspect/share")["nodes"][0]["usedGPU"] == 24

@@ -44,7 +44,7 @@ def test_replicas_of_the_deployment_share_a_card(admitting: Placing) -> None:
 
 
 def test_the_chips_of_the_job_are_in_one_ring(admitting: Placing) -> None:
-    admitting.nodes(*ascend("npu", sick=[0]))
+    admitting.nodes(*ascend("npu", unhealthy=[0]))
     (found,) = granted(admitting, "ascend-job.yaml", 1)
     assert found.devices == ("#4", "#5", "#6", "#7")
 

@@ -60,7 +60,7 @@ def test_a_gang_makes_room_on_two_nodes(placing: Placing, namespace: str) -> Non
         placing.place(namespace, f"cheap-{number}", {GPU: 8}, priorityClassName="e2e-cheap")
     for number in range(2):
         placing.create(namespace, f"high-{number}", {GPU: 8}, priorityClassName="e2e-high", annotations=WORDS)
-    assert "evicting 2 pods of lower priority" in placing.told(namespace, "high-0", "Preempting", LONG)
+    assert "evicting 2 pods of lower priority" in placing.wait_for_event(namespace, "high-0", "Preempting", LONG)
     found = {placing.placed(namespace, f"high-{number}", LONG).node for number in range(2)}
     assert found == {"a", "b"}
     assert names(placing, namespace) == {"high-0", "high-1"}

@@ -41,15 +41,15 @@ def devices_known(kubernetes: Cluster) -> Iterator[None]:
 
 def numbers(granted: Granted) -> dict[str, list[str]]:
     """What the seed's annotation says, by container."""
-    told = json.loads(granted.annotations["topology.scheduling.koordinator.sh/gpu"])
-    assert told["visibleGPUs"] == sorted({number for own in told["allocatedGPUs"].values() for number in own})
-    return dict(told["allocatedGPUs"])
+    record = json.loads(granted.annotations["topology.scheduling.koordinator.sh/gpu"])
+    assert record["visibleGPUs"] == sorted({number for own in record["allocatedGPUs"].values() for number in own})
+    return dict(record["allocatedGPUs"])
 
 
 def cards(granted: Granted) -> dict[str, dict[str, int]]:
     """What Koordinator's annotation says: amounts by card."""
-    told = json.loads(granted.annotations["scheduling.koordinator.sh/device-allocated"])["gpu"]
-    return {card["id"]: {key.removeprefix(WORDS): value for key, value in card["resources"].items()} for card in told}
+    cards = json.loads(granted.annotations["scheduling.koordinator.sh/device-allocated"])["gpu"]
+    return {card["id"]: {key.removeprefix(WORDS): value for key, value in card["resources"].items()} for card in cards}
 
 
 @pytest.mark.rule("001.single", "001.record", "001.device")
@@ -68,7 +68,7 @@ def test_a_pod_gets_the_cards_with_the_widest_bottleneck(placing: Placing, size:
 @pytest.mark.rule("001.single")
 def test_every_pod_gets_the_widest_bottleneck_of_what_the_others_left(placing: Placing) -> None:
     namespace, free = placing.namespace(), set(range(8))
-    placing.nodes(*koordinator("a", sick=[4]))
+    placing.nodes(*koordinator("a", unhealthy=[4]))
     free -= {4}
     for number, size in enumerate((2, 1, 2, 2)):
         granted = placing.place(namespace, f"p{number}", {f"{WORDS}gpu": 100 * size})

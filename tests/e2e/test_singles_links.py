@@ -121,7 +121,9 @@ def test_links_through_a_switch_count_as_they_are_printed(placing: Placing) -> N
 def test_small_differences_between_slow_nodes_are_not_lost(placing: Placing) -> None:
     """Two PCIe nodes differ by 20 of 1860 a pair, which is one in a hundred."""
     namespace, scores = placing.namespace(), pair_scores(profile("v100-pcie"))
-    placing.nodes(*machine("far", "pcie", sick=[0, 2, 4, 5, 6, 7]), *machine("near", "pcie", sick=[2, 3, 4, 5, 6, 7]))
+    placing.nodes(
+        *machine("far", "pcie", unhealthy=[0, 2, 4, 5, 6, 7]), *machine("near", "pcie", unhealthy=[2, 3, 4, 5, 6, 7])
+    )
     assert (scores[1][3], scores[0][1]) == (30, 50)
     assert placing.place(namespace, "train", {GPU: 2}).node == "near"
     assert "link score 50" in placing.explain(namespace, "train")
@@ -132,7 +134,7 @@ def test_a_pod_without_devices_is_neither_asked_about_nor_changed(placing: Placi
     namespace = placing.namespace()
     placing.nodes(*machine("a", "nvlink"))
     placing.place(namespace, "train", {GPU: 1})
-    placing.told(namespace, "train", "DevicesChosen")
+    placing.wait_for_event(namespace, "train", "DevicesChosen")
     counts = ['linkwise_requests_total{code="200",verb="filter"}', 'linkwise_binds_total{outcome="written"}']
     before = [placing.metric(count) for count in counts]
     made = placing.create(namespace, "web", {"cpu": "1"})
@@ -199,7 +201,7 @@ def test_kubectl_describe_shows_devices_and_reasons(placing: Placing) -> None:
     placing.nodes(*machine("a", "nvlink"))
     for name, size in (("given", 2), ("waiting", 7)):
         placing.create(namespace, name, {GPU: size})
-    placing.told(namespace, "given", "DevicesChosen")
+    placing.wait_for_event(namespace, "given", "DevicesChosen")
     placing.refused(namespace, "waiting")
     cluster = placing.cluster
     assert "devices 0, 3 on node a, chosen by link-affinity" in cluster.kubectl(
@@ -218,7 +220,7 @@ def test_every_pod_with_devices_gets_an_event(placing: Placing) -> None:
     for number in range(16):
         placing.create(namespace, f"p{number}", {GPU: 1})
     for number in range(16):
-        placing.told(namespace, f"p{number}", "DevicesChosen")
+        placing.wait_for_event(namespace, f"p{number}", "DevicesChosen")
 
 
 @pytest.mark.rule("002.vendors")
@@ -246,7 +248,7 @@ def test_devices_allocated_by_another_scheduler_are_counted_and_not_allocated_ag
     placing.nodes(*machine("a", "nvlink"))
     placing.create(namespace, "theirs", {GPU: 3}, nodeName="a")
     unknown = 'linkwise_devices{state="unknown"}'
-    wait_for(lambda: placing.metric(unknown) == 3, 5, "three devices are taken, nobody knows which")
+    wait_for(lambda: placing.metric(unknown) == 3, 5, "three devices are taken, which ones is unknown")
     placing.create(namespace, "large", {GPU: 6})
     placing.refused(namespace, "large")
     held = [placing.place(namespace, f"p{number}", {GPU: 1}).devices for number in range(5)]

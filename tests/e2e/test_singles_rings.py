@@ -28,20 +28,20 @@ def chips(granted: Granted) -> tuple[int, ...]:
     return tuple(int(chip.removeprefix("Ascend910-")) for chip in granted.annotations[NPU].split(","))
 
 
-def worth(free: set[int], sick: int, size: int) -> tuple[int, int, int] | None:
+def worth(free: set[int], unhealthy: int, size: int) -> tuple[int, int, int] | None:
     """How good a node is by the table, the smaller the better: faults, group, idle chips of the other ring."""
     rings = [len(free & set(range(4))), len(free & set(range(4, 8)))]
     if size == 8:
-        return (sick, 0, 0) if sum(rings) == 8 else None
+        return (unhealthy, 0, 0) if sum(rings) == 8 else None
     fits = [(GROUPS[size].index(one), other) for one, other in (rings, rings[::-1]) if one in GROUPS[size]]
-    return (sick, *min(fits)) if fits else None
+    return (unhealthy, *min(fits)) if fits else None
 
 
-def tell(placing: Placing, free: Mapping[str, set[int]], sick: Mapping[str, set[int]] | None = None) -> str:
-    """Machines on which all other chips are in use by pods of a namespace, or sick; the namespace."""
-    bad, namespace = sick or {}, placing.namespace()
+def tell(placing: Placing, free: Mapping[str, set[int]], unhealthy: Mapping[str, set[int]] | None = None) -> str:
+    """Machines on which all other chips are in use by pods of a namespace, or unhealthy; the namespace."""
+    bad, namespace = unhealthy or {}, placing.namespace()
     for name, left in free.items():
-        placing.nodes(*ascend(name, sick=bad.get(name, set())))
+        placing.nodes(*ascend(name, unhealthy=bad.get(name, set())))
         used = set(range(8)) - left - bad.get(name, set())
         for chip in sorted(used):
             holds = {NPU: f"Ascend910-{chip}", "predicate-time": str(chip + 1)}

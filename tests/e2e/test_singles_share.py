@@ -45,8 +45,8 @@ def fill(placing: Placing, namespace: str, taken: dict[str, list[int]], memory: 
     for name, amounts in taken.items():
         for index, amount in enumerate(amounts):
             if amount:
-                told = {"IDX": index, "DEV": memory, "POD": amount, "ASSIGNED": "true", "ASSUME_TIME": 1 + index}
-                holds = {f"{KEYS}{word}": str(value) for word, value in told.items()}
+                keys = {"IDX": index, "DEV": memory, "POD": amount, "ASSIGNED": "true", "ASSUME_TIME": 1 + index}
+                holds = {f"{KEYS}{word}": str(value) for word, value in keys.items()}
                 placing.create(namespace, f"{name}-{index}", {MEMORY: amount}, nodeName=name, annotations=holds)
     placing.counted(sum(amount > 0 for amounts in taken.values() for amount in amounts))
 
@@ -121,7 +121,7 @@ def test_a_bind_that_does_not_fit_is_refused_at_once_and_leaks_nothing(placing: 
     namespace = placing.namespace()
     placing.nodes(*gpushare("n1", cards=1, memory=22))
     fill(placing, namespace, {"n1": [10]}, 22)
-    large = placing.create(namespace, "large", {MEMORY: 13}, scheduler="nobody")
+    large = placing.create(namespace, "large", {MEMORY: 13}, scheduler="another-scheduler")
     made = large["metadata"]
     placing.serve.http.call("POST", "/gpushare-scheduler/filter", {"Pod": large, "NodeNames": ["n1"]})
     call = {"PodName": "large", "PodNamespace": namespace, "PodUID": made["uid"], "Node": "n1"}
@@ -170,7 +170,7 @@ def test_all_other_manifests_of_the_seed_are_taken_by_the_api_server_and_their_p
     placing.nodes(*gpushare("p40"), *machine("whole", "nvlink"), master)
     things = [thing for thing in seed_manifests() if thing["metadata"]["name"] != "binpack-1"]
     for thing in things:
-        thing["metadata"].pop("resourceVersion", None)  # what kubectl had printed of theirs; nobody can create that
+        thing["metadata"].pop("resourceVersion", None)  # what kubectl had printed of theirs, which can't be created
     text = yaml.safe_dump_all(things)
     cluster = placing.cluster
     try:

@@ -68,7 +68,7 @@ def test_a_stranger_can_neither_filter_nor_bind(cluster: Cluster, secured: TlsSe
     placing = Placing(cluster, secured.serve)
     namespace = placing.namespace()
     placing.nodes(*machine("a", "nvlink"))
-    pod = placing.create(namespace, "mine", {GPU: 2}, schedulerName="nobody")
+    pod = placing.create(namespace, "mine", {GPU: 2}, schedulerName="another-scheduler")
     placing.seen_pods(namespace, 1)
     call = {"PodName": "mine", "PodNamespace": namespace, "PodUID": pod["metadata"]["uid"], "Node": "a"}
     asked = {"Pod": pod, "NodeNames": ["a"]}

@@ -118,7 +118,7 @@ def test_devices_are_released_if_a_volume_is_not_provisioned(placing: Placing, n
         one["metadata"]["annotations"][f"{GANG}/waiting-time"] = "1h"
     placing.cluster.create(pods)
     placing.placed(namespace, "g-0", SECONDS)
-    assert "PersistentVolumeClaim data-0 of pod g-1 is not bound" in placing.told(
+    assert "PersistentVolumeClaim data-0 of pod g-1 is not bound" in placing.wait_for_event(
         namespace, "g-1", "PlanExpired", SECONDS
     )
     assert not any(entry["state"] == "PLANNED" for entry in placing.entries())

@@ -1,4 +1,4 @@
-"""The Volcano of the test bed, without an extender: it places Jobs by count alone, and its programs restart."""
+"""The Volcano of the test cluster, without an extender: it places Jobs by count alone, and its programs restart."""
 
 from __future__ import annotations
 

@@ -121,8 +121,8 @@ def test_a_sound_node_comes_before_one_with_a_faulty_chip_whatever_the_group(vol
 
 @pytest.mark.rule("003.faulty", level="R")
 def test_a_node_of_seven_chips_comes_before_one_of_six(volcano: VolcanoPlacing) -> None:
-    sick = {"seven": {7}, "six": {6, 7}}
-    namespace = make(volcano, {"seven": idle(4, 3), "six": {0}}, sick)
+    unhealthy = {"seven": {7}, "six": {6, 7}}
+    namespace = make(volcano, {"seven": idle(4, 3), "six": {0}}, unhealthy)
     assert [one(volcano, namespace, f"j{number}", 1).node for number in range(8)] == ["seven"] * 7 + ["six"]
 
 

@@ -168,13 +168,13 @@ def test_devices_of_a_pod_that_has_finished_are_free_though_it_is_still_there(pl
 def test_a_device_that_works_again_wakes_who_waits_for_it_though_no_node_or_pod_changed(
     placing: Placing, namespace: str
 ) -> None:
-    well = refused_for_a_sick_device(placing, namespace)
+    well = refused_for_an_unhealthy_device(placing, namespace)
     placing.cluster.api.patch(INVENTORY, {"spec": well["spec"]})
     assert waited_for(placing, namespace, "all") <= LONGEST
 
 
 def test_a_wake_that_is_lost_on_its_way_is_sent_again(placing: Placing, namespace: str, line: Line) -> None:
-    well, fates = refused_for_a_sick_device(placing, namespace), iter(LOST)
+    well, fates = refused_for_an_unhealthy_device(placing, namespace), iter(LOST)
     line.fate = lambda method, _: next(fates, "passed") if method == "PATCH" else "passed"
     placing.cluster.api.patch(INVENTORY, {"spec": well["spec"]})
     assert waited_for(placing, namespace, "all") <= LONGEST
@@ -182,7 +182,7 @@ def test_a_wake_that_is_lost_on_its_way_is_sent_again(placing: Placing, namespac
 
 
 def test_who_was_refused_by_a_service_that_died_is_woken_by_the_next(placing: Placing, namespace: str) -> None:
-    well = refused_for_a_sick_device(placing, namespace)
+    well = refused_for_an_unhealthy_device(placing, namespace)
     placing.serve.restart()
     placing.cluster.api.patch(INVENTORY, {"spec": well["spec"]})
     assert waited_for(placing, namespace, "all") <= LONGEST
@@ -191,17 +191,17 @@ def test_who_was_refused_by_a_service_that_died_is_woken_by_the_next(placing: Pl
 def test_who_was_refused_by_a_service_that_died_is_woken_for_room_that_came_before_the_next(
     placing: Placing, namespace: str
 ) -> None:
-    well = refused_for_a_sick_device(placing, namespace)
+    well = refused_for_an_unhealthy_device(placing, namespace)
     placing.serve.kill()
     placing.cluster.api.patch(INVENTORY, {"spec": well["spec"]})
     placing.serve.start()
     assert waited_for(placing, namespace, "all") <= LONGEST
 
 
-def refused_for_a_sick_device(placing: Placing, namespace: str) -> Raw:
+def refused_for_an_unhealthy_device(placing: Placing, namespace: str) -> Raw:
     """A pod waits for a device that does not work, though the node counts it; the inventory once it does."""
     node, well = machine("a", "nvlink")
-    _, ill = machine("a", "nvlink", sick=[3])
+    _, ill = machine("a", "nvlink", unhealthy=[3])
     placing.nodes(node, ill)
     placing.create(namespace, "all", {GPU: 8})
     placing.refused(namespace, "all")
@@ -224,5 +224,5 @@ def test_a_plan_without_binds_expires_and_wakes_pods_that_wait_for_its_devices(
     placing.refused(namespace, "single")
     assert placing.placed(namespace, "single").node == "a"
     assert HOLD - 1 <= time.monotonic() - begun <= HOLD + LONGEST
-    assert "PlanExpired" in placing.told(namespace, "pair-1", "PlanExpired")
+    assert "PlanExpired" in placing.wait_for_event(namespace, "pair-1", "PlanExpired")
     all_is_well(placing)

@@ -20,7 +20,7 @@ from support.embedded.cluster import ClusterUnderTest, embedded
 from support.virtual_clock import loop_clock, loop_time, run_idle
 
 if TYPE_CHECKING:
-    from support.e2e.node_objects import Told
+    from support.e2e.node_objects import DeviceSource
 
 GPU = "nvidia.com/gpu"
 
@@ -62,7 +62,7 @@ async def test_a_pod_without_devices_is_neither_asked_about_nor_changed(cluster:
     await cluster.place("train", {GPU: 1})
     made = cluster.create("web", {"cpu": "1"})
     await cluster.service.stop()
-    await cluster.placed("web")  # nobody is there who could be asked
+    await cluster.placed("web")  # no scheduler could be asked
     bound = cluster.pod("web")
     assert bound["metadata"].get("annotations") == made["metadata"].get("annotations")
     assert {**bound["spec"], "nodeName": None} == {**made["spec"], "nodeName": None}
@@ -110,12 +110,12 @@ async def test_devices_allocated_by_another_scheduler_are_counted_and_not_alloca
 
 
 @pytest.mark.rule("000.unknown", "002.bare-metal")
-@pytest.mark.parametrize("told", ["labels", "count"])
+@pytest.mark.parametrize("source", ["labels", "count"])
 @embedded()
 async def test_a_node_without_a_cloud_provider_or_link_data_is_used_by_count(
-    cluster: ClusterUnderTest, told: Told
+    cluster: ClusterUnderTest, source: DeviceSource
 ) -> None:
-    await cluster.nodes(*machine("dark", "switch", told=told))
+    await cluster.nodes(*machine("dark", "switch", source=source))
     assert (await cluster.place("train", {GPU: 4})).devices == ("#0", "#1", "#2", "#3")
     assert "providerID" not in cluster.store.get("nodes", "dark").read()["spec"]
 
@@ -125,7 +125,7 @@ async def test_a_node_without_a_cloud_provider_or_link_data_is_used_by_count(
 async def test_kubectl_describe_shows_devices_and_reasons(cluster: ClusterUnderTest) -> None:
     for name, size in (("given", 2), ("waiting", 7)):
         cluster.create(name, {GPU: size})
-    await cluster.told("given", "DevicesChosen")
+    await cluster.wait_for_event("given", "DevicesChosen")
     await cluster.refused("waiting")
     api, query = (
         Api(cluster.embedded.api.url, cluster.embedded.api.token),
@@ -147,9 +147,9 @@ async def test_idle_devices_behind_full_cpus_are_explained(cluster: ClusterUnder
     await cluster.place("web", {"cpu": cpus - 1})
     cluster.create("train", {GPU: 2, "cpu": 4})
     assert await cluster.refused("train") == "0/1 nodes are available: 1 Insufficient cpu."
-    told = await cluster.explained("train")
-    assert "node dgx1-v100-0 has enough free devices, but lacks 3 cpu" in told
-    assert f"it fits on node dgx1-v100-0 once pod default/web ({cpus - 1} cpu) finishes" in told
+    explanation = await cluster.explained("train")
+    assert "node dgx1-v100-0 has enough free devices, but lacks 3 cpu" in explanation
+    assert f"it fits on node dgx1-v100-0 once pod default/web ({cpus - 1} cpu) finishes" in explanation
 
 
 @embedded({"dgx1-v100": 2})

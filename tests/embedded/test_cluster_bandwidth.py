@@ -25,9 +25,9 @@ IDS = device_ids("a", MEASURED)
 
 def numbers(granted: Granted) -> dict[str, list[str]]:
     """What the seed's annotation says, by container."""
-    told = json.loads(granted.annotations["topology.scheduling.koordinator.sh/gpu"])
-    assert told["visibleGPUs"] == sorted({number for own in told["allocatedGPUs"].values() for number in own})
-    return dict(told["allocatedGPUs"])
+    record = json.loads(granted.annotations["topology.scheduling.koordinator.sh/gpu"])
+    assert record["visibleGPUs"] == sorted({number for own in record["allocatedGPUs"].values() for number in own})
+    return dict(record["allocatedGPUs"])
 
 
 @pytest.mark.rule("001.single", "001.record", "001.device")
@@ -46,14 +46,14 @@ async def test_a_pod_gets_the_cards_with_the_widest_bottleneck_after_bad_samples
 @pytest.mark.rule("001.best-effort")
 @embedded()
 async def test_a_poor_set_is_given_rather_than_none(cluster: ClusterUnderTest) -> None:
-    await cluster.nodes(*koordinator("a", sick=[2, 3, 5, 6, 7]))
+    await cluster.nodes(*koordinator("a", unhealthy=[2, 3, 5, 6, 7]))
     assert (await cluster.place("train", {f"{WORDS}gpu": 300})).positions(IDS) == (0, 1, 4)
 
 
 @pytest.mark.rule("001.best-effort")
 @embedded(placing=PlacingSettings(bandwidth=BandwidthSettings(floor=40.0)))
 async def test_a_set_below_the_floor_is_refused_with_a_sentence(cluster: ClusterUnderTest) -> None:
-    await cluster.nodes(*koordinator("a", sick=[2, 3, 5, 6, 7]))
+    await cluster.nodes(*koordinator("a", unhealthy=[2, 3, 5, 6, 7]))
     cluster.create("train", {f"{WORDS}gpu": 300})
     assert "1 node(s) had no free device set with the required bandwidth" in await cluster.refused("train")
 
@@ -116,14 +116,14 @@ async def test_a_machine_without_devices_of_that_kind_is_distinguished_from_one_
 async def test_a_bad_sample_is_reported_at_its_node_and_the_kind_of_the_link_counts_instead(
     cluster: ClusterUnderTest,
 ) -> None:
-    node, inventory = machine("a", "nvlink", sick=[1, 2, 5, 6, 7])
+    node, inventory = machine("a", "nvlink", unhealthy=[1, 2, 5, 6, 7])
     samples = [list(row) for row in MEASURED.topology.bandwidth]
     samples[0][3], samples[3][0] = 5.0, 400.0  # of one kind with 0-6 and 1-2, which have 96 or so
     inventory["spec"]["bandwidth"] = samples
     await cluster.nodes(node, inventory)
     granted = await cluster.place("train", {"nvidia.com/gpu": 2}, annotations={"linkwise.dev/policy": "bandwidth"})
     assert granted.positions(device_ids("a", "dgx1-v100")) == (0, 3)
-    told = explain_node(cluster.service.broker, "a", cluster.service.now())
-    assert told is not None
+    explanation = explain_node(cluster.service.broker, "a", cluster.service.now())
+    assert explanation is not None
     sentence = "devices 0 and 3: 5 GB/s in one direction and 400 GB/s in the other; bad sample, 96.25 GB/s is used"
-    assert sentence in explanation_lines(told)
+    assert sentence in explanation_lines(explanation)

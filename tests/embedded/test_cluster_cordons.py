@@ -39,7 +39,7 @@ async def test_a_cordoned_device_stays_with_its_pod_and_gets_no_other(cluster: C
     await cluster.refused("late")
     assert f"is cordoned: {WHY}" in await cluster.explained("late")
     cordon(cluster, idle, *held.devices)
-    assert WHY in await cluster.told("load", "DeviceCordoned")
+    assert WHY in await cluster.wait_for_event("load", "DeviceCordoned")
     await allocatable(cluster, 6)
     cordon(cluster)
     assert (await cluster.placed("late")).devices == (idle,)

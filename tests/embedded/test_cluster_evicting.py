@@ -54,7 +54,7 @@ async def half_bound(cluster: ClusterUnderTest) -> str:
 async def test_an_evicted_member_comes_back_and_its_gang_is_placed_as_a_whole(cluster: ClusterUnderTest) -> None:
     name = await half_bound(cluster)
     cluster.service.ahead += LONG
-    assert "evicted: 1 member of its gang is bound" in await cluster.told(name, "GangEvicted")
+    assert "evicted: 1 member of its gang is bound" in await cluster.wait_for_event(name, "GangEvicted")
     await cluster.until(
         lambda: [found["metadata"]["name"] for found in first(cluster)] not in ([], [name]), "it comes back"
     )
@@ -73,7 +73,7 @@ async def test_a_running_member_is_notified_why_it_is_not_evicted(cluster: Clust
     uid = first(cluster)[0]["metadata"]["uid"]
     await cluster.until(lambda: cluster.service.broker.pods[uid].begun, "the service knows that it runs")
     cluster.service.ahead += LONG
-    assert "has started, so none is evicted" in await cluster.told(name, "GangHalfBound")
+    assert "has started, so none is evicted" in await cluster.wait_for_event(name, "GangHalfBound")
     assert "has started" in await cluster.explained(name)
     assert first(cluster)[0]["metadata"]["uid"] == uid
 

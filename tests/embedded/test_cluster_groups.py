@@ -132,7 +132,7 @@ async def test_the_first_member_is_notified_when_the_complete_gang_does_not_fit(
     await cluster.refused("gang-0", "node(s): the gang is incomplete")
     cluster.create("gang-1", {GPU: 4}, **words("gang", 2, gang=True))
     await cluster.refused("gang-1", "node(s): the gang doesn't fit")
-    assert "the 2 pending members of the pod's gang don't fit together" in await cluster.told(
+    assert "the 2 pending members of the pod's gang don't fit together" in await cluster.wait_for_event(
         "gang-0", "GroupDoesNotFit"
     )
     assert "default/blocker (1 device) on node dgx1-v100-measured-0 finishes" in await cluster.explained("gang-0")
@@ -157,7 +157,7 @@ async def test_a_gang_that_contradicts_its_group_is_warned_with_both_values(clus
     said = words("train", 2)
     said["annotations"] = {f"{GANG}/name": "trian", f"{GANG}/min-available": "3"}
     cluster.create("train-0", {GPU: 2}, **said)
-    sentence = await cluster.told("train-0", "GroupWords")
+    sentence = await cluster.wait_for_event("train-0", "GroupWords")
     assert "'trian'" in sentence
     assert "'train'" in sentence
 
@@ -194,20 +194,20 @@ async def test_a_plan_without_binds_expires_and_frees_its_devices(cluster: Clust
     await cluster.refused("single")
     cluster.service.ahead += HOLD
     await cluster.placed("single")
-    await cluster.told("pair-1", "PlanExpired")
+    await cluster.wait_for_event("pair-1", "PlanExpired")
     await cluster.well()
 
 
 @pytest.mark.rule("001.replan")
 @pytest.mark.parametrize("end", ["removed", "silent"])
 @embedded({"dgx1-v100-measured": 3})
-async def test_a_member_whose_planned_node_ends_is_planned_anew_beside_those_that_are_bound(
+async def test_a_member_whose_planned_node_ends_is_planned_again_beside_the_bound_ones(
     cluster: ClusterUnderTest, end: str
 ) -> None:
     first = await hold_for_one_who_is_late(cluster, {GPU: 8})
     (planned,) = {node for node, _ in holds(cluster)} - {first.node}
     (cluster.embedded.nodes.remove if end == "removed" else cluster.embedded.nodes.stop_heartbeat)(planned)
-    await cluster.told("pair-1", "PlanBroken")
+    await cluster.wait_for_event("pair-1", "PlanBroken")
     let_in(cluster)
     assert (await cluster.placed("pair-1")).node not in {first.node, planned}
     await cluster.well()

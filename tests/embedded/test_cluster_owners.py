@@ -70,7 +70,7 @@ async def test_a_job_of_another_namespace_is_not_a_group(cluster: ClusterUnderTe
 async def test_a_job_that_does_not_fit_starts_none_of_its_pods_where_it_is_a_gang(cluster: ClusterUnderTest) -> None:
     create_job(cluster, 3, 4)
     await cluster.until(lambda: len(pending(cluster)) == 3, "the Job has its pods")
-    await cluster.told(pending(cluster)[0]["metadata"]["name"], "GroupDoesNotFit")
+    await cluster.wait_for_event(pending(cluster)[0]["metadata"]["name"], "GroupDoesNotFit")
     assert len(pending(cluster)) == 3
     assert not list(cluster.service.broker.entries()), "nothing is reserved"
 

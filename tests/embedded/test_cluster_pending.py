@@ -30,7 +30,7 @@ async def test_a_pending_pod_has_the_reason_in_a_condition_until_it_is_bound(clu
     found = conditions(cluster, "train")
     assert "only 2" in found["linkwise.dev/Schedulable"]["message"]
     assert found["PodScheduled"]["reason"] == "Unschedulable"
-    assert "only 2" in await cluster.told("train", "Pending")
+    assert "only 2" in await cluster.wait_for_event("train", "Pending")
     await cluster.gone("holder")
     await cluster.until(lambda: code(cluster, "train") == "Placed", "the condition ends")
     assert conditions(cluster, "train")["linkwise.dev/Schedulable"]["status"] == "True"
@@ -38,7 +38,7 @@ async def test_a_pending_pod_has_the_reason_in_a_condition_until_it_is_bound(clu
 
 
 @embedded()
-async def test_an_incomplete_gang_is_told_what_is_missing(cluster: ClusterUnderTest) -> None:
+async def test_the_event_of_an_incomplete_gang_says_what_is_missing(cluster: ClusterUnderTest) -> None:
     await cluster.nodes(*machine("a", "nvlink"))
     gang = {"gang.scheduling.koordinator.sh/name": "g", "gang.scheduling.koordinator.sh/min-available": "2"}
     cluster.create("m0", {GPU: 1}, annotations=gang)

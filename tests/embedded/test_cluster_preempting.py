@@ -30,5 +30,5 @@ async def test_a_gang_makes_room_on_two_nodes(cluster: ClusterUnderTest) -> None
     await cluster.until(lambda: cluster.service.broker.counts().nodes == 2, "the service runs")
     for number in range(2):
         await cluster.placed(f"high-{number}")
-    assert "preempted by group" in (await cluster.told("low-0", "Preempted"))
+    assert "preempted by group" in (await cluster.wait_for_event("low-0", "Preempted"))
     await cluster.well()

@@ -46,13 +46,13 @@ async def test_a_pod_goes_to_the_node_with_the_version_that_it_requires(cluster:
 
 @pytest.mark.rule("002.versions")
 @embedded()
-async def test_a_pod_that_no_node_serves_is_told_how_many_lack_what_and_starts_after_the_upgrade(
+async def test_the_event_of_an_unschedulable_pod_counts_nodes_by_what_they_lack_and_it_starts_after_the_upgrade(
     cluster: ClusterUnderTest,
 ) -> None:
     await cluster.nodes(*having("a", cuda="12.0"), *having("b", cuda="11.8"), *having("c"))
     cluster.create("p", {GPU: 1}, **requiring("cuda>=12.2"))
-    told = await cluster.refused("p", "2 node(s) had CUDA below 12.2")
-    assert "1 node(s) had an unknown CUDA version" in told
+    refusal = await cluster.refused("p", "2 node(s) had CUDA below 12.2")
+    assert "1 node(s) had an unknown CUDA version" in refusal
     assert "but the node has CUDA version 12.0" in await cluster.explained("p")
     inventory = having("b", cuda="12.4")[1]
     cluster.store.patch(INVENTORIES, "b", {"spec": {"facts": inventory["spec"]["facts"]}})

@@ -48,7 +48,7 @@ async def test_up_to_four_chips_come_from_one_ring_and_are_written_in_huaweis_wo
 async def test_a_sound_machine_comes_before_one_with_a_faulty_chip_and_that_chip_is_not_given(
     cluster: ClusterUnderTest,
 ) -> None:
-    await cluster.nodes(*ascend("sound"), *ascend("faulty", sick=[7]))
+    await cluster.nodes(*ascend("sound"), *ascend("faulty", unhealthy=[7]))
     assert [(await cluster.place(f"p{number}", {NPU: 4})).node for number in range(2)] == ["sound", "sound"]
     assert chips(await cluster.place("p2", {NPU: 4})) == (0, 1, 2, 3)
     cluster.create("p3", {NPU: 4})

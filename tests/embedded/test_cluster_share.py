@@ -30,8 +30,8 @@ async def fill(cluster: ClusterUnderTest, taken: dict[str, list[int]], memory: i
     for name, amounts in taken.items():
         for index, amount in enumerate(amounts):
             if amount:
-                told = {"IDX": index, "DEV": memory, "POD": amount, "ASSIGNED": "true", "ASSUME_TIME": 1 + index}
-                holds = {f"{KEYS}{word}": str(value) for word, value in told.items()}
+                keys = {"IDX": index, "DEV": memory, "POD": amount, "ASSIGNED": "true", "ASSUME_TIME": 1 + index}
+                holds = {f"{KEYS}{word}": str(value) for word, value in keys.items()}
                 cluster.create(f"{name}-{index}", {MEMORY: amount}, nodeName=name, annotations=holds)
     await cluster.counted(sum(amount > 0 for amounts in taken.values() for amount in amounts))
 
@@ -112,7 +112,7 @@ async def test_a_node_is_shared_by_memory_or_given_by_card(cluster: ClusterUnder
 async def test_a_bind_that_does_not_fit_is_refused_at_once_and_leaks_nothing(cluster: ClusterUnderTest) -> None:
     await cluster.nodes(*gpushare("n1", cards=1, memory=22))
     await fill(cluster, {"n1": [10]}, 22)
-    uid = cluster.create("large", {MEMORY: 13}, scheduler="nobody")["metadata"]["uid"]
+    uid = cluster.create("large", {MEMORY: 13}, scheduler="another-scheduler")["metadata"]["uid"]
     await cluster.until(lambda: uid in cluster.service.broker.pods, "the pod is known")
     assert cluster.service.broker.filter(cluster.service.broker.pods[uid], ["n1"], cluster.service.now()).nodes == []
     extender = Extender(f"{cluster.service.url}/gpushare-scheduler")

@@ -40,7 +40,7 @@ async def writer(cluster: ClusterUnderTest, node: str) -> AsyncIterator[NodeWrit
 @pytest.mark.rule("000.publish")
 @embedded()
 async def test_a_pod_gets_linked_devices_by_the_matrix_that_the_agent_published(cluster: ClusterUnderTest) -> None:
-    await cluster.nodes(*machine("gpu-1", "nvlink", told="count"))
+    await cluster.nodes(*machine("gpu-1", "nvlink", source="count"))
     async with writer(cluster, "gpu-1") as agent:
         await agent.patch_node({}, annotations_of(dgx1()))
     await cluster.seen()
@@ -53,7 +53,7 @@ async def test_a_pod_gets_linked_devices_by_the_matrix_that_the_agent_published(
 
 @embedded()
 async def test_a_pod_gets_devices_of_the_inventory_that_the_agent_published(cluster: ClusterUnderTest) -> None:
-    await cluster.nodes(*machine("gpu-1", "nvlink", told="count"))
+    await cluster.nodes(*machine("gpu-1", "nvlink", source="count"))
     async with writer(cluster, "gpu-1") as agent:
         await agent.write_inventory(state_of(dgx1(), conditions=False).inventory, None)
     await cluster.seen()

@@ -52,16 +52,16 @@ def test_timestamps_use_the_given_clock() -> None:
 
 def test_a_watch_starts_with_existing_objects_and_continues() -> None:
     async def story() -> list[tuple[str, str]]:
-        store, told = Store(), list[tuple[str, str]]()
+        store, seen = Store(), list[tuple[str, str]]()
         store.create("pods", pod("a"), "default")
         watch = store.watch("pods")
         store.bind("a", "default", {"target": {"name": "n1"}})
         store.delete("pods", "a", "default", NOW)
         async for event in watch:
-            told.append((event.type, event.object["spec"].get("nodeName", "")))
-            if len(told) == 3:
+            seen.append((event.type, event.object["spec"].get("nodeName", "")))
+            if len(seen) == 3:
                 watch.close()
-        return told
+        return seen
 
     assert asyncio.run(story()) == [("ADDED", ""), ("MODIFIED", "n1"), ("DELETED", "n1")]
 

@@ -96,7 +96,7 @@ def test_a_policy_for_all_but_some_does_not_apply_to_these() -> None:
     only_alice = AcceleratorPolicy("p", ALL, Subjects(users=("alice",)), resources=())
     assert refused(only_alice, gpus(), Subject("team", "bob"))
     assert refused(only_alice, gpus(), Subject("team", "alice")) is None
-    assert refused(only_alice, gpus(), Subject("team"))  # nobody knows who made it
+    assert refused(only_alice, gpus(), Subject("team"))  # its creator is unknown
 
 
 @pytest.mark.rule("002.access")
@@ -357,7 +357,7 @@ def test_an_exception_for_one_of_equal_namespaces_does_not_hide_a_conflict_in_an
     ("policy", "reason"),
     [
         (AcceleratorPolicy("a", TEAM, max_devices=2), "Enforced"),
-        (AcceleratorPolicy("a", Subjects(users=("nobody-knows",)), max_devices=2), "Enforced"),
+        (AcceleratorPolicy("a", Subjects(users=("unknown-user",)), max_devices=2), "Enforced"),
         (AcceleratorPolicy("a", Subjects(namespaces=("gone", "team")), max_devices=2), "UnknownNamespace"),
         (AcceleratorPolicy("a", Subjects(service_accounts=(("gone", "x"),)), max_devices=2), "UnknownNamespace"),
         (AcceleratorPolicy("a", Subjects(selector=NamespaceSelector({"tier": "lead"}))), "NoNamespaceSelected"),

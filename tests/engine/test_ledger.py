@@ -151,7 +151,7 @@ def test_a_plan_or_an_offer_without_an_end_is_refused() -> None:
     assert ledger.get("a") is None
 
 
-def test_the_devices_of_an_offer_are_offered_to_nobody_else() -> None:
+def test_the_devices_of_an_offer_are_offered_to_no_other_pod() -> None:
     ledger = ledger_in("OFFERED")
     with pytest.raises(LedgerError, match="d0 of n would be allocated to a and b"):
         ledger.offer(entry("b"))
@@ -185,7 +185,7 @@ def test_a_clock_that_is_set_back_or_far_ahead_keeps_no_offer_for_longer(now: fl
     assert ledger.expired_offers(now, longest=2.0) == ["a"]
 
 
-def test_a_plan_made_anew_gives_the_old_devices_back() -> None:
+def test_a_plan_made_again_releases_the_old_devices() -> None:
     ledger = ledger_in("PLANNED")
     ledger.plan([entry("a", "d1", node="m")])
     assert ledger.on("n") == []

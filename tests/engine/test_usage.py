@@ -33,7 +33,7 @@ def entry(
     return Entry(Grant(pod, "", Offer("n", parts), mode=mode), "ASSIGNED", f"of-{pod}", created)
 
 
-def untold(pod: str, devices: int = 0, share: int = 0, core: int = 0, *, in_bytes: bool = False) -> Entry:
+def unattributed(pod: str, devices: int = 0, share: int = 0, core: int = 0, *, in_bytes: bool = False) -> Entry:
     mode: AskMode = "whole" if devices else "share"
     ask = Ask("r", (ContainerAsk("main", devices, share, core),), mode=mode, in_bytes=in_bytes)
     return Entry(Grant(pod, "", Offer("n", ()), mode=mode), "ASSIGNED", f"of-{pod}", unrecorded_ask=ask)
@@ -77,33 +77,33 @@ def test_a_share_moves_to_the_device_that_the_agent_saw() -> None:
 
 
 def test_pods_without_a_record_or_an_agent_report_are_counted() -> None:
-    usage = usage_of(stock(), [untold("a", devices=2), untold("b", share=4, core=30)])
+    usage = usage_of(stock(), [unattributed("a", devices=2), unattributed("b", share=4, core=30)])
     assert usage.used == {}
     assert (usage.unattributed, usage.unattributed_share, usage.unattributed_core) == (2, 4, 30)
 
 
 def test_a_pod_without_a_record_is_attributed_once_the_agent_reports_it() -> None:
-    usage = usage_of(stock(a=("u0",), b=("u2",)), [untold("a", devices=2), untold("b", share=4)])
+    usage = usage_of(stock(a=("u0",), b=("u2",)), [unattributed("a", devices=2), unattributed("b", share=4)])
     assert usage.used["u2"] == Use(4, domains=frozenset({"of-b"}))
     assert usage.used["u0"] == whole("a")
-    assert (usage.unattributed, usage.unattributed_share) == (1, 0)  # one of two devices is still to be told
+    assert (usage.unattributed, usage.unattributed_share) == (1, 0)  # one of two devices is not reported yet
     assert "record" not in kinds(usage)
 
 
-def test_bytes_of_an_untold_share_are_counted_in_the_devices_own_unit() -> None:
+def test_bytes_of_an_unattributed_share_are_counted_in_the_devices_own_unit() -> None:
     sized = (Device("u0", 0, memory=100, bytes=1000), Device("u1", 1, memory=100, bytes=500))
-    counted = usage_of(NodeInventory("n", sized), [untold("a", share=101, core=5, in_bytes=True)])
+    counted = usage_of(NodeInventory("n", sized), [unattributed("a", share=101, core=5, in_bytes=True)])
     assert (counted.unattributed, counted.unattributed_share, counted.unattributed_core) == (0, 21, 5)
     seen = usage_of(
-        NodeInventory("n", sized, allocations={"a": ("u0",)}), [untold("a", share=101, core=5, in_bytes=True)]
+        NodeInventory("n", sized, allocations={"a": ("u0",)}), [unattributed("a", share=101, core=5, in_bytes=True)]
     )
     assert seen.used == {"u0": Use(11, 5, domains=frozenset({"of-a"}))}
 
 
 def test_a_request_in_bytes_takes_a_whole_device_where_bytes_are_unknown() -> None:
-    counted = usage_of(stock(), [untold("a", share=101, core=5, in_bytes=True)])
+    counted = usage_of(stock(), [unattributed("a", share=101, core=5, in_bytes=True)])
     assert (counted.unattributed, counted.unattributed_share) == (1, 0)
-    seen = usage_of(stock(a=("u0",)), [untold("a", share=101, core=5, in_bytes=True)])
+    seen = usage_of(stock(a=("u0",)), [unattributed("a", share=101, core=5, in_bytes=True)])
     assert seen.used == {"u0": whole("a")}
 
 
@@ -193,8 +193,8 @@ def test_a_node_that_was_switched_hands_out_nothing_until_the_old_grants_are_gon
 
 
 def test_unidentified_unhealthy_devices_count_as_allocated() -> None:
-    sick = NodeInventory("n", DEVICES, sick=2)
-    assert node_of(sick, usage_of(sick, [untold("a", devices=1)])).unattributed == 3
+    unhealthy = NodeInventory("n", DEVICES, sick=2)
+    assert node_of(unhealthy, usage_of(unhealthy, [unattributed("a", devices=1)])).unattributed == 3
 
 
 def test_a_node_after_an_offer_has_so_much_less() -> None:

@@ -27,7 +27,7 @@ from linkwise.testing.cluster import (
 from support.builders.explained_cluster import GPU, NPU, cluster, explained, lines, placed, pod
 
 
-def told(broker: Broker, name: str) -> list[str]:
+def explanation(broker: Broker, name: str) -> list[str]:
     report = explain_pod(broker, f"uid-{name}", 9.0)
     assert report is not None
     return explanation_lines(report)
@@ -120,7 +120,7 @@ def test_a_pod_of_another_scheduler_gets_no_invented_reason() -> None:
     keys = {"ALIYUN_COM_GPU_MEM_IDX": "0", "ALIYUN_COM_GPU_MEM_POD": "8", "ALIYUN_COM_GPU_MEM_ASSIGNED": "true"}
     view = replace(device_pod("n4-1", 8, MEMORY), node="p40", phase="Running", annotations=keys)
     broker.observe([view], 1.0)
-    said = told(broker, "n4-1")
+    said = explanation(broker, "n4-1")
     assert said[1] == "it requests 8 GiB of one device (aliyun.com/gpu-mem); placed by another scheduler"
     assert not [line for line in said if "because" in line or "chosen" in line or "again" in line]
 
@@ -143,7 +143,7 @@ def test_a_node_that_was_nominated_for_the_pod_is_mentioned() -> None:
     broker.observe([view], 1.0)
     broker.filter(view, ["a"], 1.0)
     broker.observe([seen_bound(view, binds(broker.bind(view.uid, "a", 1.0).effects)[0])], 1.0)
-    assert "node a had been nominated for it, as preemption does once it has made room" in told(broker, "high")
+    assert "node a had been nominated for it, as preemption does once it has made room" in explanation(broker, "high")
 
 
 def test_a_bind_without_a_recent_offer_says_so() -> None:
@@ -152,7 +152,7 @@ def test_a_bind_without_a_recent_offer_says_so() -> None:
     broker.observe([view], 1.0)
     broker.filter(view, ["a", "b"], 1.0)
     broker.observe([seen_bound(view, binds(broker.bind(view.uid, "a", 60.0).effects)[0])], 60.0)
-    said = " ".join(told(broker, "late"))
+    said = " ".join(explanation(broker, "late"))
     assert "placed because the scheduler bound it to node a without a recent offer: " in said
     assert "next best was" not in said
 

@@ -106,7 +106,7 @@ def test_nodes_with_devices_are_listed_by_name_and_others_on_request() -> None:
     runner.show(*fleet_node(profile("dgx-a100"), "b"), NodeView("plain"))
     assert [found.name for found in inspect_nodes(runner.broker, None, 0.0)] == ["b", "z"]
     assert inspected(runner, "plain").devices == ()
-    assert inspect_nodes(runner.broker, "nobody", 0.0) == ()
+    assert inspect_nodes(runner.broker, "unknown", 0.0) == ()
 
 
 def test_an_inspection_is_data_that_json_can_hold() -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NODES = ["n0", "n1"]
 """two devices each"""
-TOLD = [
+EXPLANATION = [
     "pod default/a is pending with its group: it requests 2 devices (nvidia.com/gpu)",
     "its group does not fit now; no devices are reserved for it",
     "its group needs 2 nodes with 2 free devices; 1 has them",
@@ -24,7 +24,7 @@ TOLD = [
 
 
 def cluster(*pods: PodView, solo: str = "") -> Broker:
-    """Two nodes, a pod of one device on one of them perhaps, and pods that nobody has tried."""
+    """Two nodes, a pod of one device on one of them perhaps, and pods that have not been tried."""
     broker = broker_of(*map(FakeNode, NODES))
     if solo:
         place(broker, device_pod("solo"), solo)
@@ -37,20 +37,20 @@ def pair(devices: int = 2) -> list[PodView]:
 
 
 def lines(broker: Broker, uid: str, *, plan: bool = True) -> list[str]:
-    told = explain_pod(broker, uid, 0.0, plan=plan)
-    assert told is not None
-    return explanation_lines(told)
+    explanation = explain_pod(broker, uid, 0.0, plan=plan)
+    assert explanation is not None
+    return explanation_lines(explanation)
 
 
 def test_the_refusal_of_a_member_has_the_shortage_of_its_group_and_where_to_read_more() -> None:
-    assert lines(cluster(*pair(), solo="n0"), "uid-a") == TOLD
+    assert lines(cluster(*pair(), solo="n0"), "uid-a") == EXPLANATION
 
 
 def test_a_member_that_was_refused_reads_the_same() -> None:
     pods = pair()
     broker = cluster(*pods, solo="n0")
     assert broker.filter(pods[1], NODES, 0.0).nodes == []
-    assert lines(broker, "uid-a") == TOLD
+    assert lines(broker, "uid-a") == EXPLANATION
 
 
 def test_the_explanation_of_an_unobserved_member_says_so() -> None:
@@ -58,7 +58,7 @@ def test_the_explanation_of_an_unobserved_member_says_so() -> None:
     broker = cluster()
     assert broker.filter(pods[0], NODES, 0.0).nodes == []
     seen = "the scheduler asked about it before it was observed; it is retried once it is"
-    assert lines(broker, "uid-a") == [TOLD[0], seen]
+    assert lines(broker, "uid-a") == [EXPLANATION[0], seen]
 
 
 def test_what_a_member_reads_is_what_its_group_says() -> None:
@@ -67,7 +67,7 @@ def test_what_a_member_reads_is_what_its_group_says() -> None:
     assert group is not None
     said = {line.replace("group default/g ", "its group ") for line in explanation_lines(group)}
     assert {
-        line.replace("its group needs", "it needs").replace("its group fits", "it fits") for line in TOLD[1:4]
+        line.replace("its group needs", "it needs").replace("its group fits", "it fits") for line in EXPLANATION[1:4]
     } <= said
 
 

@@ -62,8 +62,8 @@ def test_a_node_reports_its_devices_who_has_them_and_its_largest_set() -> None:
 def test_rings_limit_what_a_node_could_still_take() -> None:
     runner = one_node("atlas-800", *(pod(name, NPU) for name in "abcd"), pod("e", NPU, 2), pod("f", NPU))
     runner.show(PodDeleted("c"))
-    told = explained(runner)
-    assert (told.devices.idle, told.sizes) == (2, (1,))
+    explanation = explained(runner)
+    assert (explanation.devices.idle, explanation.sizes) == (2, (1,))
     assert lines(runner)[-1] == "a request for 1 device fits now"
 
 
@@ -178,9 +178,9 @@ def test_pairs_with_a_bad_sample_are_named_with_what_is_counted() -> None:
 
 def test_of_many_bad_samples_the_rest_is_counted() -> None:
     found = explained(one_node("dgx1-v100-measured"))
-    told = explanation_lines(replace(found, suspects=found.suspects[:1] * 9))
-    assert "1 more pair has a bad sample; measure the node again" in told
-    assert sum("GB/s in one direction" in line for line in told) == 8
+    lines = explanation_lines(replace(found, suspects=found.suspects[:1] * 9))
+    assert "1 more pair has a bad sample; measure the node again" in lines
+    assert sum("GB/s in one direction" in line for line in lines) == 8
 
 
 @pytest.mark.parametrize(("devices", "expected"), [(4, True), (1, False)])

@@ -42,7 +42,7 @@ def test_a_pod_without_devices_reads_that_it_is_no_concern_of_ours() -> None:
     runner = cluster(a="dgx-a100")
     runner.show(pod("web", cpu="1"))
     assert lines(runner, "web") == ["pod team/web requests no devices; Linkwise does not keep it pending"]
-    assert explain_pod(runner.broker, "nobody", 0.0) is None
+    assert explain_pod(runner.broker, "unknown", 0.0) is None
 
 
 def test_a_pod_that_ended_holds_nothing() -> None:
@@ -126,9 +126,9 @@ def test_devices_reserved_by_a_plan_are_shown_before_the_bind() -> None:
     state_of(runner.broker).cluster.ledger.plan(
         [Entry(Grant("member", "bandwidth", offer, "p1"), "PLANNED", expires=99.0)]
     )
-    told = lines(runner, "member")
-    assert told[0] == "pod team/member has devices 4, 5 on node a reserved by the plan of its group"
-    assert "{4,5}: slowest pair 576 GB/s (typical for its link kind)" in told
+    explanation = lines(runner, "member")
+    assert explanation[0] == "pod team/member has devices 4, 5 on node a reserved by the plan of its group"
+    assert "{4,5}: slowest pair 576 GB/s (typical for its link kind)" in explanation
 
 
 def test_records_that_disagree_are_reported_to_the_pods_that_they_concern() -> None:
@@ -146,10 +146,10 @@ def test_a_pod_that_is_not_where_it_would_go_now_reads_what_is_better() -> None:
     runner = cluster(pcie="v100-pcie")
     placed(runner, pod("train", GPU, 2))
     runner.show(*fleet_node(profile("dgx1-v100"), "nvlink"))
-    told = lines(runner, "train")
+    explanation = lines(runner, "train")
     reason = "placed because node pcie was the only node that the scheduler asked about: link score 50, 6 free devices"
-    assert reason in told
-    assert "if placed again now: node nvlink (link score 230 instead of 50)" in told
+    assert reason in explanation
+    assert "if placed again now: node nvlink (link score 230 instead of 50)" in explanation
 
 
 def test_a_node_that_would_be_chosen_now_is_named_with_the_term_that_decides() -> None:
@@ -162,9 +162,9 @@ def test_a_node_that_would_be_chosen_now_is_named_with_the_term_that_decides() -
 def test_a_set_that_would_not_be_chosen_now_says_which_would() -> None:
     runner = placed(cluster(a="dgx1-v100"), pod("first", GPU, 2), pod("second", GPU, 2))
     runner.show(PodDeleted("first"))
-    told = explained(runner, "second").choice
-    assert told is not None
-    assert (told.devices, told.now) == ((1, 2), (0, 3))
+    choice = explained(runner, "second").choice
+    assert choice is not None
+    assert (choice.devices, choice.now) == ((1, 2), (0, 3))
     again = "if placed again now: {0,3} of the same node; {1,2}: its partition has the same total of 920; "
     assert again in " ".join(lines(runner, "second"))
 
@@ -195,9 +195,9 @@ def test_a_pod_whose_device_failed_is_explained_with_the_devices_that_fit_now() 
     broker = broker_of(box, FakeNode("b", count=4))
     place(broker, device_pod("p", 2), "a")
     broker.observe(replace(box, unhealthy=frozenset({0})).events(), 1.0)
-    told = explain_pod(broker, "uid-p", 1.0)
-    assert told is not None
-    said = explanation_lines(told)
+    explanation = explain_pod(broker, "uid-p", 1.0)
+    assert explanation is not None
+    said = explanation_lines(explanation)
     again = "if placed again now: not these devices, as one is unhealthy or the node has changed; 1 other node would be feasible"
     assert again in said
     assert not any("no other node" in line for line in said)

@@ -40,14 +40,14 @@ def reader(*pods: PodView) -> Broker:
     return broker
 
 
-def told(broker: Broker, uid: str) -> list[str]:
+def lines(broker: Broker, uid: str) -> list[str]:
     report = explain_pod(broker, uid, 2.0)
     assert report is not None
     return explanation_lines(report)
 
 
 def test_a_pod_behind_a_held_plan_reads_for_which_group_the_devices_are_reserved() -> None:
-    said = told(reader(*half_bound(), device_pod("single", 8)), "uid-single")
+    said = lines(reader(*half_bound(), device_pod("single", 8)), "uid-single")
     assert said[:2] == [
         "pod default/single is pending: it requests 8 devices (nvidia.com/gpu)",
         "0 of 2 nodes are feasible",
@@ -57,7 +57,7 @@ def test_a_pod_behind_a_held_plan_reads_for_which_group_the_devices_are_reserved
 
 
 def test_the_member_that_waits_reads_what_is_reserved_for_it() -> None:
-    said = told(reader(*half_bound()), "uid-h1")
+    said = lines(reader(*half_bound()), "uid-h1")
     assert said[0] == "pod default/h1 has devices 0, 1, 2, 3, 4, 5, 6, 7 on node b reserved by the plan of its group"
 
 
@@ -80,7 +80,7 @@ def test_without_a_record_nothing_is_reserved() -> None:
     bare = replace(first, annotations={key: text for key, text in first.annotations.items() if key != GROUP_PLAN})
     broker = reader(bare, second)
     assert not broker.plans()
-    assert told(broker, "uid-h1")[0].startswith("pod default/h1 is pending with its group")
+    assert lines(broker, "uid-h1")[0].startswith("pod default/h1 is pending with its group")
 
 
 def test_a_record_that_is_garbage_or_of_devices_in_use_reserves_nothing() -> None:

@@ -9,7 +9,7 @@ from linkwise.explain.text.pod import explanation_lines
 from linkwise.testing.cluster import ASCEND, MEMORY, NVIDIA, FakeNode, broker_of, device_pod, place
 
 
-def told(box: FakeNode, amount: int, resource: str) -> list[str]:
+def lines(box: FakeNode, amount: int, resource: str) -> list[str]:
     broker = broker_of(box)
     broker.observe([device_pod("p", amount, resource)], 1.0)
     report = explain_pod(broker, "uid-p", 1.0)
@@ -18,7 +18,7 @@ def told(box: FakeNode, amount: int, resource: str) -> list[str]:
 
 
 def test_a_node_with_too_few_healthy_devices_says_which_are_unhealthy() -> None:
-    said = told(FakeNode("a", count=8, unhealthy=frozenset(range(1, 8))), 2, NVIDIA)
+    said = lines(FakeNode("a", count=8, unhealthy=frozenset(range(1, 8))), 2, NVIDIA)
     assert said[1:3] == [
         "0 of 1 nodes are feasible (not resolved by other pods finishing)",
         "node a: 2 devices requested, but 7 of 8 are unhealthy or cordoned: 1, 2, 3, 4, 5, 6, 7",
@@ -57,4 +57,4 @@ def test_a_pod_that_waits_for_others_reads_of_unhealthy_devices_as_well() -> Non
 )
 def test_other_policies_name_them_where_they_matter(family: str, resource: str, amount: int, line: str) -> None:
     box = FakeNode("a", family, count=8, unhealthy=frozenset({0, 1, 4}))  # type: ignore[arg-type]  # a parameter
-    assert any(each.startswith(line) for each in told(box, amount, resource))
+    assert any(each.startswith(line) for each in lines(box, amount, resource))

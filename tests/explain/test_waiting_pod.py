@@ -71,8 +71,8 @@ def test_a_leaving_pod_is_what_others_wait_for_first() -> None:
     leaving = runner.pod("f")
     assert leaving is not None
     runner.show(replace(leaving, deleting=True, version=9))
-    told = refused(runner, pod("train", NPU, 2))
-    assert "it fits on node npu once terminating pod team/f (1 device) has stopped" in told
+    explanation = refused(runner, pod("train", NPU, 2))
+    assert "it fits on node npu once terminating pod team/f (1 device) has stopped" in explanation
     assert lines(runner, "f") == [
         "pod team/f is terminating; it keeps device 6 on node npu until its containers have stopped"
     ]
@@ -182,9 +182,9 @@ def test_an_ask_larger_than_any_node_reads_that_waiting_is_in_vain_and_what_woul
 def test_a_device_that_does_not_work_is_not_waited_for() -> None:
     runner = Runner(Broker())
     runner.show(*fleet_node(profile("dgx-a100"), "a", sick=(3,)))
-    told = explained_waiting(runner, pod("train", GPU, 8))
-    assert [group.final for group in told.against] == [True]
-    assert "a request for 7 devices would fit now on node a" in explanation_lines(told)
+    explanation = explained_waiting(runner, pod("train", GPU, 8))
+    assert [group.final for group in explanation.against] == [True]
+    assert "a request for 7 devices would fit now on node a" in explanation_lines(explanation)
 
 
 def test_idle_devices_that_are_handed_out_in_another_way_are_named() -> None:
@@ -286,9 +286,9 @@ def test_a_cluster_without_nodes_is_said_to_be_one() -> None:
 
 def test_an_explanation_is_data_that_json_can_hold_and_the_same_each_time() -> None:
     runner = two_rings_with_one_idle_each()
-    told = explained_waiting(runner, pod("train", NPU, 2))
-    assert told == explained(runner, "train")
-    data = json.loads(json.dumps(asdict(told)))
+    explanation = explained_waiting(runner, pod("train", NPU, 2))
+    assert explanation == explained(runner, "train")
+    data = json.loads(json.dumps(asdict(explanation)))
     assert (data["state"], data["asked"]["devices"], data["policy"]) == ("unschedulable", 2, "ring-affinity")
     (group,) = data["against"]
     assert (group["rule"], group["kind"], group["nodes"], group["final"]) == ("003.predicate", "one group", 1, False)

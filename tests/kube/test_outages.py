@@ -50,7 +50,7 @@ def test_a_bind_is_refused_when_a_server_that_stood_still_has_had_its_time() -> 
     assert 12.0 <= time.seconds - 1_000.0 - stood < 20.0
 
 
-def test_a_watch_that_is_silent_is_begun_anew_from_where_it_was() -> None:
+def test_a_watch_that_is_silent_is_restarted_from_where_it_was() -> None:
     silent = Reply(pieces=(line("ADDED", pod("a", 120)),), ending="open")
     seen, api = follow(
         {LIST: (listed(),), WATCH: (silent,)},
@@ -82,7 +82,7 @@ def test_who_only_ever_says_that_versions_are_gone_is_asked_less_and_less_often(
     assert seen.time.slept[:4] == [0.25, 0.5, 1.0, 2.0]
 
 
-def test_a_kind_that_is_made_anew_is_followed_again_soon() -> None:
+def test_a_kind_that_is_recreated_is_soon_watched_again() -> None:
     async def scenario(api: ScriptedApi, connection: Connection) -> float:
         group = Reply(200, {"versions": [{"version": "v1alpha1"}]})
         api.script("GET /apis/linkwise.dev", group, Reply(404, {}), Reply(404, {}), group)

@@ -273,7 +273,7 @@ def test_finished_pods_have_no_claims() -> None:
     assert allocations.claims() == ()
 
 
-def test_pods_of_one_name_are_told_apart_by_their_uid() -> None:
+def test_pods_of_one_name_are_distinguished_by_uid() -> None:
     old = pod("a", 1, main=(0,))
     allocations = whole(old)
     allocations.allocate(["GPU-0"], 0.0)

@@ -1,4 +1,4 @@
-"""Whatever happens, limits of access policies hold, devices are shared within one domain, and nobody waits for room that is there."""
+"""Whatever happens, limits of access policies hold, devices are shared within one domain, and no pod waits for free devices."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class AccessWorld:
         assert self.broker.snapshot(self.now) == stored
 
     def restart(self, a: int, _b: int) -> None:
-        """A new broker is told what is true, in some order; all pending pods are tried again."""
+        """A new broker observes the current state, in some order; all pending pods are tried again."""
         events = [*(event for node in NODES for event in node.events()), *self.pods.values()]
         events += [*self.policies.values(), *(labelled(space) for space in SPACES)]
         self.broker = Broker()
@@ -116,7 +116,7 @@ class AccessWorld:
     # scheduling
 
     def take(self, effects: Iterable[Effect]) -> None:
-        """Woken pods are tried again, until nobody is woken."""
+        """Woken pods are tried again, until none is woken."""
         pending = [effect.uid for effect in effects if isinstance(effect, Wake)]
         for uid in pending:
             if uid in self.pods and not self.pods[uid].node:
@@ -179,7 +179,7 @@ class AccessWorld:
             assert neighbours.get(device, set()) <= {self.domain(pod)}
 
     def check(self) -> None:
-        """Counts are true, and whoever waits for a limit is really beyond it."""
+        """Counts are true, and pods that wait for a limit are really beyond it."""
         for _ in range(50):
             if self.broker.next_deadline() != 0.0:
                 break
@@ -209,7 +209,7 @@ MOVES = ("create", "create", "create", "delete", "delete", "limit", "share", "sl
 @pytest.mark.rule("002.access", "002.segregate")
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(MOVES), st.integers(0, 50), st.integers(0, 50)), max_size=40))
-def test_limits_hold_domains_are_kept_and_nobody_waits_for_room_that_is_there(
+def test_limits_hold_domains_are_kept_and_no_pod_waits_for_free_devices(
     moves: list[tuple[str, int, int]],
 ) -> None:
     world = AccessWorld()

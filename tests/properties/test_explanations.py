@@ -68,8 +68,8 @@ def less(view: PodView, amount: int) -> PodView:
     return replace(view, name="less", uid="", containers=(replace(container, limits=limits),))
 
 
-def would_help(runner: Runner, told: Explanation, remedy: Remedy) -> bool:
-    view = runner.pod(told.uid)
+def would_help(runner: Runner, explanation: Explanation, remedy: Remedy) -> bool:
+    view = runner.pod(explanation.uid)
     assert view is not None
     if remedy.kind == "pods end":
         return remedy.node in dict(without(runner, remedy).dry_run(view, runner.now).ranking)
@@ -84,10 +84,10 @@ def would_help(runner: Runner, told: Explanation, remedy: Remedy) -> bool:
 def test_what_is_said_to_help_does(machines: list[str], pods: list[tuple[tuple[str, int], int, str]]) -> None:
     runner = world(machines, pods)
     for view in runner.waiting():
-        told = explain_pod(runner.broker, view.uid, runner.now)
-        assert told is not None
-        assert (told.state == "schedulable") == bool(runner.broker.dry_run(view, runner.now).ranking)
-        assert [remedy for remedy in told.remedies if not would_help(runner, told, remedy)] == []
+        explanation = explain_pod(runner.broker, view.uid, runner.now)
+        assert explanation is not None
+        assert (explanation.state == "schedulable") == bool(runner.broker.dry_run(view, runner.now).ranking)
+        assert [remedy for remedy in explanation.remedies if not would_help(runner, explanation, remedy)] == []
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -99,13 +99,15 @@ def test_everything_can_be_explained_and_asking_changes_nothing(made: list[Call]
     broker, now = caller.broker, caller.now
     explain_node(broker, "n0", now)
     before = broker.snapshot(now)
-    told = [explain_pod(broker, uid, now) for uid in (*broker.pods, *(queued.uid for queued in state_of(broker).queue))]
+    explanations = [
+        explain_pod(broker, uid, now) for uid in (*broker.pods, *(queued.uid for queued in state_of(broker).queue))
+    ]
     nodes = [explain_node(broker, name, now) for name in broker.nodes]
-    for found in (*told, *nodes):
+    for found in (*explanations, *nodes):
         assert found is not None
         assert all(explanation_lines(found))
         json.dumps(asdict(found))
-    assert told == [
+    assert explanations == [
         explain_pod(broker, uid, now) for uid in (*broker.pods, *(queued.uid for queued in state_of(broker).queue))
     ]
     assert broker.snapshot(now) == before

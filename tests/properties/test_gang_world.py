@@ -1,4 +1,4 @@
-"""Gangs as a real scheduler sees them: whatever happens, nobody waits in vain; `make soak` does it for longer."""
+"""Gangs as a real scheduler sees them: whatever happens, no pod waits in vain; `make soak` does it for longer."""
 
 from __future__ import annotations
 

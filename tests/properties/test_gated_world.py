@@ -1,4 +1,4 @@
-"""Gated gangs: whatever is written late, in part or never, gangs are whole or nothing, and nobody is stuck behind our gate."""
+"""Gated gangs: whatever is written late, in part or never, gangs are whole or nothing, and no pod is stuck behind our gate."""
 
 from __future__ import annotations
 

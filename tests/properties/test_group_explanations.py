@@ -100,10 +100,10 @@ def helps(world: World, remedy: GroupRemedy) -> bool:
 @settings(max_examples=examples(40), deadline=None)
 @given(WORLDS)
 def test_what_is_said_to_help_a_group_does(world: World) -> None:
-    told = explained(world)
-    assert told.whole == (told.stage == "schedulable")
-    assert [remedy for remedy in told.remedies if not helps(world, remedy)] == []
-    if told.never:
+    explanation = explained(world)
+    assert explanation.whole == (explanation.stage == "schedulable")
+    assert [remedy for remedy in explanation.remedies if not helps(world, remedy)] == []
+    if explanation.never:
         assert not explained(world._replace(running=[])).whole
 
 
@@ -112,16 +112,16 @@ def test_what_is_said_to_help_a_group_does(world: World) -> None:
 @example(World(["dgx1-v100", "v100-pcie"], [], 1, 1, "any"))  # one pod goes where its policy prefers it
 def test_a_gang_fits_if_and_only_if_it_would_be_planned(world: World) -> None:
     broker = broker_of(world)
-    told = explain_group(broker, "g-0", 0.0)
+    explanation = explain_group(broker, "g-0", 0.0)
     answer = broker.filter(gang(world.size, world.members)[0], list(broker.nodes), 0.0)
     held = explain_group(broker, "g-0", 0.0)
-    assert told is not None
+    assert explanation is not None
     assert held is not None
-    assert (told.stage == "schedulable", held.stage) == (
+    assert (explanation.stage == "schedulable", held.stage) == (
         bool(answer.nodes),
         "reserved" if answer.nodes else "unschedulable",
     )
-    assert (held.hosts, held.levels, held.runner_up) == (told.hosts, told.levels, told.runner_up)
+    assert (held.hosts, held.levels, held.runner_up) == (explanation.hosts, explanation.levels, explanation.runner_up)
 
 
 @settings(max_examples=examples(40), deadline=None)
@@ -129,9 +129,9 @@ def test_a_gang_fits_if_and_only_if_it_would_be_planned(world: World) -> None:
 def test_a_group_can_be_explained_and_asking_changes_nothing(world: World) -> None:
     broker = broker_of(world)
     before = broker.snapshot(0.0)
-    told = explain_group(broker, "g-0", 0.0)
-    assert told is not None
-    assert all(explanation_lines(told))
-    json.dumps(asdict(told), allow_nan=False)
-    assert told == explain_group(broker, "g-0", 0.0)
+    explanation = explain_group(broker, "g-0", 0.0)
+    assert explanation is not None
+    assert all(explanation_lines(explanation))
+    json.dumps(asdict(explanation), allow_nan=False)
+    assert explanation == explain_group(broker, "g-0", 0.0)
     assert broker.snapshot(0.0) == before

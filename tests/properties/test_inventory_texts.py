@@ -88,8 +88,8 @@ def gpu_log(devices: tuple[DeviceFacts, ...]) -> Rendered:
             "    BAR1 Memory Usage",
             "        Total    : 3 MiB",
         ]
-    told = (only(d, "uuid", "model", "bus_id", "memory", "memory_used", "driver") for d in devices)
-    return "nvidia-smi -q", "\n".join([*lines, ""]), tuple(replace(d, name=f"GPU{at}") for at, d in enumerate(told))
+    expected = (only(d, "uuid", "model", "bus_id", "memory", "memory_used", "driver") for d in devices)
+    return "nvidia-smi -q", "\n".join([*lines, ""]), tuple(replace(d, name=f"GPU{at}") for at, d in enumerate(expected))
 
 
 def gpu_table(devices: tuple[DeviceFacts, ...]) -> Rendered:
@@ -98,8 +98,8 @@ def gpu_table(devices: tuple[DeviceFacts, ...]) -> Rendered:
         f"{d.driver}, {number(d)}, P0, {d.uuid}, {d.memory} MiB, {d.model}, {d.bus_id}, {d.memory_used}"
         for d in devices
     ]
-    told = tuple(only(d, "name", "driver", "uuid", "memory", "model", "bus_id", "memory_used") for d in devices)
-    return "nvidia-smi --query-gpu", "\n".join([*lines, ""]), told
+    expected = tuple(only(d, "name", "driver", "uuid", "memory", "model", "bus_id", "memory_used") for d in devices)
+    return "nvidia-smi --query-gpu", "\n".join([*lines, ""]), expected
 
 
 def gpu_links(devices: tuple[DeviceFacts, ...]) -> Rendered:
@@ -126,8 +126,8 @@ def npu_table(layout: str) -> Callable[[tuple[DeviceFacts, ...]], Rendered]:
                 f"| {seconds[layout].format(n=number(d))}  | {d.bus_id[4:]} | 0   0  / 0   {d.memory_used}/ {d.memory} |"
             )
             lines.append(BORDER)
-        told = (only(d, "name", "model", "health", "driver", "bus_id", "memory", "memory_used") for d in devices)
-        return "npu-smi info", "\n".join([*lines, ""]), tuple(replace(d, bus_id=d.bus_id[4:]) for d in told)
+        expected = (only(d, "name", "model", "health", "driver", "bus_id", "memory", "memory_used") for d in devices)
+        return "npu-smi info", "\n".join([*lines, ""]), tuple(replace(d, bus_id=d.bus_id[4:]) for d in expected)
 
     return rendered
 
@@ -165,30 +165,30 @@ def read(kind: str, text: str) -> Reading:
 @settings(max_examples=examples(300), deadline=None)
 @given(texts)
 def test_an_inventory_is_read_back(rendered: Rendered) -> None:
-    kind, text, told = rendered
+    kind, text, expected = rendered
     found = read(kind, text)
     assert next(reader.kind for reader in READERS.values() if reader.recognises(clean(text))) == kind
     assert (found.status, found.problems) == ("no matrix", ())
-    assert found.facts == told
-    assert found.devices == tuple(device.name for device in told)
+    assert found.facts == expected
+    assert found.devices == tuple(device.name for device in expected)
 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(texts)
 def test_a_cut_anywhere_leaves_values_right_empty_or_absent(rendered: Rendered) -> None:
-    kind, text, told = rendered
-    known = {device.name: device for device in told}
+    kind, text, expected = rendered
+    known = {device.name: device for device in expected}
     for end in range(len(text)):
         found = read(kind, text[:end])
         assert len(set(found.devices)) == len(found.devices)
         for device in found.facts:
             assert_true(device, known[device.name])
         if found.status == "no matrix" and found.facts:
-            assert found.facts == told[: len(found.facts)] or "parts" in differing(found.facts[-1], told)
+            assert found.facts == expected[: len(found.facts)] or "parts" in differing(found.facts[-1], expected)
 
 
-def differing(device: DeviceFacts, told: tuple[DeviceFacts, ...]) -> set[str]:
-    whole = next(other for other in told if other.name == device.name)
+def differing(device: DeviceFacts, expected: tuple[DeviceFacts, ...]) -> set[str]:
+    whole = next(other for other in expected if other.name == device.name)
     return {field.name for field in fields(device) if getattr(device, field.name) != getattr(whole, field.name)}
 
 

@@ -137,10 +137,10 @@ def test_nothing_that_is_pasted_together_raises(text: str) -> None:
 
 
 def _tells_nothing_wrong(reading: Reading, machine: Machine) -> None:
-    told = cells(reading)
+    found = cells(reading)
     true = cells(machine)
-    assert {place: link for place, link in told.items() if link not in ("?", true.get(place))} == {}
+    assert {place: link for place, link in found.items() if link not in ("?", true.get(place))} == {}
     if reading.status == "ok":
-        assert told == true
+        assert found == true
     else:
         assert reading.problems or reading.status == "no matrix"

@@ -25,21 +25,21 @@ NODES = {"a": 4, "b": 2}
 
 @dataclass
 class Scheduler:
-    """kube-scheduler with its DRA plugin and the API server, and a broker that is told late of what they do."""
+    """kube-scheduler with its DRA plugin, the API server, and a broker that observes late what they do."""
 
     chance: Random
     broker: Broker = field(default_factory=Broker)
     now: float = 0.0
     pods: dict[str, PodView] = field(default_factory=dict)
     claims: dict[str, dict[str, Any]] = field(default_factory=dict)
-    untold: list[Any] = field(default_factory=list)
+    undelivered: list[Any] = field(default_factory=list)
     """watch events in the order of the API server, by kind: pods first, then claims, as two watches deliver them"""
 
     def start(self) -> None:
         nodes = [FakeNode(name, registered=False, inventory=False).view() for name in NODES]
         slices = [resource_slice(name, count) for name, count in NODES.items()]
         objects = [_event(each) for each in (device_class(), *slices, *self.claims.values())]
-        self.broker, self.untold = Broker(), []
+        self.broker, self.undelivered = Broker(), []
         self.broker.observe([*nodes, *objects, *self.pods.values()], self.now)
 
     def free(self, node: str) -> list[str]:
@@ -53,7 +53,7 @@ class Scheduler:
         if self.chance.random() < 0.3:
             (pod,) = in_gang(pod, least=1, name=f"g{number}")
         self.pods[pod.uid] = pod
-        self.untold.append(pod)
+        self.undelivered.append(pod)
 
     def schedule(self) -> None:
         """A scheduling cycle with its binding cycle; events arrive in between, or not."""
@@ -69,9 +69,9 @@ class Scheduler:
         node = nodes[0]
         made = claim(f"{pod.name}-x{self.chance.randrange(9999)}", node, self.free(node)[:count], pod=pod.uid)
         self.claims[made["metadata"]["name"]] = made
-        self.untold.append(_event(made))
+        self.undelivered.append(_event(made))
         pod = self.pods[pod.uid] = replace(pod, hosted_by_claims=(GPU,), version=pod.version + 1)
-        self.untold.append(pod)
+        self.undelivered.append(pod)
         if self.chance.random() < 0.6:
             self.tell()
         answer = self.broker.bind(pod.uid, node, self.now)
@@ -87,7 +87,7 @@ class Scheduler:
             self._gone(next(made for made in self.claims.values() if _owner(made) == pod.uid))
             return
         self.pods[pod.uid] = seen_bound(pod, bound)
-        self.untold.append(self.pods[pod.uid])
+        self.undelivered.append(self.pods[pod.uid])
         self.broker.outcome(bound, "written", self.now)
 
     def delete(self) -> None:
@@ -95,7 +95,7 @@ class Scheduler:
             return
         uid = self.chance.choice(list(self.pods))
         del self.pods[uid]
-        self.untold.append(PodDeleted(uid))
+        self.undelivered.append(PodDeleted(uid))
 
     def collect(self) -> None:
         """Garbage collection of claims whose pods are gone."""
@@ -111,11 +111,11 @@ class Scheduler:
         node = self.chance.choice(list(NODES))
         if self.free(node):
             self.claims["own"] = claim("own", node, self.free(node)[:1])
-            self.untold.append(_event(self.claims["own"]))
+            self.undelivered.append(_event(self.claims["own"]))
 
     def tell(self) -> None:
-        self.broker.observe(self.untold, self.now)
-        self.untold = []
+        self.broker.observe(self.undelivered, self.now)
+        self.undelivered = []
 
     def wait(self) -> None:
         self.now += self.chance.choice([0.5, 3.0])
@@ -129,10 +129,10 @@ class Scheduler:
 
     def _gone(self, made: dict[str, Any]) -> None:
         del self.claims[made["metadata"]["name"]]
-        self.untold.append(replace(_event(made), document=None))
+        self.undelivered.append(replace(_event(made), document=None))
 
     def check(self) -> None:
-        """Once all is told and offers have expired, the broker counts exactly what kube-scheduler does, or waiting plans more."""
+        """Once all events are delivered and offers have expired, the broker counts exactly what kube-scheduler does, or waiting plans more."""
         self.tell()
         self.collect()
         self.tell()

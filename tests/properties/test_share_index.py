@@ -101,7 +101,7 @@ def test_what_was_before_leaves_no_trace(
     for name in {f"n{number}" for number in gone}:
         changed.drop(name)
         now.pop(name, None)
-    anew = rooms_of(dict(reversed(now.items())), chosen)
+    rebuilt = rooms_of(dict(reversed(now.items())), chosen)
     for names in ([*before, *after], [*reversed(now), *STRANGERS]):
-        assert changed.fitting(names, ask, 3, {"n0"}) == anew.fitting(names, ask, 3, {"n0"})
-        assert changed.all_fitting(names, ask) == anew.all_fitting(names, ask)
+        assert changed.fitting(names, ask, 3, {"n0"}) == rebuilt.fitting(names, ask, 3, {"n0"})
+        assert changed.all_fitting(names, ask) == rebuilt.all_fitting(names, ask)

@@ -91,9 +91,9 @@ def test_one_pod_with_gpus_is_planned_on_the_node_that_its_policy_prefers(
     nodes: list[tuple[str, frozenset[int]]], gpus: int
 ) -> None:
     cluster = VolcanoCluster(settings=PlacingSettings())
-    for number, (machine, sick) in enumerate(nodes):
+    for number, (machine, unhealthy) in enumerate(nodes):
         found = profile(machine)
-        broken = [device for device in sick if device < found.devices]
+        broken = [device for device in unhealthy if device < found.devices]
         cluster.see(*fleet_node(found, f"n{number:02d}", sick=broken))
     plan, _ = both(cluster, single("p", gpus, NVIDIA))
     assert list(plan.nodes if plan else ()) == preferred(cluster, gpus)

@@ -150,10 +150,10 @@ def test_amounts_that_make_no_sense_are_refused_with_a_reason(amount: str, resou
     pod = pod_object(device_pod("p", amount, resource))
     with Served(broker_of(FakeNode("a"), FakeNode("s", "share"))) as served:
         reply = served.post("/filter", {"Pod": pod, "NodeNames": ["a", "s"]}).json
-    told = {**reply.get("FailedNodes", {}), **reply.get("FailedAndUnresolvableNodes", {})}
+    refusals = {**reply.get("FailedNodes", {}), **reply.get("FailedAndUnresolvableNodes", {})}
     assert reply["NodeNames"] == []
-    assert told.keys() == {"a", "s"}
-    assert all(told.values())
+    assert refusals.keys() == {"a", "s"}
+    assert all(refusals.values())
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -254,8 +254,8 @@ def test_other_methods_are_not_allowed(method: str) -> None:
 
 def test_a_bind_of_a_pod_or_node_that_is_not_known_says_so() -> None:
     with Served(broker_of(FakeNode("a"))) as served:
-        nobody = served.post("/bind", GOOD["bind"]).json["Error"]
+        unobserved = served.post("/bind", GOOD["bind"]).json["Error"]
         served.post("/filter", GOOD["filter"])
         nowhere = served.post("/bind", {**GOOD["bind"], "Node": "moon"}).json["Error"]
-    assert nobody == "pod uid-p has not been observed yet; retry once it is"
+    assert unobserved == "pod uid-p has not been observed yet; retry once it is"
     assert nowhere == "node moon is unknown"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 FILTER = {"Pod": pod_object(device_pod("p", 2)), "NodeNames": ["a"]}
-MANY = {**FILTER, "NodeNames": ["a", *(f"nobody-{number:040d}" for number in range(10_000))]}
+MANY = {**FILTER, "NodeNames": ["a", *(f"unknown-{number:039d}" for number in range(10_000))]}
 BIND = {"PodName": "p", "PodNamespace": "default", "PodUID": "uid-p", "Node": "a"}
 STOPPED = "Linkwise stopped before it could answer; try again"
 PLAIN = ("Content-Type: application/json",)
@@ -51,8 +51,8 @@ class Asking:
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
             fields = dict(line.lower().split(": ", 1) for line in head.splitlines()[1:] if line)
             body = await self.reader.readexactly(int(fields["content-length"]))
-        told = json.loads(body) if fields["content-type"] == "application/json" else body.decode()
-        return int(head.split()[1]), fields.get("connection", ""), told
+        content = json.loads(body) if fields["content-type"] == "application/json" else body.decode()
+        return int(head.split()[1]), fields.get("connection", ""), content
 
     async def offered(self) -> None:
         """Ask for nodes, so that a bind may follow."""
@@ -98,8 +98,8 @@ def test_many_long_requests_on_one_connection_are_all_answered() -> None:
             assert len(request("/filter", MANY)) > Limits().max_head
             for _ in range(5):
                 await asking.send(request("/filter", MANY))
-                status, ending, told = await asking.answer()
-                assert (status, ending, told["NodeNames"]) == (200, "", ["a"])
+                status, ending, content = await asking.answer()
+                assert (status, ending, content["NodeNames"]) == (200, "", ["a"])
 
     run_idle(scenario())
 
@@ -128,9 +128,9 @@ def test_who_asks_again_before_a_bind_is_over_is_answered_in_order() -> None:
             )
             await asyncio.sleep(1)
             recorder.release()
-            told = [await asking.answer() for _ in range(3)]
-            assert [status for status, *_ in told] == [200, 200, 200]
-            assert (told[0][2], told[1][2]["NodeNames"], told[2][2]) == ({}, ["a"], "ok\n")
+            answers = [await asking.answer() for _ in range(3)]
+            assert [status for status, *_ in answers] == [200, 200, 200]
+            assert (answers[0][2], answers[1][2]["NodeNames"], answers[2][2]) == ({}, ["a"], "ok\n")
 
     run_idle(scenario())
 
@@ -148,8 +148,8 @@ def test_what_is_unusual_about_a_request_does_not_change_its_answer(unusual: tup
     async def scenario() -> None:
         async with asked() as asking:
             await asking.send(request("/filter", FILTER, *unusual))
-            status, _, told = await asking.answer()
-            assert (status, told["NodeNames"]) == (200, ["a"])
+            status, _, content = await asking.answer()
+            assert (status, content["NodeNames"]) == (200, ["a"])
 
     run_idle(scenario())
 
@@ -190,8 +190,8 @@ def test_a_body_that_drips_is_given_up_in_time_and_hung_up_on() -> None:
             for place in range(-50, -46):
                 await asyncio.sleep(0.1)
                 asking.writer.write(whole[place : place + 1])
-            status, ending, told = await asking.answer()
-            assert (status, ending, told) == (408, "close", "the request body did not arrive within 0.6 s\n")
+            status, ending, content = await asking.answer()
+            assert (status, ending, content) == (408, "close", "the request body did not arrive within 0.6 s\n")
             assert asyncio.get_running_loop().time() - begun < 1.2
             assert await asking.is_ended()
 
@@ -250,8 +250,8 @@ def test_a_server_that_stops_leaves_no_request_unanswered(half: bool) -> None:  
             await asking.send(request("/filter", FILTER)[:-20] if half else request("/bind", BIND))
             asking.server.stop()
             if not half:
-                status, ending, told = await asking.answer()
-                assert (status, ending, told["Error"]) == (200, "close", STOPPED)
+                status, ending, content = await asking.answer()
+                assert (status, ending, content["Error"]) == (200, "close", STOPPED)
             assert await asking.is_ended()
 
     run_idle(scenario())

@@ -232,14 +232,14 @@ def test_preemption_keeps_the_nodes_where_the_victims_devices_would_do() -> None
     broker = broker_of(FakeNode("a", count=4), FakeNode("b", count=4))
     for name, node in (("one", "a"), ("two", "a"), ("three", "b")):
         place(broker, device_pod(name, 2), node)
-    victims = {"a": {"Pods": [{"UID": "uid-one"}]}, "b": {"Pods": [{"UID": "uid-nobody"}], "NumPDBViolations": 1}}
+    victims = {"a": {"Pods": [{"UID": "uid-one"}]}, "b": {"Pods": [{"UID": "uid-unknown"}], "NumPDBViolations": 1}}
     body = {"Pod": pod_object(device_pod("vip", 2)), "NodeNameToMetaVictims": victims, "NodeNameToVictims": None}
     with Served(broker) as served:
         reply = served.post("/preempt", body).json
     assert reply == {
         "NodeNameToMetaVictims": {
             "a": {"Pods": [{"UID": "uid-one"}], "NumPDBViolations": 0},
-            "b": {"Pods": [{"UID": "uid-nobody"}], "NumPDBViolations": 1},
+            "b": {"Pods": [{"UID": "uid-unknown"}], "NumPDBViolations": 1},
         }
     }
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Stumbling(Broker):
-    """Has always something to do, and fails at it as often as it is told to."""
+    """Always has something to do, and fails at it `fails` times."""
 
     fails = 1
 
@@ -33,7 +33,7 @@ class Stumbling(Broker):
         del now, budget
         if self.fails:
             self.fails -= 1
-            raise KeyError("a word that nobody thought of")
+            raise KeyError("an unexpected word")
         return ()
 
 
@@ -49,7 +49,7 @@ def test_a_step_that_fails_is_reported_and_tried_again() -> None:
         return first, service.trouble
 
     first, last = run_idle(story())
-    assert "a word that nobody thought of" in first
+    assert "an unexpected word" in first
     assert last == ""
 
 
@@ -86,7 +86,7 @@ class Confused(Recorder):
     async def settle(self, effect: Bind) -> BindResult:
         if self.fails:
             self.fails -= 1
-            raise KeyError("a pod that nobody thought of")
+            raise KeyError("an unexpected pod")
         return await super().settle(effect)
 
 

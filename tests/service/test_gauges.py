@@ -23,7 +23,7 @@ def test_nodes_with_samples_that_are_not_believed_are_named_with_how_many() -> N
         assert suspects(served) == ['linkwise_suspect_pairs{node="odd"} 2.0']
 
 
-def test_a_node_that_is_gone_or_measured_anew_is_named_no_more() -> None:
+def test_a_node_that_is_gone_or_measured_again_is_no_longer_named() -> None:
     broker = Broker()
     for name in ("one", "other"):
         broker.observe(fleet_node(profile("dgx1-v100-measured"), name), 0.0)

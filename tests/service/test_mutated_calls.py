@@ -65,7 +65,7 @@ def served(call: Call) -> Served:
         pod = device_pod(call["PodName"], 8, uid=uid, namespace=call["PodNamespace"])
         broker.observe([pod], 0.0)
         broker.filter(pod, names, 0.0)
-    hours = count(0.0, 3600.0)  # so that nobody is in the way who asked before
+    hours = count(0.0, 3600.0)  # so that no earlier pod is in the way
     return Served(broker, Recorder([BindResult("refused", "not today")] * 10_000), clock=lambda: next(hours))
 
 

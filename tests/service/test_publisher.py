@@ -1,4 +1,4 @@
-"""The publisher: who is told first, how often, and at what cost."""
+"""Publisher of conditions: which pods come first, how often, and at what cost."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ class Harness:
         self.broker.observe(events, self.time.seconds)
 
     def after(self, seconds: float) -> list[str]:
-        """The pods whose condition is told in a round after so many seconds."""
+        """The pods whose condition is published in a round after this many seconds."""
         self.time.seconds += seconds
         del self.effects[:]
         asyncio.run(self.publisher.round())
         return [effect.name for effect in self.effects if isinstance(effect, Condition)]
 
     def shown(self, pod: PodView) -> PodView:
-        """The pod as the watch delivers it with the condition that was told last."""
-        told = next(each for each in self.effects if isinstance(each, Condition) and each.uid == pod.uid)
-        shown = replace(pod, condition=told.condition, version=pod.version + 1)
+        """The pod as the watch delivers it, with the condition that was published last."""
+        last = next(each for each in self.effects if isinstance(each, Condition) and each.uid == pod.uid)
+        shown = replace(pod, condition=last.condition, version=pod.version + 1)
         self.see(shown)
         return shown
 
 
-def test_nothing_is_told_before_the_delay_is_over() -> None:
+def test_nothing_is_published_before_the_delay_is_over() -> None:
     harness = Harness()
     harness.see(device_pod("p", 8))
     assert harness.after(2.9) == []
@@ -67,7 +67,7 @@ def test_nothing_is_told_before_the_delay_is_over() -> None:
     assert [type(effect) for effect in harness.effects] == [Condition, Event]
 
 
-def test_a_pod_with_a_plan_is_told_only_if_its_scheduler_does_not_carry_it_out() -> None:
+def test_a_pod_with_a_plan_gets_a_condition_only_if_its_scheduler_does_not_carry_it_out() -> None:
     harness = Harness()
     harness.see(replace(device_pod("p", 8), annotations={GROUP_PLAN: "{}"}))
     assert harness.after(3.0) == []
@@ -131,7 +131,7 @@ def test_the_condition_becomes_true_when_the_pod_is_bound() -> None:
     assert harness.after(10.0) == []
 
 
-def test_another_reason_is_told_and_counted() -> None:
+def test_another_reason_is_published_and_counted() -> None:
     harness = Harness()
     pod = device_pod("p", 4)
     place(harness.broker, device_pod("holder", 2), "a")
@@ -144,7 +144,7 @@ def test_another_reason_is_told_and_counted() -> None:
     assert harness.publisher.codes() == {"Excluded": 1}
 
 
-def test_a_bound_pod_with_an_old_condition_is_told_after_a_restart() -> None:
+def test_a_bound_pod_with_an_old_condition_gets_a_new_one_after_a_restart() -> None:
     harness = Harness()
     bound = place(harness.broker, device_pod("p", 1), "a")
     harness.see(replace(bound, condition=PodCondition(status=False, reason="NoRoom", message="", since=1.0)))
@@ -183,7 +183,7 @@ def test_pending_pods_are_counted_by_code() -> None:
     }
 
 
-def test_a_resource_that_no_node_provides_is_told_of_pods_of_our_scheduler_only() -> None:
+def test_a_resource_that_no_node_provides_is_reported_for_pods_of_our_scheduler_only() -> None:
     harness = Harness()
     for name, scheduler in (("ours", "linkwise"), ("other", "default-scheduler")):
         containers = (ContainerView("main", limits={"nvidia.com/tpu-v5": "1"}),)

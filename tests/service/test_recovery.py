@@ -82,7 +82,7 @@ class Broken(Broker):
         raise KeyError(now)
 
 
-def test_a_recovery_that_fails_keeps_nobody_else_waiting(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_recovery_that_fails_keeps_no_other_request_waiting(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> list[str]:
         api = killed_after_the_first_bind()
         service, _ = listed(api, Broken())

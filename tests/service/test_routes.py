@@ -46,7 +46,7 @@ def test_the_service_lives_before_it_is_ready_and_decides_nothing_until_then() -
         assert served.get("/readyz").text == "not ready: pods: not listed yet\n"
         assert "still listing" in served.post("/filter", FILTER).json["Error"]
         assert served.post("/prioritize", FILTER).status == 503
-        assert "still listing" in served.get("/debug/explain/default/nobody").text
+        assert "still listing" in served.get("/debug/explain/default/unknown").text
         served.on_loop(start(served))
         assert served.get("/readyz").status == 200
         assert served.post("/filter", FILTER).json["NodeNames"] == ["a"]
@@ -92,7 +92,7 @@ def test_explanations_cover_pods_nodes_and_unknown_objects() -> None:
         assert "8" in served.get("/debug/explain/default/p").text
         assert served.get("/debug/explain/default/p", {"Accept": "application/json"}).json["lines"]
         assert "a" in served.get("/debug/explain/node/a").text
-        assert served.get("/debug/explain/default/nobody").status == 404
+        assert served.get("/debug/explain/default/unknown").status == 404
 
 
 def test_requests_through_a_proxy_need_the_debug_token() -> None:

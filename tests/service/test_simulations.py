@@ -28,7 +28,7 @@ SHARE: dict[str, Any] = json.loads((CALLS / "filter-share.json").read_text("utf-
 
 
 def node(name: str, **amounts: str) -> dict[str, Any]:
-    """A node as an autoscaler makes it up for a group of nodes that has none, with fields that nobody reads."""
+    """A node as an autoscaler makes it up for a node group that has none, with fields that Linkwise does not read."""
     resources = {"cpu": "96", "memory": "1152Gi", "pods": "110", **{key: text for key, text in amounts.items() if text}}
     labels = {"kubernetes.io/hostname": name, "node.kubernetes.io/instance-type": "p4d.24xlarge"}
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}

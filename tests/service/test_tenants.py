@@ -62,7 +62,7 @@ def served(seconds: list[float] | None = None) -> Iterator[tuple[Served, ReviewA
             yield service, api
 
 
-def test_a_pod_is_explained_to_whoever_may_get_it_without_names_of_others() -> None:
+def test_a_pod_is_explained_to_users_who_may_get_it_without_names_of_others() -> None:
     with served() as (service, _):
         answer = service.get(POD, ALICE)
         document = service.get(POD, JSON)
@@ -168,8 +168,8 @@ def test_a_tenant_reads_the_usage_of_its_own_pods() -> None:
 
 def test_a_pod_that_is_not_there_is_not_found() -> None:
     with served() as (service, _):
-        assert service.get("/explain/team-a/nobody", ALICE).status == 404
-        assert service.get("/v1/namespaces/team-a/groups/nobody/explanation", ALICE).status == 404
+        assert service.get("/explain/team-a/unknown", ALICE).status == 404
+        assert service.get("/v1/namespaces/team-a/groups/unknown/explanation", ALICE).status == 404
 
 
 def test_answers_of_the_api_server_are_used_again_for_seconds() -> None:

@@ -34,7 +34,7 @@ ASCEND = "huawei.com/Ascend910"
 DAY = 86_400.0
 
 
-def told(
+def run_story(
     story: Callable[[RunningWebhook], Awaitable[None]],
     wanted: WebhookSettings | None = None,
     broker: Broker | None = None,
@@ -55,7 +55,7 @@ def test_a_managed_pod_is_changed_and_another_is_not() -> None:
         plain = await webhook.response("/mutate", review(pod()))
         assert plain == {"uid": found["uid"], "allowed": True}
 
-    told(story)
+    run_story(story)
 
 
 def test_a_refusal_has_its_sentence_and_is_counted() -> None:
@@ -68,7 +68,7 @@ def test_a_refusal_has_its_sentence_and_is_counted() -> None:
         )
         assert counted == 1
 
-    told(story)
+    run_story(story)
 
 
 def test_it_answers_before_the_cluster_is_known() -> None:
@@ -77,7 +77,7 @@ def test_it_answers_before_the_cluster_is_known() -> None:
         assert (await webhook.response("/validate", review(pod(container({GPU: 8})))))["allowed"]
         assert not (await webhook.response("/validate", review(pod(container({ASCEND: 3})))))["allowed"]
 
-    told(story)
+    run_story(story)
 
 
 def test_what_the_cluster_knows_adds_a_warning() -> None:
@@ -86,7 +86,7 @@ def test_what_the_cluster_knows_adds_a_warning() -> None:
         assert found["allowed"]
         assert "the largest device has 16" in found["warnings"][0]
 
-    told(story, broker=broker_of(FakeNode("share", family="share")))
+    run_story(story, broker=broker_of(FakeNode("share", family="share")))
 
 
 @pytest.mark.rule("002.versions")
@@ -109,7 +109,7 @@ def test_a_pod_whose_requirement_is_invalid_is_refused_with_the_column(
             assert (found["allowed"], sentence in found["status"]["message"]) == (False, True), found
             assert (REQUIRE if annotations else "NVIDIA_REQUIRE_CUDA") in found["status"]["message"]
 
-    told(story)
+    run_story(story)
 
 
 @pytest.mark.rule("002.agnostic")
@@ -123,7 +123,7 @@ def test_a_request_for_any_vendor_is_patched_to_a_resource_that_a_node_provides(
         assert found["warnings"] == [f"{ACCELERATOR}: replaced by {AMD}; its devices can serve the request"]
         assert (await webhook.response("/validate", review(changed)))["allowed"]
 
-    told(story, broker=broker_of(FakeNode("red", "amd", count=8)))
+    run_story(story, broker=broker_of(FakeNode("red", "amd", count=8)))
 
 
 @pytest.mark.rule("002.agnostic")
@@ -149,7 +149,7 @@ def test_a_request_for_any_vendor_that_no_node_can_serve_is_refused_with_the_rea
         assert found["status"]["message"].startswith(f"{ACCELERATOR}: no ")
         assert sentence in found["status"]["message"]
 
-    told(story, broker=broker_of(*nodes))
+    run_story(story, broker=broker_of(*nodes))
 
 
 def test_an_update_is_compared_with_the_object_before() -> None:
@@ -160,7 +160,7 @@ def test_an_update_is_compared_with_the_object_before() -> None:
         changed = await webhook.response("/validate", review(job(pod(container({ASCEND: 5}))), old=old))
         assert not changed["allowed"]
 
-    told(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_what_is_not_reviewed_is_admitted(fields: dict[str, Any]) -> None:
             found = await webhook.response(path, review(pod(container({ASCEND: 3})), **fields))
             assert found == {"uid": found["uid"], "allowed": True}
 
-    told(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_a_template_is_reviewed_only_when_a_user_creates_or_changes_it(fields: d
         assert not (await webhook.response("/validate", review(after, old=before)))["allowed"]
         assert (await webhook.response("/validate", review(after, old=before, **fields)))["allowed"]
 
-    told(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_template_is_reviewed_only_when_a_user_creates_or_changes_it(fields: d
         (b'{"x":"' + b"x" * (17 << 20) + b'"}', 413, "the limit is 16777216"),
     ],
 )
-def test_what_is_not_a_review_gets_a_clear_error_and_nobody_else_does(body: bytes, status: int, sentence: str) -> None:
+def test_only_requests_that_are_not_a_review_get_a_clear_error(body: bytes, status: int, sentence: str) -> None:
     async def story(webhook: RunningWebhook) -> None:
         for path in ("/mutate", "/validate"):
             try:
@@ -221,7 +221,7 @@ def test_what_is_not_a_review_gets_a_clear_error_and_nobody_else_does(body: byte
                 assert (answer.status, sentence in answer.body.decode()) == (status, True), answer.body
             assert (await webhook.response(path, review(pod())))["allowed"]
 
-    told(story)
+    run_story(story)
 
 
 def test_other_methods_paths_and_content_types_are_refused() -> None:
@@ -229,7 +229,7 @@ def test_other_methods_paths_and_content_types_are_refused() -> None:
         assert (await webhook.post("/filter", review(pod()))).status == 404
         assert (await webhook.post("/mutate", review(pod()), "application/yaml")).status == 415
 
-    told(story)
+    run_story(story)
 
 
 JSON = st.recursive(
@@ -292,7 +292,7 @@ def test_a_certificate_is_renewed_while_connections_are_open() -> None:
         assert (await webhook.response("/mutate", review(pod())))["allowed"]
         await kept.close()
 
-    told(story)
+    run_story(story)
 
 
 def test_a_clock_that_jumps_ahead_and_back_leaves_a_valid_certificate() -> None:
@@ -303,7 +303,7 @@ def test_a_clock_that_jumps_ahead_and_back_leaves_a_valid_certificate() -> None:
             await webhook.clock.wake()
         assert (await webhook.response("/mutate", review(pod())))["allowed"]
 
-    told(story)
+    run_story(story)
 
 
 def test_a_certificate_that_expired_while_the_api_server_was_away_is_renewed_when_it_is_back() -> None:
@@ -316,7 +316,7 @@ def test_a_certificate_that_expired_while_the_api_server_was_away_is_renewed_whe
         await webhook.clock.wake()
         assert (await webhook.response("/mutate", review(pod())))["allowed"]
 
-    told(story)
+    run_story(story)
 
 
 def test_notes_say_that_the_configurations_are_missing() -> None:
@@ -326,7 +326,7 @@ def test_notes_say_that_the_configurations_are_missing() -> None:
             "webhook: validatingwebhookconfigurations/linkwise does not exist; `linkwise manifests webhook` prints it",
         )
 
-    told(story)
+    run_story(story)
 
 
 def test_files_of_cert_manager_are_read_again_when_they_change(tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ def test_files_of_cert_manager_are_read_again_when_they_change(tmp_path: Path) -
         expires = webhook.counting.registry.get_sample_value("linkwise_webhook_certificate_expiry_timestamp_seconds")
         assert expires == pytest.approx(datetime.now(UTC).timestamp() + 30 * DAY, abs=60)
 
-    told(story, files)
+    run_story(story, files)
 
 
 async def certificate(webhook: RunningWebhook) -> bytes:

@@ -53,7 +53,7 @@ class ApiObjects:
         return binds(self.broker.bind(pod.uid, nodes[0], self.now).effects)[0] if nodes else None
 
     def land(self, name: str, bind: Bind) -> None:
-        """Write a bind to the pod; nobody observes it yet."""
+        """Write a bind to the pod; the broker does not observe it yet."""
         self.pods[name] = seen_bound(self.pods[name], bind)
 
     def place(self, name: str) -> PodView:

@@ -20,8 +20,8 @@ FIRST, SECOND, *_ = device_ids("a", "dgx1-v100")
 GPU, MEMORY = "nvidia.com/gpu", "aliyun.com/gpu-mem"
 
 
-class Told(Api):
-    """A node of whole devices and one of shared cards, and nobody to ask about them."""
+class FixedApi(Api):
+    """A node of whole devices and one of shared cards, and no API server behind them."""
 
     def __init__(self) -> None:
         super().__init__("http://127.0.0.1:1")
@@ -53,8 +53,8 @@ def bound(
 def test_what_is_well_is_let_pass() -> None:
     shared = [bound(name, {MEMORY: 11}, "s", ["#0"]) for name in ("c", "d")]
     pods = [bound("a", {GPU: 1}, "a", [FIRST]), bound("b", {GPU: 1}, "a", [SECOND]), *shared]
-    nothing_is_sold_twice(Told(), pods)
-    records_are_whole(pods, Told().list(INVENTORIES))
+    nothing_is_sold_twice(FixedApi(), pods)
+    records_are_whole(pods, FixedApi().list(INVENTORIES))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_what_is_well_is_let_pass() -> None:
 )
 def test_a_device_that_was_given_twice_is_noticed(pods: list[Raw], word: str) -> None:
     with pytest.raises(UnsafeError, match=word):
-        nothing_is_sold_twice(Told(), pods)
+        nothing_is_sold_twice(FixedApi(), pods)
 
 
 @pytest.mark.parametrize(
@@ -82,12 +82,12 @@ def test_a_device_that_was_given_twice_is_noticed(pods: list[Raw], word: str) ->
 )
 def test_a_record_that_is_not_what_was_asked_for_is_noticed(found: Raw, word: str) -> None:
     with pytest.raises(UnsafeError, match=word):
-        records_are_whole([found], Told().list(INVENTORIES))
+        records_are_whole([found], FixedApi().list(INVENTORIES))
 
 
 @pytest.mark.parametrize(("there", "device"), [("s", "#1"), ("a", SECOND)])
 def test_a_card_that_gpu_shares_plugin_reads_and_the_record_does_not_name_is_noticed(there: str, device: str) -> None:
-    inventories = Told().list(INVENTORIES)
+    inventories = FixedApi().list(INVENTORIES)
     records_are_whole([bound("a", {MEMORY: 5}, there, [device], card="1")], inventories)
     with pytest.raises(UnsafeError, match=r"asked for 5 of aliyun\.com/gpu-mem"):
         records_are_whole([bound("a", {MEMORY: 5}, there, [device], card="0")], inventories)

@@ -1,4 +1,4 @@
-"""What other tests wait with: time that passes only while nothing happens, and ports that nobody else gets."""
+"""What other tests wait with: time that passes only while nothing happens, and ports that no other test gets."""
 
 from __future__ import annotations
 

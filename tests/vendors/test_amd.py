@@ -1,4 +1,4 @@
-"""Tables of rocm-smi and amd-smi, read: links by device name, and PCIe paths told apart by weight and hops."""
+"""Tables of rocm-smi and amd-smi, read: links by device name, and PCIe paths distinguished by weight and hops."""
 
 from __future__ import annotations
 

@@ -37,9 +37,9 @@ def test_a_group_is_planned_once_for_all_its_members() -> None:
 
 
 def test_only_the_first_groups_are_planned() -> None:
-    told = whys(seen(MAX_PLANS + 5, 2))
-    assert told.count("its group needs 2 nodes with 2 free devices; 1 has them") == 2 * MAX_PLANS
-    assert told.count("its group is complete") == 10
+    reasons = whys(seen(MAX_PLANS + 5, 2))
+    assert reasons.count("its group needs 2 nodes with 2 free devices; 1 has them") == 2 * MAX_PLANS
+    assert reasons.count("its group is complete") == 10
 
 
 def test_pending_pods_with_a_misspelt_resource_are_shown_with_the_right_name() -> None:

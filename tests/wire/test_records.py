@@ -145,7 +145,7 @@ def test_the_place_of_a_form_continues_that_of_the_record() -> None:
 
 
 @pytest.mark.parametrize("fact", [3, "three", (1, 2), ("a",), ((1, 2),), (), None])
-def test_one_of_several_tuples_is_told_by_what_is_in_it(fact: Any) -> None:  # noqa: ANN401 - all that the field may hold
+def test_one_of_several_tuples_is_recognised_by_its_content(fact: Any) -> None:  # noqa: ANN401 - all that the field may hold
     assert CODEC.decode(written(Record("a", fact=fact)), Record).fact == fact
 
 

@@ -57,7 +57,7 @@ class Bench:
     hardware: Any = field(default_factory=Hardware)
     settings: UsageSettings = field(default_factory=UsageSettings)
     seconds: float = 1000.0
-    told: list[Event] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     published: list[Mapping[str, object] | None] = field(default_factory=list)
     monitor: UsageMonitor = field(init=False)
 
@@ -69,7 +69,7 @@ class Bench:
             Timing(clock=lambda: self.seconds, now=lambda: 1_800_000_000.0 + self.seconds),
             pods=lambda: NodePods({UID: ("team", "p")}, (Holding(UID, "team", "p", "GPU-0", self.share),)),
             changed=lambda: self.published.append(self.monitor.summary),
-            tell=self.told.extend,
+            tell=self.events.extend,
             proc=self.proc,
         )
 
@@ -161,13 +161,13 @@ def test_readings_that_fail_leave_no_old_values_behind(bench: Bench, error: Exce
 
 
 @pytest.mark.rule("002.usage")
-def test_a_pod_above_its_share_is_told_once(bench: Bench) -> None:
+def test_a_pod_above_its_share_is_reported_once(bench: Bench) -> None:
     bench.share = 2 * GIB
     bench.process(7, f"/kubepods/pod{UID}/{BOX}")
     bench.hardware.processes = (ProcessUsage(7, 3 * GIB, 20),)
     for _ in range(20):
         bench.read()
-    assert [(event.name, event.reason) for event in bench.told] == [("p", "DeviceMemoryOverShare")]
+    assert [(event.name, event.reason) for event in bench.events] == [("p", "DeviceMemoryOverShare")]
 
 
 def test_a_clock_that_is_set_back_does_not_stop_publishing(bench: Bench) -> None:

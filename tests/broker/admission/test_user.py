@@ -70,13 +70,13 @@ def test_a_cron_job_has_its_template_deeper() -> None:
     assert users(written(document, ADA)) == ["ada"]
 
 
-def test_whoever_changes_something_else_is_not_the_user_of_the_pods() -> None:
+def test_a_user_who_changes_something_else_is_not_the_user_of_the_pods() -> None:
     before = written(job(pod(container({GPU: 1}))), ADA)
     scaled = job(pod(container({GPU: 1})), parallelism=3)
     assert users(written(scaled, BOB, before)) == ["ada"]
 
 
-def test_whoever_changes_the_template_is_its_user() -> None:
+def test_the_user_who_changes_the_template_is_its_user() -> None:
     before = written(job(pod(container({GPU: 1}))), ADA)
     assert users(written(job(pod(container({GPU: 2}))), BOB, before)) == ["bob"]
 

@@ -93,8 +93,8 @@ def test_a_demand_refers_to_the_rest_of_the_view() -> None:
 
 
 def test_a_node_is_limited_by_what_it_reports() -> None:
-    told = {"cpu": "15500m", "memory": "64Gi", "pods": "110"}
-    assert capacity_of(NodeView("n", allocatable=told)) == Capacity(15_500, 64 << 30, None, 110)
+    allocatable = {"cpu": "15500m", "memory": "64Gi", "pods": "110"}
+    assert capacity_of(NodeView("n", allocatable=allocatable)) == Capacity(15_500, 64 << 30, None, 110)
     assert capacity_of(NodeView("n", capacity={"cpu": "16"}, allocatable={"pods": "1.5"})) == Capacity(16_000, pods=1)
     assert capacity_of(NodeView("n")) == Capacity()
 

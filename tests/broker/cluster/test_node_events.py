@@ -1,4 +1,4 @@
-"""What people are told when devices stop working."""
+"""Events about devices that stop working."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 NOW = 100.0
 BOX = FakeNode("n", count=4)
-SICK = replace(BOX, unhealthy=frozenset({0}))
+UNHEALTHY = replace(BOX, unhealthy=frozenset({0}))
 
 
-def told(broker: Broker, box: FakeNode) -> list[Event]:
+def events_of(broker: Broker, box: FakeNode) -> list[Event]:
     return [effect for effect in broker.observe(box.events(), NOW) if isinstance(effect, Event)]
 
 
 def test_a_device_that_stops_working_is_reported_at_its_node_and_at_the_pod_that_has_it() -> None:
     broker = broker_of(BOX)
     place(broker, device_pod("a", 4), "n")
-    at_node, at_pod = told(broker, SICK)
+    at_node, at_pod = events_of(broker, UNHEALTHY)
     assert (at_node.reason, at_node.node) == ("DeviceFailed", "n")
     assert at_node.sentence == "device 0 (n-d0) became unhealthy; 3 of 4 devices are usable"
     assert (at_pod.reason, at_pod.name, at_pod.uid) == ("DeviceFailed", "a", "uid-a")
@@ -35,25 +35,25 @@ def test_a_device_that_stops_working_is_reported_at_its_node_and_at_the_pod_that
 def test_pods_on_other_devices_of_the_node_hear_nothing() -> None:
     broker = broker_of(replace(BOX, allocations={"uid-a": ("n-d2",)}))
     place(broker, device_pod("a", 1), "n")
-    gone = told(broker, replace(SICK, allocations={"uid-a": ("n-d2",)}))
+    gone = events_of(broker, replace(UNHEALTHY, allocations={"uid-a": ("n-d2",)}))
     assert [event.name for event in gone if event.reason == "DeviceFailed"] == [""]
 
 
 def test_the_failure_and_the_recovery_of_a_device_are_each_reported_once() -> None:
     broker = broker_of(BOX)
-    assert len(told(broker, SICK)) == 1
-    assert told(broker, SICK) == []
-    assert [event.sentence for event in told(broker, BOX)] == [
+    assert len(events_of(broker, UNHEALTHY)) == 1
+    assert events_of(broker, UNHEALTHY) == []
+    assert [event.sentence for event in events_of(broker, BOX)] == [
         "device 0 (n-d0) is healthy again; 4 of 4 devices are usable"
     ]
 
 
 def test_a_node_that_is_first_seen_with_a_failed_device_is_no_news() -> None:
-    assert told(broker_of(), SICK) == []
+    assert events_of(broker_of(), UNHEALTHY) == []
 
 
 class Poison(dict[str, object]):
-    """An object of which nobody thought."""
+    """An object that fails in an unexpected way when it is read."""
 
     def get(self, key: str, default: object = None) -> object:
         raise RuntimeError(f"no {key}, not even {default}")

@@ -42,7 +42,7 @@ def seen(document: dict[str, Any], *, gone: bool = False) -> ClusterObject:
     return ClusterObject(f"{document['kind']}.resource.k8s.io", name, None if gone else json.dumps(document).encode())
 
 
-def told(*documents: dict[str, Any], nodes: tuple[FakeNode, ...] = (BARE,)) -> Broker:
+def broker_with(*documents: dict[str, Any], nodes: tuple[FakeNode, ...] = (BARE,)) -> Broker:
     """A broker that has observed nodes, the class of GPUs and further objects."""
     broker = Broker()
     events = [event for node in nodes for event in node.events()]
@@ -61,14 +61,14 @@ def filtered(broker: Broker, pod: PodView, *names: str) -> list[str]:
 
 
 def test_a_node_without_a_device_plugin_serves_the_devices_of_its_slices() -> None:
-    broker = told(resource_slice("n", 4))
+    broker = broker_with(resource_slice("n", 4))
     assert idle(broker) == 4
     assert filtered(broker, device_pod("a", 4)) == ["n"]
     assert filtered(broker, device_pod("b", 1)) == []
 
 
 def test_the_bind_writes_no_record_and_the_event_names_no_device() -> None:
-    broker, pod = told(resource_slice("n", 4)), device_pod("a", 2)
+    broker, pod = broker_with(resource_slice("n", 4)), device_pod("a", 2)
     assert filtered(broker, pod) == ["n"]
     (bound,) = binds(broker.bind(pod.uid, "n", NOW).effects)
     assert dict(bound.annotations) == {}
@@ -83,7 +83,7 @@ def test_the_bind_writes_no_record_and_the_event_names_no_device() -> None:
 
 
 def test_a_pod_counts_once_whatever_is_observed_first() -> None:
-    broker, pod = told(resource_slice("n", 8)), device_pod("a", 2)
+    broker, pod = broker_with(resource_slice("n", 8)), device_pod("a", 2)
     filtered(broker, pod)
     assert idle(broker) == 6
     made = claim("a-extended-resources-x", "n", ["gpu-5", "gpu-6"], pod=pod.uid)
@@ -98,7 +98,7 @@ def test_a_pod_counts_once_whatever_is_observed_first() -> None:
 
 
 def test_devices_are_free_again_when_pod_and_claim_are_gone() -> None:
-    broker, pod = told(resource_slice("n", 4)), device_pod("a", 4)
+    broker, pod = broker_with(resource_slice("n", 4)), device_pod("a", 4)
     made = claim("a-x", "n", [f"gpu-{index}" for index in range(4)], pod=pod.uid)
     place(broker, pod, "n", NOW)
     broker.observe([seen(made)], NOW)
@@ -110,7 +110,7 @@ def test_devices_are_free_again_when_pod_and_claim_are_gone() -> None:
 
 
 def test_a_finished_pod_has_its_devices_until_its_claim_gives_them_up() -> None:
-    broker, pod = told(resource_slice("n", 4)), device_pod("a", 4)
+    broker, pod = broker_with(resource_slice("n", 4)), device_pod("a", 4)
     bound = place(broker, pod, "n", NOW)
     broker.observe([seen(claim("a-x", "n", ["gpu-0", "gpu-1", "gpu-2", "gpu-3"], pod=pod.uid))], NOW)
     broker.observe([replace(bound, phase="Succeeded", version=9)], NOW)
@@ -120,26 +120,26 @@ def test_a_finished_pod_has_its_devices_until_its_claim_gives_them_up() -> None:
 
 
 def test_claims_that_pods_name_themselves_have_devices_too() -> None:
-    broker = told(resource_slice("n", 4), claim("mine", "n", ["gpu-0", "gpu-3"]))
+    broker = broker_with(resource_slice("n", 4), claim("mine", "n", ["gpu-0", "gpu-3"]))
     assert idle(broker) == 2
     assert not broker.drift.get("n")
-    assert idle(told(resource_slice("n", 4), claim("mine", "n", ["gpu-0"], admin=True))) == 4
+    assert idle(broker_with(resource_slice("n", 4), claim("mine", "n", ["gpu-0"], admin=True))) == 4
 
 
 def test_a_restart_from_the_lists_and_one_from_a_snapshot_count_the_same() -> None:
-    broker, pod = told(resource_slice("n", 8), claim("mine", "n", ["gpu-7"])), device_pod("a", 2)
+    broker, pod = broker_with(resource_slice("n", 8), claim("mine", "n", ["gpu-7"])), device_pod("a", 2)
     bound = place(broker, pod, "n", NOW)
     filtered(broker, device_pod("b", 3))
     again = Broker.restore(broker.snapshot(NOW))
     assert (idle(broker), idle(again)) == (2, 2)
     assert again.snapshot(NOW) == broker.snapshot(NOW)
-    fresh = told(resource_slice("n", 8), claim("mine", "n", ["gpu-7"]))
+    fresh = broker_with(resource_slice("n", 8), claim("mine", "n", ["gpu-7"]))
     fresh.observe([bound], NOW)
     assert idle(fresh) == 5
 
 
 def test_a_bind_is_not_refused_once_kube_scheduler_has_allocated_the_devices() -> None:
-    broker, pod = told(resource_slice("n", 2)), device_pod("a", 2)
+    broker, pod = broker_with(resource_slice("n", 2)), device_pod("a", 2)
     broker.observe([pod, seen(claim("late", "n", ["gpu-0", "gpu-1"]))], NOW)
     assert broker.bind(pod.uid, "n", NOW).error
     broker.observe([replace(pod, hosted_by_claims=(GPU,), version=2)], NOW)
@@ -150,7 +150,7 @@ def test_a_bind_is_not_refused_once_kube_scheduler_has_allocated_the_devices() -
 
 def test_a_pod_whose_status_names_a_claim_goes_only_where_claims_allocate() -> None:
     """kube-scheduler leaves the status of a failed bind, and with it kubelet asks no device plugin."""
-    broker = told(resource_slice("n", 2), nodes=(BARE, FakeNode("p", count=2)))
+    broker = broker_with(resource_slice("n", 2), nodes=(BARE, FakeNode("p", count=2)))
     pod = replace(device_pod("a", 2), hosted_by_claims=(GPU,))
     assert filtered(broker, pod, "n", "p") == ["n"]
     refused = broker.filter(pod, ["p"], NOW).unresolvable
@@ -162,7 +162,7 @@ def test_a_pod_whose_status_names_a_claim_goes_only_where_claims_allocate() -> N
 
 
 def test_nodes_of_both_kinds_are_used_side_by_side() -> None:
-    broker = told(resource_slice("n", 8), nodes=(BARE, FakeNode("p", count=2)))
+    broker = broker_with(resource_slice("n", 8), nodes=(BARE, FakeNode("p", count=2)))
     pods = [device_pod(f"p{number}", 2) for number in range(5)]
     bound = []
     for pod in pods:
@@ -174,7 +174,7 @@ def test_nodes_of_both_kinds_are_used_side_by_side() -> None:
 
 
 def test_a_gang_is_planned_by_counts_and_its_binds_write_no_record() -> None:
-    broker = told(resource_slice("n", 4), claim("mine", "n", ["gpu-0"]))
+    broker = broker_with(resource_slice("n", 4), claim("mine", "n", ["gpu-0"]))
     pods = in_gang(*(device_pod(f"m{number}", 1) for number in range(3)), least=3)
     broker.observe(pods, NOW)
     assert [broker.filter(pod, ["n"], NOW).nodes for pod in pods] == [["n"], ["n"], ["n"]]
@@ -187,8 +187,8 @@ def test_a_gang_is_planned_by_counts_and_its_binds_write_no_record() -> None:
     assert idle(broker) == 0
 
 
-def test_a_node_that_gets_slices_later_is_offered_to_whoever_waits() -> None:
-    broker = told()
+def test_a_node_that_gets_slices_later_is_offered_to_waiting_pods() -> None:
+    broker = broker_with()
     assert filtered(broker, device_pod("a", 1)) == []
     assert woken(broker.observe([seen(resource_slice("n", 1))], NOW)) == ["a"]
     assert filtered(broker, device_pod("a", 1)) == ["n"]
@@ -198,19 +198,19 @@ def test_a_node_that_gets_slices_later_is_offered_to_whoever_waits() -> None:
 
 def test_a_device_plugin_goes_first_and_claims_beside_it_count_as_used() -> None:
     plugin = FakeNode("n", count=4, inventory=False)
-    broker = told(resource_slice("n", 4), claim("mine", "n", ["gpu-1"]), nodes=(plugin,))
+    broker = broker_with(resource_slice("n", 4), claim("mine", "n", ["gpu-1"]), nodes=(plugin,))
     assert idle(broker) == 3
     (problem,) = broker.inventories["n"].problems
     assert "published in ResourceSlices as well" in problem.sentence
     pod = place(broker, device_pod("a", 3), "n", NOW)
     assert json.loads(pod.annotations[GRANT])["containers"]["main"]["devices"] == ["#0", "#1", "#2"]
-    apart = told(resource_slice("n", 4), claim("mine", "n", ["gpu-1"]), nodes=(FakeNode("n", count=4),))
+    apart = broker_with(resource_slice("n", 4), claim("mine", "n", ["gpu-1"]), nodes=(FakeNode("n", count=4),))
     assert (idle(apart), apart.inventories["n"].problems) == (4, ())
 
 
 def test_of_two_classes_for_one_resource_the_newer_one_decides() -> None:
     other = device_class("other", GPU, "device.driver == 'other'", created="2026-02-01T00:00:00Z")
-    broker = told(resource_slice("n", 4), other)
+    broker = broker_with(resource_slice("n", 4), other)
     assert filtered(broker, device_pod("a", 1)) == []
     broker.observe([seen(other, gone=True)], NOW)
     assert filtered(broker, device_pod("a", 1)) == ["n"]
@@ -254,7 +254,7 @@ COUNTERS = resource_slice(
     ],
 )
 def test_only_what_can_be_allocated_counts(documents: list[dict[str, Any]], free: int) -> None:
-    broker = told(*documents)
+    broker = broker_with(*documents)
     assert idle(broker) == free
     assert filtered(broker, device_pod("a", free + 1)) == []
     assert not free or filtered(broker, device_pod("b", free)) == ["n"]
@@ -265,13 +265,13 @@ def test_a_selector_that_is_not_understood_counts_the_devices_and_says_so() -> N
     odd = device_class(
         "odd", GPU, "device.driver == 'gpu.nvidia.com' && x.matches('a')", created="2030-01-01T00:00:00Z"
     )
-    broker = told(resource_slice("n", 4), resource_slice("n", 4, driver="other"), odd)
+    broker = broker_with(resource_slice("n", 4), resource_slice("n", 4, driver="other"), odd)
     assert idle(broker) == 4
     assert "can't be evaluated" in broker.inventories["n"].problems[0].sentence
 
 
 def test_explanations_name_what_claims_allocated() -> None:
-    broker, pod = told(resource_slice("n", 4), claim("mine", "n", ["gpu-3"])), device_pod("a", 2)
+    broker, pod = broker_with(resource_slice("n", 4), claim("mine", "n", ["gpu-3"])), device_pod("a", 2)
     place(broker, pod, "n", NOW)
     without = explain_pod(broker, pod.uid, NOW)
     assert without
@@ -312,7 +312,7 @@ def test_whatever_stands_in_a_field_no_more_devices_count_and_nothing_breaks(dat
         holder = holder[key]
     holder[path[-1]] = data.draw(JSON)
     events = [seen({**document, "kind": kept["kind"]}) for document, kept in zip(documents, WHOLE, strict=True)]
-    broker = told()
+    broker = broker_with()
     broker.observe(events, NOW)
     assert idle(broker) <= 2
     assert not any("bug" in problem.sentence for problem in broker.inventories["n"].problems)
@@ -322,7 +322,7 @@ def test_whatever_stands_in_a_field_no_more_devices_count_and_nothing_breaks(dat
 @settings(max_examples=examples(100), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_in_whatever_order_objects_come_and_go_the_counts_are_those_of_what_is_there(seed: int) -> None:
-    chance, broker = Random(seed), told()
+    chance, broker = Random(seed), broker_with()
     there: dict[str, ClusterObject] = {}
     for _ in range(30):
         document = chance.choice(

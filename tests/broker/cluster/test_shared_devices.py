@@ -116,7 +116,7 @@ def test_devices_of_a_node_may_differ_and_their_indices_have_gaps() -> None:
     assert rooms(broker) == [8, 4]
 
 
-def test_a_grant_follows_the_device_when_indices_are_dealt_out_anew() -> None:
+def test_a_grant_follows_the_device_when_indices_are_reassigned() -> None:
     before = replace(box(count=2), ids=("GPU-a", "GPU-b"))
     broker = broker_of(before)
     seen = place(broker, pod("a", 12), "n", NOW)
@@ -127,14 +127,14 @@ def test_a_grant_follows_the_device_when_indices_are_dealt_out_anew() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sick"),
+    ("text", "positions"),
     [("", []), ("  ", []), ("0,1", [0, 1]), (" 1 , 0", [0, 1]), ("x,1,,-1", [1]), ("7", []), ("01", [])],
 )
-def test_a_garbled_list_of_unhealthy_devices_marks_only_those_it_names(text: str, sick: list[int]) -> None:
+def test_a_garbled_list_of_unhealthy_devices_marks_only_those_it_names(text: str, positions: list[int]) -> None:
     broker = broker_of(counted(count=3))
     broker.observe([unhealthy(text)], NOW)
     (found,) = inspect_nodes(broker, "n", NOW)
-    assert [device.index for device in found.devices if not device.healthy] == sick
+    assert [device.index for device in found.devices if not device.healthy] == positions
 
 
 def test_a_garbled_list_of_unhealthy_devices_is_reported() -> None:

@@ -39,7 +39,7 @@ def bound(pod: PodView, box: FakeNode, *indices: int) -> PodView:
     return seen_bound(pod, effect)
 
 
-def told(sights: Iterable[WatchEvent]) -> Broker:
+def broker_after(sights: Iterable[WatchEvent]) -> Broker:
     broker = Broker()
     for sight in sights:
         broker.observe([sight], NOW)
@@ -61,8 +61,8 @@ BOX = FakeNode("n", count=4)
 def test_the_order_of_different_objects_does_not_matter(order: Sequence[int]) -> None:
     box = replace(BOX, allocations={"uid-b": ("n-d3",), "ghost": ("n-d2",)})
     sights = [*box.events(), bound(device_pod("a"), BOX, 0), bound(device_pod("b"), BOX, 1), PodDeleted("uid-c")]
-    broker = told([sights[place] for place in order])
-    assert claims(broker) == claims(told(sights))
+    broker = broker_after([sights[place] for place in order])
+    assert claims(broker) == claims(broker_after(sights))
     assert used(broker) == {"n-d0", "n-d3", "n-d2"}
     assert sorted(drift(broker)) == ["record", "stranger"]
 
@@ -75,9 +75,9 @@ def test_whatever_happened_is_understood_in_any_order(seed: int) -> None:
     for _ in range(40):
         world.step(chance.choice(names), chance.randrange(256), chance.randrange(256), chance.randrange(256))
     sights = world.api.everything()
-    first = told(sights)
+    first = broker_after(sights)
     chance.shuffle(sights)
-    assert claims(told(sights)) == claims(first)
+    assert claims(broker_after(sights)) == claims(first)
     at_once = Broker()
     at_once.observe(sights, NOW)
     assert claims(at_once) == claims(first)
@@ -85,7 +85,7 @@ def test_whatever_happened_is_understood_in_any_order(seed: int) -> None:
 
 def test_news_that_come_again_change_nothing() -> None:
     sights = [*BOX.events(), bound(device_pod("a"), BOX, 0), replace(device_pod("b"), node="n")]
-    broker = told(sights)
+    broker = broker_after(sights)
     before = claims(broker)
     for sight in sights * 2:
         assert broker.observe([sight], NOW) == ()
@@ -94,7 +94,9 @@ def test_news_that_come_again_change_nothing() -> None:
 
 def test_news_that_are_older_than_what_is_known_change_nothing() -> None:
     pod = bound(device_pod("a"), BOX, 0)
-    broker = told([replace(BOX, version=5).view(), BOX.inventory_object(), replace(pod, version=9, phase="Succeeded")])
+    broker = broker_after(
+        [replace(BOX, version=5).view(), BOX.inventory_object(), replace(pod, version=9, phase="Succeeded")]
+    )
     before = claims(broker)
     broker.observe([replace(pod, version=8), replace(BOX, count=1, version=4).view()], NOW)
     assert claims(broker) == before
@@ -104,7 +106,7 @@ def test_news_that_are_older_than_what_is_known_change_nothing() -> None:
 
 def test_late_news_of_a_pod_that_is_gone_are_ignored() -> None:
     pod = bound(device_pod("a"), BOX, 0)
-    broker = told([*BOX.events(), pod, PodDeleted(pod.uid), replace(pod, version=99)])
+    broker = broker_after([*BOX.events(), pod, PodDeleted(pod.uid), replace(pod, version=99)])
     assert used(broker) == set()
     assert pod.uid not in broker.pods
 
@@ -113,7 +115,7 @@ def test_late_news_of_a_pod_that_is_gone_are_ignored() -> None:
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_finished_pod_gives_its_devices_back(phase: str) -> None:
     pod = bound(device_pod("a"), BOX, 0)
-    broker = told([*BOX.events(), pod])
+    broker = broker_after([*BOX.events(), pod])
     assert used(broker) == {"n-d0"}
     broker.observe([replace(pod, phase=phase, version=3)], NOW)
     assert used(broker) == set()
@@ -122,7 +124,7 @@ def test_a_finished_pod_gives_its_devices_back(phase: str) -> None:
 @pytest.mark.rule("003.between")
 def test_devices_of_a_leaving_pod_are_kept_until_its_containers_have_stopped() -> None:
     pod = replace(bound(device_pod("a"), BOX, 0), deleting=True)
-    broker = told([*BOX.events(), replace(pod, version=3)])
+    broker = broker_after([*BOX.events(), replace(pod, version=3)])
     entry = state_of(broker).cluster.ledger.get(pod.uid)
     assert entry is not None
     assert entry.state == "RELEASING"
@@ -133,7 +135,7 @@ def test_devices_of_a_leaving_pod_are_kept_until_its_containers_have_stopped() -
 
 def test_a_pod_deleted_by_force_keeps_what_its_agent_still_sees_in_use() -> None:
     pod = bound(device_pod("a"), BOX, 0)
-    broker = told([*replace(BOX, allocations={pod.uid: ("n-d0",)}).events(), pod, PodDeleted(pod.uid)])
+    broker = broker_after([*replace(BOX, allocations={pod.uid: ("n-d0",)}).events(), pod, PodDeleted(pod.uid)])
     assert (used(broker), drift(broker)) == ({"n-d0"}, ["stranger"])
     broker.observe([BOX.inventory_object()], NOW)
     assert (used(broker), drift(broker)) == (set(), [])
@@ -150,19 +152,19 @@ def test_an_agent_that_still_lists_a_pod_that_has_ended_keeps_nothing_of_it() ->
         [pod, ended, gone],
         [ended, gone, gone],
     ):
-        broker = told([*sights, *listing.events()])
+        broker = broker_after([*sights, *listing.events()])
         assert (used(broker), drift(broker)) == (set(), [])
 
 
 def test_a_pod_that_the_agent_sees_before_the_watch_shows_it_bound_has_its_devices() -> None:
-    broker = told([*replace(BOX, allocations={"uid-a": ("n-d0",)}).events(), device_pod("a")])
+    broker = broker_after([*replace(BOX, allocations={"uid-a": ("n-d0",)}).events(), device_pod("a")])
     assert used(broker) == {"n-d0"}
     broker.observe([replace(device_pod("a"), node="n", version=2)], NOW)
     assert (used(broker), drift(broker)) == ({"n-d0"}, [])
 
 
 def test_a_pod_that_another_scheduler_bound_is_counted() -> None:
-    broker = told([*BOX.events(), replace(device_pod("a", 3), node="n", version=2)])
+    broker = broker_after([*BOX.events(), replace(device_pod("a", 3), node="n", version=2)])
     node = state_of(broker).cluster.index.nodes["n"]
     assert (node.used, node.unattributed) == ({}, 3)
     assert broker.filter(device_pod("b", 2), ["n"], NOW).nodes == []
@@ -183,7 +185,7 @@ def test_a_pod_that_another_scheduler_took_from_under_a_promise_is_where_it_is_s
 
 def test_a_record_that_is_changed_later_is_reported_and_not_believed() -> None:
     pod, other = bound(device_pod("a"), BOX, 0), bound(device_pod("a"), BOX, 1)
-    broker = told([*BOX.events(), pod])
+    broker = broker_after([*BOX.events(), pod])
     effects = broker.observe([replace(other, version=3)], NOW)
     assert (used(broker), drift(broker)) == ({"n-d0"}, ["changed"])
     assert any(
@@ -196,7 +198,7 @@ def test_a_record_that_is_changed_later_is_reported_and_not_believed() -> None:
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_a_record_that_is_removed_later_keeps_its_devices(times: int) -> None:
     pod = bound(device_pod("a"), BOX, 0)
-    broker = told([*BOX.events(), pod])
+    broker = broker_after([*BOX.events(), pod])
     for number in range(times):
         broker.observe([replace(pod, annotations={}, version=3 + number)], NOW)
     node = broker.usage["n"]
@@ -208,7 +210,7 @@ def test_a_changed_record_that_is_what_the_agent_saw_is_a_correction(first: str)
     pod, other = bound(device_pod("a"), BOX, 0), replace(bound(device_pod("a"), BOX, 1), version=3)
     seen = replace(BOX, allocations={pod.uid: ("n-d1",)}).inventory_object()
     news: list[WatchEvent] = [other, seen] if first == "record" else [seen, other]
-    broker = told([*BOX.events(), pod, *news])
+    broker = broker_after([*BOX.events(), pod, *news])
     assert (used(broker), drift(broker)) == ({"n-d1"}, [])
     broker.observe([BOX.inventory_object()], NOW)
     assert (used(broker), drift(broker)) == ({"n-d1"}, [])
@@ -218,7 +220,7 @@ def test_a_correction_by_index_is_one_too() -> None:
     box = FakeNode("n", "share", 2)
     pod = bound(device_pod("a", 4, MEMORY), box, 0)
     keys = {key: text for key, text in pod.annotations.items() if key != GRANT} | {"ALIYUN_COM_GPU_MEM_IDX": "1"}
-    broker = told([*box.events(), pod, replace(pod, annotations=keys, version=3)])
+    broker = broker_after([*box.events(), pod, replace(pod, annotations=keys, version=3)])
     assert drift(broker) == ["changed"]
     broker.observe([replace(box, allocations={pod.uid: ("n-d1",)}).inventory_object()], NOW)
     assert (used(broker), drift(broker)) == ({"n-d1"}, [])
@@ -226,13 +228,13 @@ def test_a_correction_by_index_is_one_too() -> None:
 
 def test_a_record_that_appears_later_is_believed() -> None:
     pod = bound(device_pod("a"), BOX, 2)
-    broker = told([*BOX.events(), replace(pod, annotations={}, version=1), pod])
+    broker = broker_after([*BOX.events(), replace(pod, annotations={}, version=1), pod])
     assert (used(broker), state_of(broker).cluster.index.nodes["n"].unattributed) == ({"n-d2"}, 0)
 
 
 def test_an_agent_that_sees_other_devices_than_recorded_frees_the_recorded_ones() -> None:
     pod = bound(device_pod("a"), BOX, 0)
-    broker = told([*replace(BOX, count=2, allocations={pod.uid: ("n-d1",)}).events(), pod])
+    broker = broker_after([*replace(BOX, count=2, allocations={pod.uid: ("n-d1",)}).events(), pod])
     broker.observe([device_pod("b")], NOW)
     (effect,) = binds(broker.bind("uid-b", "n", NOW).effects)
     assert effect.grant is not None
@@ -242,7 +244,7 @@ def test_an_agent_that_sees_other_devices_than_recorded_frees_the_recorded_ones(
 def test_every_disagreement_is_reported_once() -> None:
     pod = bound(device_pod("a"), BOX, 0)
     listing = replace(BOX, allocations={pod.uid: ("n-d1",)})
-    broker = told([*BOX.events(), pod])
+    broker = broker_after([*BOX.events(), pod])
     assert len(broker.observe([listing.inventory_object()], NOW)) == 1
     assert broker.observe([listing.inventory_object(), pod], NOW) == ()
     assert broker.observe([BOX.inventory_object()], NOW) == ()
@@ -251,7 +253,7 @@ def test_every_disagreement_is_reported_once() -> None:
 
 def test_what_pods_hold_outlives_their_node() -> None:
     pod = bound(device_pod("a"), BOX, 0)
-    broker = told([*BOX.events(), pod, NodeGone("n")])
+    broker = broker_after([*BOX.events(), pod, NodeGone("n")])
     assert "n" not in state_of(broker).cluster.index.nodes
     assert state_of(broker).cluster.ledger.get(pod.uid)
     broker.observe(BOX.events(), NOW)
@@ -260,14 +262,14 @@ def test_what_pods_hold_outlives_their_node() -> None:
 
 def test_a_pod_on_a_node_that_is_not_there_does_not_stop_the_start() -> None:
     pod = bound(device_pod("a"), BOX, 0)
-    broker = told([pod])
+    broker = broker_after([pod])
     assert [entry.node for entry in broker.entries()] == ["n"]
     assert broker.usage == {}
 
 
 def test_an_inventory_that_comes_and_goes_takes_nothing_from_pods() -> None:
     pod = bound(device_pod("a"), BOX, 0)
-    broker = told([*BOX.events(), pod, NodeObject("n", KIND, None)])
+    broker = broker_after([*BOX.events(), pod, NodeObject("n", KIND, None)])
     node = state_of(broker).cluster.index.nodes["n"]
     assert ([device.id for device in node.devices], node.unattributed) == (["n-d0", "n-d1", "n-d2", "n-d3"], 0)
     broker.observe([BOX.inventory_object()], NOW)
@@ -276,14 +278,14 @@ def test_an_inventory_that_comes_and_goes_takes_nothing_from_pods() -> None:
 
 def test_pods_without_a_uid_and_nodes_without_a_name_are_not_seen() -> None:
     nameless = replace(device_pod("a"), uid="", node="n", version=2)
-    broker = told([*BOX.events(), nameless, PodDeleted(""), replace(BOX, name="").view()])
+    broker = broker_after([*BOX.events(), nameless, PodDeleted(""), replace(BOX, name="").view()])
     assert set(state_of(broker).cluster.nodes) == {"n"}
     assert (dict(state_of(broker).cluster.pods), used(broker)) == ({}, set())
 
 
 def test_of_two_pods_of_one_uid_the_last_seen_counts() -> None:
     one, two = bound(device_pod("a", uid="u"), BOX, 0), bound(device_pod("b", uid="u"), BOX, 1)
-    broker = told([*BOX.events(), one, replace(two, version=3)])
+    broker = broker_after([*BOX.events(), one, replace(two, version=3)])
     assert len(list(state_of(broker).cluster.ledger.entries())) == 1
     assert drift(broker) == ["changed"]
     assert used(broker) == {"n-d0"}
@@ -291,7 +293,7 @@ def test_of_two_pods_of_one_uid_the_last_seen_counts() -> None:
 
 def test_a_uid_observed_on_two_nodes_counts_on_the_first_and_is_reported() -> None:
     pod = bound(device_pod("a"), BOX, 0)
-    broker = told([*BOX.events(), *FakeNode("m").events(), pod, replace(pod, node="m", version=3)])
+    broker = broker_after([*BOX.events(), *FakeNode("m").events(), pod, replace(pod, node="m", version=3)])
     assert (used(broker), drift(broker)) == ({"n-d0"}, ["changed"])
     broker.observe([PodDeleted(pod.uid)], NOW)
     assert claims(broker)[0] == {}
@@ -308,7 +310,7 @@ def test_a_pod_that_took_the_name_of_another_says_that_the_other_is_gone() -> No
 
 def test_late_news_of_a_pod_whose_name_was_taken_are_ignored() -> None:
     new = replace(device_pod("a", uid="new"), version=7)
-    broker = told([*BOX.events(), new, bound(device_pod("a"), BOX, 0)])
+    broker = broker_after([*BOX.events(), new, bound(device_pod("a"), BOX, 0)])
     assert (used(broker), set(state_of(broker).cluster.pods)) == (set(), {"new"})
 
 

@@ -30,9 +30,9 @@ def pod(number: int, devices: int) -> PodView:
 def speeds(broker: Broker, pods: list[PodView]) -> list[float]:
     broker.observe(pods, 1.0)
     broker.filter(pods[0], ["a"], 1.0)
-    told = explain_group(broker, pods[0].uid, 1.0)
-    assert told is not None
-    return [member.bottleneck or 0.0 for member in told.members]
+    explanation = explain_group(broker, pods[0].uid, 1.0)
+    assert explanation is not None
+    return [member.bottleneck or 0.0 for member in explanation.members]
 
 
 @pytest.mark.rule("001.best-effort")

@@ -19,14 +19,16 @@ BUNDLE = json.dumps(["team/a", "team/b"])
 
 
 def member(gang: str, number: int, total: int = 1) -> PodView:
-    told = {
+    annotations = {
         f"{GANG}name": gang,
         f"{GANG}min-available": "1",
         f"{GANG}total-number": str(total),
         f"{GANG}groups": BUNDLE,
     }
     asks = (ContainerView("main", limits={"nvidia.com/gpu": "8"}),)
-    return PodView("team", f"{gang}{number}", f"u-{gang}{number}", asks, annotations=told, created=number, version=1)
+    return PodView(
+        "team", f"{gang}{number}", f"u-{gang}{number}", asks, annotations=annotations, created=number, version=1
+    )
 
 
 def cluster(nodes: int) -> Broker:
@@ -189,9 +191,9 @@ def test_a_gang_waits_for_one_that_it_names_and_is_planned_without_it_if_that_do
     broker.observe([one_sided(member("b", 0))], 2.0)
     answer = broker.filter(member("a", 0), names(broker), 2.0)
     assert list(state_of(broker).groups.plans) == ["team/a"]
-    (told,) = [effect for effect in answer.effects if isinstance(effect, Event)]
-    assert (told.reason, told.name) == ("GangsApart", "a0")
-    assert "must start together with team/b, which does not list the same gangs" in told.sentence
+    (event,) = [effect for effect in answer.effects if isinstance(effect, Event)]
+    assert (event.reason, event.name) == ("GangsApart", "a0")
+    assert "must start together with team/b, which does not list the same gangs" in event.sentence
 
 
 def test_gangs_of_which_one_names_more_are_planned_one_by_one_and_an_explanation_says_so() -> None:
@@ -199,9 +201,11 @@ def test_gangs_of_which_one_names_more_are_planned_one_by_one_and_an_explanation
     third = one_sided(member("c", 0), "team/a", "team/b", "team/c")
     broker.observe([member("a", 0), one_sided(member("b", 0), "team/a", "team/b", "team/c"), third], 1.0)
     assert len(tried(broker, member("a", 0))) == 1
-    told = explain_group(broker, "team/a", 1.0)
-    assert told is not None
-    assert any("must start together with team/b, which does not list the same gangs" in note for note in told.notes)
+    explanation = explain_group(broker, "team/a", 1.0)
+    assert explanation is not None
+    assert any(
+        "must start together with team/b, which does not list the same gangs" in note for note in explanation.notes
+    )
 
 
 def test_gangs_that_name_each_other_get_no_notice() -> None:

@@ -1,4 +1,4 @@
-"""Groups that change while they wait, and who is told of it."""
+"""Groups that change while they wait, and the events about it."""
 
 from __future__ import annotations
 
@@ -165,9 +165,9 @@ def test_pods_that_name_one_group_by_keys_of_two_systems_are_one_group_and_warne
     (gang,) = in_gang(device_pod("a"), least=1, name="bert", total=2)
     other = replace(device_pod("b"), labels={"scheduling.x-k8s.io/pod-group": "bert"})
     assert not broker.observe([gang], 0.0)
-    told = [effect for effect in broker.observe([other], 1.0) if isinstance(effect, Event)]
-    assert {(event.reason, event.name) for event in told} == {("SourcesDiffer", "a"), ("SourcesDiffer", "b")}
-    assert "default/bert is declared by both koordinator and scheduler-plugins" in told[0].sentence
+    events = [effect for effect in broker.observe([other], 1.0) if isinstance(effect, Event)]
+    assert {(event.reason, event.name) for event in events} == {("SourcesDiffer", "a"), ("SourcesDiffer", "b")}
+    assert "default/bert is declared by both koordinator and scheduler-plugins" in events[0].sentence
 
 
 def test_a_pod_too_many_that_becomes_a_member_waits_no_longer_alone() -> None:

@@ -1,4 +1,4 @@
-"""What a member of a group is told before and after its group is planned."""
+"""Answers to a member of a group before and after its group is planned."""
 
 from __future__ import annotations
 

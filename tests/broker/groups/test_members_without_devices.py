@@ -9,7 +9,7 @@ from linkwise.model.views import ContainerView
 from linkwise.testing.cluster import FakeNode, binds, broker_of, device_pod, in_gang, in_group
 
 LATER = 20.0
-"""when nobody waits for missing members any more"""
+"""when missing members are no longer waited for"""
 LAUNCHER = replace(device_pod("launcher"), containers=(ContainerView("main"),))
 
 

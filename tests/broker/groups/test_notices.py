@@ -1,4 +1,4 @@
-"""Members that were told that their group is not complete are told when it is, and does not fit."""
+"""Members refused because their group was incomplete get an event when it is complete and does not fit."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ LATER = 20.0
 """when a refusal is not remembered any more"""
 
 
-def told(effects: Iterable[Effect]) -> dict[str, str]:
-    """What members are told of their group, by name."""
+def notices(effects: Iterable[Effect]) -> dict[str, str]:
+    """The events that members get about their group, by name."""
     return {
         effect.name: effect.sentence
         for effect in effects
@@ -37,13 +37,13 @@ def gang(devices: int, names: str = "abc", name: str = "g", bundle: str = "") ->
 
 
 def tried(broker: Broker, *pods: PodView, now: float = 0.0) -> dict[str, str]:
-    """The pods come and are tried one after the other; what others are told by then."""
+    """Create and try the pods one after the other; the events that other pods got."""
     said: dict[str, str] = {}
     for pod in pods:
         broker.observe([pod], now)
         answer = broker.filter(pod, NODES, now)
         assert answer.nodes == []
-        said |= told(answer.effects)
+        said |= notices(answer.effects)
     return said
 
 
@@ -87,7 +87,7 @@ def test_members_of_a_gang_that_fits_are_woken_without_a_notice() -> None:
     tried(broker, first, *others)
     broker.observe([last], 0.0)
     answer = broker.filter(last, NODES, 0.0)
-    assert (woken_set(answer.effects), told(answer.effects)) == ({"a", "b"}, {})
+    assert (woken_set(answer.effects), notices(answer.effects)) == ({"a", "b"}, {})
 
 
 def test_members_whose_plan_takes_longer_are_woken_only_if_it_succeeds() -> None:
@@ -95,7 +95,7 @@ def test_members_whose_plan_takes_longer_are_woken_only_if_it_succeeds() -> None
         broker, pods = cluster(GroupSettings(steps=1)), gang(devices)
         assert tried(broker, *pods) == {}
         effects = broker.step(1.0, 1000)
-        assert (woken_set(effects), set(told(effects))) == (woken, set("abc") - woken)
+        assert (woken_set(effects), set(notices(effects))) == (woken, set("abc") - woken)
 
 
 def test_gangs_that_start_together_are_notified_together() -> None:
@@ -116,7 +116,7 @@ def test_a_thousand_members_are_notified_once_each() -> None:
     for pod in pods[:-1]:
         broker.filter(pod, NODES, 0.0)
     assert len(tried(broker, pods[-1])) == 999
-    assert not any(told(broker.filter(pod, NODES, 0.0).effects) for pod in pods)
+    assert not any(notices(broker.filter(pod, NODES, 0.0).effects) for pod in pods)
 
 
 def group_words(*pods: PodView) -> dict[str, str]:

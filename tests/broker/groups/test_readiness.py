@@ -60,9 +60,9 @@ def offered(broker: Broker, pods: list[PodView]) -> list[list[str]]:
 def test_a_job_of_an_unsupported_shape_is_refused_with_the_supported_ones(counts: tuple[int, ...], why: str) -> None:
     broker, pods = cluster(), job(*counts)
     assert not any(offered(broker, pods))
-    told = explain_group(broker, "u0", 1.0)
-    assert told is not None
-    assert told.sentence == why
+    explanation = explain_group(broker, "u0", 1.0)
+    assert explanation is not None
+    assert explanation.sentence == why
 
 
 @pytest.mark.rule("003.one-pod")

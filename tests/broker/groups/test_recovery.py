@@ -1,4 +1,4 @@
-"""A broker that starts anew completes partially bound gangs before anybody else takes what they need."""
+"""A restarted broker completes partially bound gangs before other pods take what they need."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def test_a_gang_of_which_nothing_is_bound_reserves_nothing() -> None:
 
 
 def texts(text: str) -> Iterable[str]:
-    """Records that nobody should believe."""
+    """Records that are not to be believed."""
     record = json.loads(text)
     plan = record["groups"][KEY]
     yield from ("", "{", "[]", "{}", json.dumps({**record, "version": 2}), json.dumps({**record, "pod": "uid-other"}))

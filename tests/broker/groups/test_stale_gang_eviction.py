@@ -53,7 +53,7 @@ def evicted(effects: Iterable[object]) -> list[str]:
     return [effect.uid for effect in effects if isinstance(effect, Evict)]
 
 
-def told(effects: Iterable[object], reason: str) -> list[str]:
+def sentences(effects: Iterable[object], reason: str) -> list[str]:
     return [effect.sentence for effect in effects if isinstance(effect, Event) and effect.reason == reason]
 
 
@@ -69,15 +69,15 @@ def test_a_bound_member_is_evicted_when_the_time_of_its_gang_is_over() -> None:
     assert evicted(broker.step(OVER - 1.0)) == []
     effects = broker.step(OVER)
     assert evicted(effects) == ["u0"]
-    assert told(effects, "GangHalfBound")[0].endswith("the bound members are evicted now")
-    assert len(told(effects, "GangEvicted")) == 1
+    assert sentences(effects, "GangHalfBound")[0].endswith("the bound members are evicted now")
+    assert len(sentences(effects, "GangEvicted")) == 1
 
 
 def test_no_pod_is_evicted_unless_that_is_set() -> None:
     broker = half_bound(allowed=False)
     effects = broker.step(OVER)
     assert evicted(effects) == []
-    assert told(effects, "GangHalfBound")[0].endswith("free devices for the others, or delete the gang's pods")
+    assert sentences(effects, "GangHalfBound")[0].endswith("free devices for the others, or delete the gang's pods")
 
 
 def test_members_of_a_gang_that_may_start_in_parts_are_left_alone() -> None:
@@ -88,7 +88,7 @@ def test_members_of_a_gang_that_may_start_in_parts_are_left_alone() -> None:
 def test_a_pod_that_has_begun_to_run_is_not_evicted(sign: dict[str, Any]) -> None:
     effects = half_bound(**sign).step(OVER)
     assert evicted(effects) == []
-    assert "pod g0 has started, so none is evicted" in told(effects, "GangHalfBound")[0]
+    assert "pod g0 has started, so none is evicted" in sentences(effects, "GangHalfBound")[0]
 
 
 def test_no_pod_is_evicted_twice() -> None:
@@ -109,7 +109,7 @@ def test_a_pod_that_joins_another_gang_is_not_evicted_for_that_one_too() -> None
 def test_a_plan_that_breaks_leaves_the_gang_its_time() -> None:
     broker = half_bound()
     effects = broker.observe([PodDeleted("u1")], 10.0)
-    assert told(effects, "GangHalfBound")[0].endswith("unless the others are placed or one of them starts first")
+    assert sentences(effects, "GangHalfBound")[0].endswith("unless the others are placed or one of them starts first")
     assert broker.next_deadline() == 610.0
     assert evicted(broker.step(609.0)) == []
     assert evicted(broker.step(610.0)) == ["u0"]
@@ -121,7 +121,7 @@ def test_a_gang_that_starts_before_its_deadline_gets_the_notice_that_nothing_is_
     broker.observe([first(broker, begun=True)], 20.0)
     effects = broker.step(610.0)
     assert evicted(effects) == []
-    assert "has started" in told(effects, "GangHalfBound")[0]
+    assert "has started" in sentences(effects, "GangHalfBound")[0]
 
 
 def test_a_gang_that_is_whole_in_time_is_let_be() -> None:

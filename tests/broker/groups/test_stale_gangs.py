@@ -42,7 +42,7 @@ def half_bound(mode: str = "Strict") -> Broker:
     return broker
 
 
-def told(effects: tuple[object, ...]) -> list[str]:
+def notified(effects: tuple[object, ...]) -> list[str]:
     return [effect.uid for effect in effects if isinstance(effect, Event) and effect.reason == "GangHalfBound"]
 
 
@@ -57,18 +57,18 @@ def test_devices_reserved_for_unbound_members_are_free_when_the_plan_expires() -
 
 def test_a_member_that_runs_without_its_gang_is_notified_once() -> None:
     broker = half_bound()
-    assert told(broker.step(601.0)) == ["u0"]
+    assert notified(broker.step(601.0)) == ["u0"]
     now = 700.0
     broker.filter(member(1), ["n0", "n1"], now)
-    assert told(broker.step(now + 601.0)) == []
+    assert notified(broker.step(now + 601.0)) == []
 
 
 def test_a_gang_that_is_not_strict_gets_no_notice() -> None:
-    assert told(half_bound("NonStrict").step(601.0)) == []
+    assert notified(half_bound("NonStrict").step(601.0)) == []
 
 
 def test_a_gang_whose_other_member_leaves_before_it_is_bound_is_notified() -> None:
-    assert told(half_bound().observe([PodDeleted("u1")], 2.0)) == ["u0"]
+    assert notified(half_bound().observe([PodDeleted("u1")], 2.0)) == ["u0"]
 
 
 def test_a_gang_that_started_gets_no_notice_when_a_member_leaves() -> None:
@@ -76,7 +76,7 @@ def test_a_gang_that_started_gets_no_notice_when_a_member_leaves() -> None:
     broker.observe([replace(member(1), node="n1", version=2)], 2.0)
     broker.observe([PodDeleted("u1"), member(3)], 3.0)
     broker.filter(member(3), ["n0", "n1"], 3.0)
-    assert told(broker.step(1000.0)) == []
+    assert notified(broker.step(1000.0)) == []
 
 
 def test_members_are_woken_when_the_window_for_missing_ones_is_over() -> None:

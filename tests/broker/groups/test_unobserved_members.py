@@ -1,4 +1,4 @@
-"""Members of groups are known from what is seen: whoever is made up holds nothing, and nobody gives way to it."""
+"""Members of groups are known from what is observed: one that is made up holds nothing, and no pod gives way to it."""
 
 from __future__ import annotations
 

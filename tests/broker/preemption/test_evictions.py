@@ -90,10 +90,10 @@ def test_a_gang_whose_members_are_observed_after_the_scheduler_preempts_for_them
 
 def test_both_sides_get_an_event() -> None:
     events = [each for each in tried(two_full_nodes(), high_gang()) if isinstance(each, Event)]
-    told = {(event.reason, event.name): event.sentence for event in events}
-    assert told["Preempted", "low-n0"].startswith("preempted by group default/high")
+    sentences = {(event.reason, event.name): event.sentence for event in events}
+    assert sentences["Preempted", "low-n0"].startswith("preempted by group default/high")
     expected = "evicting 2 pods of lower priority: default/low-n0 on node n0, default/low-n1 on node n1"
-    assert told["Preempting", "high0"] == told["Preempting", "high1"] == expected
+    assert sentences["Preempting", "high0"] == sentences["Preempting", "high1"] == expected
 
 
 def test_no_pod_is_evicted_if_that_is_turned_off_and_explanations_say_so() -> None:

@@ -215,8 +215,8 @@ def test_late_news_of_a_bind_of_a_pod_that_is_gone_change_nothing() -> None:
 def test_a_pod_with_devices_gets_one_event() -> None:
     broker = broker_of(FakeNode("n", count=4))
     effect = bound(broker, device_pod("a", 2), "n")
-    told = [event for event in broker.outcome(effect, "written", NOW) if isinstance(event, Event)]
-    assert [event.sentence for event in told] == ["devices 0, 1 on node n, chosen by link-affinity"]
+    events = [event for event in broker.outcome(effect, "written", NOW) if isinstance(event, Event)]
+    assert [event.sentence for event in events] == ["devices 0, 1 on node n, chosen by link-affinity"]
     assert broker.outcome(effect, "written", NOW) == ()
 
 

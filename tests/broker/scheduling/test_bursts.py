@@ -140,7 +140,7 @@ def test_an_offer_elsewhere_is_no_drift() -> None:
 
 
 @pytest.mark.parametrize("ends", ["deleted", "expired", "clock set back", "refused elsewhere"])
-def test_whoever_is_refused_because_of_an_offer_is_woken_when_it_ends(ends: str) -> None:
+def test_pods_refused_because_of_an_offer_are_woken_when_it_ends(ends: str) -> None:
     broker = broker_of(FakeNode("n", count=1), FakeNode("full", count=0))
     first, waiting = device_pod("first"), device_pod("waits", priority=1)
     broker.observe([first, waiting], NOW)
@@ -160,7 +160,7 @@ def test_whoever_is_refused_because_of_an_offer_is_woken_when_it_ends(ends: str)
     assert broker.counts().offered == 0
 
 
-def test_nobody_is_woken_when_an_offer_is_renewed_or_bound() -> None:
+def test_no_pod_is_woken_when_an_offer_is_renewed_or_bound() -> None:
     broker = broker_of(FakeNode("n", count=1))
     first, waiting = device_pod("first"), device_pod("waits")
     broker.observe([first, waiting], NOW)

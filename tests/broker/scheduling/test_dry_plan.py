@@ -1,4 +1,4 @@
-"""What a plan would be now: the same as the one that a filter brings about, with nothing held and nobody let go."""
+"""What a plan would be now: the same as the one that a filter brings about, with nothing reserved and nothing released."""
 
 from __future__ import annotations
 
@@ -58,9 +58,12 @@ def test_a_filter_that_leads_to_no_bind_sees_the_same_plan() -> None:
 def test_an_explanation_sees_the_same_plan() -> None:
     broker, members = cluster(2), bundle()
     broker.observe(members, 1.0)
-    told = explain_group(broker, "default/a", 1.0)
-    assert told is not None
-    assert (told.stage, [member.state for member in told.members]) == ("schedulable", ["schedulable", "left out"])
+    explanation = explain_group(broker, "default/a", 1.0)
+    assert explanation is not None
+    assert (explanation.stage, [member.state for member in explanation.members]) == (
+        "schedulable",
+        ["schedulable", "left out"],
+    )
 
 
 def test_plans_of_a_lower_priority_give_way_and_stay() -> None:

@@ -181,7 +181,7 @@ def test_a_pod_is_refused_where_another_is_expected_and_offered_the_node_when_th
     assert broker.filter(device_pod("a"), ["n"], NOW).nodes == ["n"]
     answer = broker.filter(device_pod("b"), ["n"], NOW)
     assert answer.failed == {"n": "node(s) had too few free devices"}
-    assert broker.filter(device_pod("a"), ["n"], NOW).nodes == ["n"]  # nobody stands in its own way
+    assert broker.filter(device_pod("a"), ["n"], NOW).nodes == ["n"]  # a pod is never in its own way
     assert broker.filter(device_pod("b"), ["n"], NOW + 2.0).nodes == ["n"]
 
 

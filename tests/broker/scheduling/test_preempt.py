@@ -102,7 +102,7 @@ def test_a_victim_that_is_gone_already_makes_room_as_well() -> None:
     assert broker.preempt(device_pod("urgent"), {"n": ["uid-a"]}, NOW) == {"n": ["uid-a"]}
 
 
-def test_a_sick_device_does_not_come_free_with_its_pod() -> None:
+def test_an_unhealthy_device_does_not_become_free_with_its_pod() -> None:
     broker = broker_of(FakeNode("n", count=1))
     place(broker, device_pod("a"), "n")
     broker.observe(FakeNode("n", count=1, unhealthy=frozenset({0})).events(), NOW)
@@ -142,10 +142,10 @@ def test_nothing_comes_of_asking() -> None:
 def test_a_question_about_evictions_does_not_change_the_plan_that_follows() -> None:
     broker = broker_of(FakeNode("n0", count=4), FakeNode("n1", count=4))
     victim = place(broker, device_pod("victim"), "n0")
-    # Others bound these, and nobody knows which devices they have: two on the one node, one on the other.
-    untold = [replace(device_pod(name), node=node) for name, node in (("x", "n0"), ("y", "n0"), ("z", "n1"))]
+    # Others bound these, and which devices they have is unknown: two on the one node, one on the other.
+    unrecorded = [replace(device_pod(name), node=node) for name, node in (("x", "n0"), ("y", "n0"), ("z", "n1"))]
     gang = in_gang(*(device_pod(name) for name in "abc"), least=3)
-    broker.observe([*untold, *gang], NOW)
+    broker.observe([*unrecorded, *gang], NOW)
     assert broker.preempt(gang[0], {"n0": [victim.uid]}, NOW) == {"n0": [victim.uid]}
     assert broker.filter(gang[0], ["n0", "n1"], NOW).nodes == ["n1"]
 

@@ -159,7 +159,7 @@ def test_a_pod_is_woken_when_a_node_meets_its_requirement() -> None:
     assert woken(broker.observe(replace(OLD, facts={"cuda": "12.4"}).events(), 1.0)) == ["cuda"]
 
 
-def test_nobody_is_evicted_on_a_node_that_does_not_meet_it() -> None:
+def test_no_pod_is_evicted_on_a_node_that_does_not_meet_it() -> None:
     broker = broker_of(replace(OLD, count=1), replace(NEW, count=1))
     for node in ("old", "new"):
         place(broker, device_pod(f"low-{node}"), node)
@@ -240,7 +240,7 @@ def test_a_dry_run_respects_requirements() -> None:
     assert found.offer.node == "new"
 
 
-def test_nodes_of_one_shape_and_different_facts_are_told_apart_after_every_change() -> None:
+def test_nodes_of_one_shape_and_different_facts_are_distinguished_after_every_change() -> None:
     nodes = [replace(OLD, name=f"n{i}", facts={"cuda": f"12.{i}"}) for i in range(10)]
     broker = broker_of(*nodes)
     names = [node.name for node in nodes]

@@ -186,7 +186,7 @@ def test_a_gang_behind_our_gate_may_get_nodes_and_one_that_others_hold_back_gets
     assert simulated(broker, members[0], template()).nodes == nodes
 
 
-def test_a_pod_that_nobody_has_observed_is_answered_alone() -> None:
+def test_an_unobserved_pod_is_answered_alone() -> None:
     (pod,) = in_group(device_pod("made-up", 4), total=2)
     assert simulated(Broker(), pod, template()).nodes == ["template"]
 

@@ -1,4 +1,4 @@
-"""Pods that ask and that nobody ever sees do not fill the memory, and do not stay in it."""
+"""Pods that are filtered and never observed do not fill the memory, and do not stay in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that were refused are told when there is room, and nobody sleeps through it."""
+"""Pods that were refused are retried when room appears, and none is missed."""
 
 from __future__ import annotations
 

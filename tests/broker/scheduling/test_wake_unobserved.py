@@ -1,4 +1,4 @@
-"""A pod that nobody has seen takes no room from one that is there, and misses nothing once it is seen."""
+"""An unobserved pod takes no room from one that exists, and misses nothing once it is observed."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AskedCluster]:
     """A cluster that the tests only read."""
     with AskedCluster(tmp_path_factory.mktemp("cluster")) as made:
-        made.make(*machine("a", "nvlink", sick=[7]), *machine("m", "measured"), *gpushare("s"), *ascend("x"))
+        made.make(*machine("a", "nvlink", unhealthy=[7]), *machine("m", "measured"), *gpushare("s"), *ascend("x"))
         made.make(pod("default", "huge", {"nvidia.com/gpu": 16}), pod("default", "plain"))
         made.make(gpushare_pod("share", "s", 6, 1), pod("kube-system", "three", {"huawei.com/Ascend910": 3}))
         labels = {"scheduling.x-k8s.io/pod-group": "llm"}

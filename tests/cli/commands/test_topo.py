@@ -33,9 +33,9 @@ def test_a_complete_text_exits_with_code_zero(linkwise: Linkwise) -> None:
 def test_an_incomplete_text_prints_json_and_exits_with_code_three(linkwise: Linkwise) -> None:
     shown = linkwise("topo", "-", "--json", stdin=CUT)
     assert shown.returncode == 3
-    told = json.loads(shown.stdout)
-    assert (told["status"], told["problems"]) == ("incomplete", ["row GPU1 is missing"])
-    assert told["links"] == [["X", "NV4"], ["?", "X"]]
+    printed = json.loads(shown.stdout)
+    assert (printed["status"], printed["problems"]) == ("incomplete", ["row GPU1 is missing"])
+    assert printed["links"] == [["X", "NV4"], ["?", "X"]]
 
 
 def test_an_error_message_of_the_tool_exits_with_code_two(linkwise: Linkwise) -> None:
@@ -72,8 +72,8 @@ def test_every_profile_fits_eighty_columns(linkwise: Linkwise, name: str) -> Non
 
 
 def test_a_measured_machine_lists_suspect_pairs(linkwise: Linkwise) -> None:
-    told = json.loads(linkwise("topo", "--profile", "dgx1-v100-measured", "--json").stdout)
-    assert told["suspects"] == [[0, 4], [1, 4]]
+    printed = json.loads(linkwise("topo", "--profile", "dgx1-v100-measured", "--json").stdout)
+    assert printed["suspects"] == [[0, 4], [1, 4]]
 
 
 def test_pick_accepts_the_output_of_a_tool(linkwise: Linkwise, tmp_path: Path) -> None:

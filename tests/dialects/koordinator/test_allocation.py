@@ -23,7 +23,7 @@ from support.builders.koordinator_pods import DEVICES, DIALECT, box, granted, he
         ({"gpu-memory": "9Gi", "gpu-memory-ratio": 60}, Part("", ("GPU-1",), 60), [ALLOCATED]),
         ({}, Part("", ("GPU-1",)), [ALLOCATED]),
     ],
-    ids=["rounded as a sum", "no percents", "other bytes", "nothing told"],
+    ids=["rounded as a sum", "no percents", "other bytes", "no resources"],
 )
 def test_percents_of_bytes_that_another_counted_stand_as_recorded(
     resources: dict[str, object], part: Part, problems: list[str]

@@ -123,7 +123,7 @@ def test_garbage_in_a_field_makes_a_policy_invalid_and_is_named(spec: dict[str, 
     assert words in " ".join(problem.sentence for problem in problems)
 
 
-def test_half_a_selector_selects_nobody_because_it_would_select_too_many() -> None:
+def test_half_a_selector_selects_no_one_because_it_would_select_too_many() -> None:
     expressions = [{"key": "team", "operator": "In", "values": ["a"]}, {"key": "x", "operator": "Near"}]
     policy = read(subjects={"namespaces": ["a"], "namespaceSelector": {"matchExpressions": expressions}})
     assert policy.subjects == Subjects(namespaces=("a",))
@@ -162,7 +162,7 @@ def test_the_creator_is_the_requester_then_the_recorded_user() -> None:
     assert asked == Subject("default", "alice", ("research",), "trainer")
 
 
-def test_a_controller_is_nobodys_user_and_leaves_the_one_that_its_template_has() -> None:
+def test_a_controller_is_never_the_user_and_leaves_the_one_that_its_template_has() -> None:
     pod = device_pod("a")
     assert subject_of(pod, Requester(JOB_CONTROLLER, ("system:authenticated",))).user == ""
     recorded = replace(pod, annotations={USER: "bob"})

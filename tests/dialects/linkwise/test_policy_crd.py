@@ -48,13 +48,13 @@ def test_the_examples_of_the_pages_are_valid(root: Path) -> None:
 
 
 def test_every_field_has_a_description_and_a_row_in_the_reference(root: Path, schema: Any) -> None:  # noqa: ANN401 - YAML
-    told = (root / PAGES[0]).read_text()
+    text = (root / PAGES[0]).read_text()
     known = chain(fields(schema["spec"], "spec"), fields(schema["status"], "status"))
     for path, field in known:
         if "matchExpressions[]" in path or path.startswith("spec.except.") or "conditions[]" in path:
             continue  # of Kubernetes, or like those of subjects
         assert field.get("description"), path
-        assert f"`{path}`" in told or f"`{path.rpartition('.')[0]}`" in told, path
+        assert f"`{path}`" in text or f"`{path.rpartition('.')[0]}`" in text, path
 
 
 def test_both_definitions_are_printed() -> None:

@@ -150,37 +150,37 @@ def test_an_answer_fault_replaces_the_given_number_of_responses(
     assert space.patch("configmaps", "a", {"data": {"x": "1"}})["data"] == {"x": "1"}
 
 
-def told(space: Space, served: EmbeddedThread, *faults: Fault) -> list[str]:
+def watched(space: Space, served: EmbeddedThread, *faults: Fault) -> list[str]:
     """What a watch tells of ConfigMaps a, b and c."""
     served.do(lambda server: server.faults.add(*faults))
     with space.api.watch(f"{space.path('configmaps')}?watch=1") as lines:
         for name in (*"abc", "last"):
             space.config(name)
-        told = (line["object"].get("metadata", {}).get("name") or line["object"]["reason"] for line in lines)
+        names = (line["object"].get("metadata", {}).get("name") or line["object"]["reason"] for line in lines)
         found: list[str] = []
         try:
-            found += takewhile(lambda name: name != "last", told)
+            found += takewhile(lambda name: name != "last", names)
         except CutError as error:
             found.append(type(error).__name__)
         return found
 
 
 def test_a_watch_can_drop_an_event(space: Space, served: EmbeddedThread) -> None:
-    assert told(space, served, Fault("drop", skip=1)) == ["a", "c"]
+    assert watched(space, served, Fault("drop", skip=1)) == ["a", "c"]
 
 
 def test_a_watch_can_repeat_an_event(space: Space, served: EmbeddedThread) -> None:
-    assert told(space, served, Fault("repeat", skip=1)) == ["a", "b", "b", "c"]
+    assert watched(space, served, Fault("repeat", skip=1)) == ["a", "b", "b", "c"]
 
 
 def test_a_watch_can_be_cut(space: Space, served: EmbeddedThread) -> None:
-    found = told(space, served, Fault("cut", skip=1))
+    found = watched(space, served, Fault("cut", skip=1))
     assert found[0] == "a"
     assert "c" not in found
 
 
 def test_a_watch_can_end_with_expired(space: Space, served: EmbeddedThread) -> None:
-    assert told(space, served, Fault("expire", skip=2)) == ["a", "b", "Expired"]
+    assert watched(space, served, Fault("expire", skip=2)) == ["a", "b", "Expired"]
 
 
 def test_faults_are_added_and_removed_over_http(space: Space) -> None:

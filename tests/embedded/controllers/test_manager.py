@@ -45,8 +45,12 @@ async def ready(cluster: ClusterUnderTest, count: int) -> None:
 async def test_a_deployment_runs_its_replicas(cluster: ClusterUnderTest) -> None:
     deploy(cluster, 3)
     await ready(cluster, 3)
-    told = status(cluster, "deployments.apps", "web")
-    assert (told["replicas"], told["availableReplicas"], told["unavailableReplicas"]) == (3, 3, 0)
+    deployment_status = status(cluster, "deployments.apps", "web")
+    assert (
+        deployment_status["replicas"],
+        deployment_status["availableReplicas"],
+        deployment_status["unavailableReplicas"],
+    ) == (3, 3, 0)
     await cluster.well()
 
 
@@ -106,9 +110,9 @@ async def test_deleting_a_deployment_deletes_its_pods_and_frees_their_devices(cl
 async def test_a_job_runs_its_pods_to_completion(cluster: ClusterUnderTest) -> None:
     start(cluster, completions=4, parallelism=2)
     await cluster.until(lambda: status(cluster, "jobs.batch", "job").get("completionTime"), "it is complete")
-    told = status(cluster, "jobs.batch", "job")
-    assert (told["succeeded"], told["failed"], told["active"]) == (4, 0, 0)
-    assert {one["type"] for one in told["conditions"]} == {"SuccessCriteriaMet", "Complete"}
+    job_status = status(cluster, "jobs.batch", "job")
+    assert (job_status["succeeded"], job_status["failed"], job_status["active"]) == (4, 0, 0)
+    assert {one["type"] for one in job_status["conditions"]} == {"SuccessCriteriaMet", "Complete"}
     assert {pod["status"]["phase"] for pod in cluster.pods()} == {"Succeeded"}
 
 
@@ -116,8 +120,8 @@ async def test_a_job_runs_its_pods_to_completion(cluster: ClusterUnderTest) -> N
 async def test_an_indexed_job_has_a_pod_for_every_index(cluster: ClusterUnderTest) -> None:
     start(cluster, completions=3, parallelism=3, completionMode="Indexed")
     await cluster.until(lambda: status(cluster, "jobs.batch", "job").get("completionTime"), "it is complete")
-    told = sorted(pod["metadata"]["annotations"][INDEX] for pod in cluster.pods())
-    assert told == sorted(pod["metadata"]["labels"][INDEX] for pod in cluster.pods()) == ["0", "1", "2"]
+    indices = sorted(pod["metadata"]["annotations"][INDEX] for pod in cluster.pods())
+    assert indices == sorted(pod["metadata"]["labels"][INDEX] for pod in cluster.pods()) == ["0", "1", "2"]
     assert status(cluster, "jobs.batch", "job")["completedIndexes"] == "0,1,2"
 
 
@@ -125,6 +129,6 @@ async def test_an_indexed_job_has_a_pod_for_every_index(cluster: ClusterUnderTes
 async def test_a_job_whose_pods_fail_too_often_fails(cluster: ClusterUnderTest) -> None:
     start(cluster, backoffLimit=2, notes={"sim.linkwise.dev/exit-code": "1"})
     await cluster.until(lambda: status(cluster, "jobs.batch", "job").get("conditions"), "it has ended")
-    told = status(cluster, "jobs.batch", "job")
-    assert [one["reason"] for one in told["conditions"]] == ["BackoffLimitExceeded"] * 2
-    assert told["failed"] == 3
+    job_status = status(cluster, "jobs.batch", "job")
+    assert [one["reason"] for one in job_status["conditions"]] == ["BackoffLimitExceeded"] * 2
+    assert job_status["failed"] == 3

@@ -8,7 +8,7 @@ from linkwise.embedded.kubectl.cells import age, at_path, human_duration
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "printed"),
     [
         (0, "0s"),
         (119, "119s"),
@@ -26,8 +26,8 @@ from linkwise.embedded.kubectl.cells import age, at_path, human_duration
         (-5, "<invalid>"),
     ],
 )
-def test_ages_are_formatted_as_in_kubectl(seconds: float, told: str) -> None:
-    assert human_duration(seconds) == told
+def test_ages_are_formatted_as_in_kubectl(seconds: float, printed: str) -> None:
+    assert human_duration(seconds) == printed
 
 
 def test_a_missing_timestamp_has_an_unknown_age() -> None:

@@ -174,7 +174,9 @@ async def test_a_device_that_fails_before_the_start_is_replaced_and_the_record_c
     await cluster.phase("train", "Running")
     assert failed not in own(cluster, "train")
     assert own(cluster, "train") == on_record(cluster, "train") == published(cluster)["train"]
-    assert "the kubelet allocated other devices than those chosen" in await cluster.told("train", "RecordCorrected")
+    assert "the kubelet allocated other devices than those chosen" in await cluster.wait_for_event(
+        "train", "RecordCorrected"
+    )
     await cluster.well()
 
 
@@ -184,7 +186,7 @@ async def test_a_record_that_is_changed_while_the_pod_runs_is_corrected(cluster:
     await cluster.phase("train", "Running")
     text = granted.annotations["linkwise.dev/grant"].replace(granted.devices[0], f"nvidia-{NODE}-7")
     cluster.store.patch("pods", "train", {"metadata": {"annotations": {"linkwise.dev/grant": text}}}, "default")
-    await cluster.told("train", "RecordCorrected", granted.devices[0])
+    await cluster.wait_for_event("train", "RecordCorrected", granted.devices[0])
     assert on_record(cluster, "train") == own(cluster, "train") == list(granted.devices)
     await cluster.well()
 
@@ -209,7 +211,7 @@ async def test_percents_are_allocated_by_their_record_and_no_agent_gives_variabl
 
 @embedded()
 async def test_where_another_plugin_serves_the_devices_the_record_holds_too(cluster: ClusterUnderTest) -> None:
-    await cluster.nodes(*machine("plugin", "nvlink", told="annotation"))
+    await cluster.nodes(*machine("plugin", "nvlink", source="annotation"))
     granted = await cluster.place("train", {GPU: 2})
     await cluster.phase("train", "Running")
     uid = cluster.pod("train")["metadata"]["uid"]

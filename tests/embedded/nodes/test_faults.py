@@ -62,9 +62,9 @@ async def test_a_dead_device_is_not_allocated(cluster: ClusterUnderTest) -> None
 async def test_an_invalid_device_is_reported_in_an_event_on_the_node(cluster: ClusterUnderTest) -> None:
     async with wishes(cluster):
         annotate(cluster, DEAD, "three")
-        assert "'three' is not a device position" in await cluster.told(NODE, "NotUnderstood")
+        assert "'three' is not a device position" in await cluster.wait_for_event(NODE, "NotUnderstood")
         annotate(cluster, DEAD, "3,8")
-        assert "has no device 8" in await cluster.told(NODE, "NotUnderstood", "8")
+        assert "has no device 8" in await cluster.wait_for_event(NODE, "NotUnderstood", "8")
         assert dead(cluster) == []
 
 
@@ -79,12 +79,12 @@ async def test_an_invalid_device_is_reported_in_an_event_on_the_node(cluster: Cl
 )
 def test_an_invalid_annotation_is_reported_with_key_value_and_expectation(key: str, value: str, sentence: str) -> None:
     @embedded({"dgx1-v100": 1})
-    async def told(cluster: ClusterUnderTest) -> None:
+    async def reported(cluster: ClusterUnderTest) -> None:
         async with wishes(cluster):
             annotate(cluster, key, value)
-            assert await cluster.told(NODE, "NotUnderstood") == sentence
+            assert await cluster.wait_for_event(NODE, "NotUnderstood") == sentence
 
-    told()
+    reported()
 
 
 @embedded({"dgx1-v100": 1})
@@ -92,7 +92,7 @@ async def test_a_fault_set_as_a_label_is_reported(cluster: ClusterUnderTest) -> 
     async with wishes(cluster):
         cluster.store.patch("nodes", NODE, {"metadata": {"labels": {SILENT: "true"}}})
         assert (
-            await cluster.told(NODE, "NotUnderstood")
+            await cluster.wait_for_event(NODE, "NotUnderstood")
             == f"{SILENT} is set as a label and ignored; set it as an annotation"
         )
 
@@ -101,8 +101,8 @@ async def test_a_fault_set_as_a_label_is_reported(cluster: ClusterUnderTest) -> 
 async def test_a_node_without_inventory_accepts_only_counted_devices(cluster: ClusterUnderTest) -> None:
     async with wishes(cluster):
         cluster.store.patch("nodes", "p40-share-0", {"metadata": {"annotations": {DEAD: "4"}}})
-        told = await cluster.told("p40-share-0", "NotUnderstood")
-        assert told == f"{DEAD}: node p40-share-0 has no device 4; its devices are 0, 1, 2, 3"
+        sentence = await cluster.wait_for_event("p40-share-0", "NotUnderstood")
+        assert sentence == f"{DEAD}: node p40-share-0 has no device 4; its devices are 0, 1, 2, 3"
 
 
 @embedded({"dgx1-v100": 1})

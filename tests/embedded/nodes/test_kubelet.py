@@ -22,7 +22,7 @@ INVENTORIES: Final = "deviceinventories.linkwise.dev"
 def allocations(cluster: ClusterUnderTest, node: str = NODE) -> dict[str, list[str]]:
     """Devices by the name of the pod, as the agent tells."""
     found = cluster.store.get(INVENTORIES, node).read().get("status") or {}
-    return {told["name"]: told["devices"] for told in found.get("allocations", ())}
+    return {pod["name"]: pod["devices"] for pod in found.get("allocations", ())}
 
 
 def state(pod: Raw) -> set[str]:
@@ -194,5 +194,5 @@ async def test_a_node_reports_since_when_it_is_ready(cluster: ClusterUnderTest) 
 async def test_a_device_that_dies_is_reported_at_its_node_and_at_its_pod(cluster: ClusterUnderTest) -> None:
     await cluster.place("train", {GPU: 8})
     cluster.embedded.nodes.kill_device(NODE, 3)
-    assert "became unhealthy; 7 of 8 devices are usable" in await cluster.told(NODE, "DeviceFailed")
-    assert "device 3" in await cluster.told("train", "DeviceFailed", "which this pod uses")
+    assert "became unhealthy; 7 of 8 devices are usable" in await cluster.wait_for_event(NODE, "DeviceFailed")
+    assert "device 3" in await cluster.wait_for_event("train", "DeviceFailed", "which this pod uses")

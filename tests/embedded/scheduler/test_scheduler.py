@@ -105,8 +105,10 @@ async def test_a_pod_that_is_refused_pauses_though_there_is_room_again(cluster: 
 @embedded({"dgx1-v100": 1})
 async def test_a_bind_has_events_of_the_scheduler_and_of_the_service(cluster: ClusterUnderTest) -> None:
     await cluster.place("train", {GPU: 2})
-    assert await cluster.told("train", "Scheduled") == "Successfully assigned default/train to dgx1-v100-0"
-    assert "devices 0, 3 on node dgx1-v100-0, chosen by link-affinity" in await cluster.told("train", "DevicesChosen")
+    assert await cluster.wait_for_event("train", "Scheduled") == "Successfully assigned default/train to dgx1-v100-0"
+    assert "devices 0, 3 on node dgx1-v100-0, chosen by link-affinity" in await cluster.wait_for_event(
+        "train", "DevicesChosen"
+    )
 
 
 @embedded({"dgx1-v100": 1})
@@ -153,7 +155,7 @@ async def test_a_device_that_works_again_wakes_who_waits_for_it_though_no_node_o
     cluster: ClusterUnderTest,
 ) -> None:
     made, well = machine("a", "nvlink")
-    _, ill = machine("a", "nvlink", sick=[3])
+    _, ill = machine("a", "nvlink", unhealthy=[3])
     await cluster.nodes(made, ill)
     cluster.create("all", {GPU: 8})
     await cluster.refused("all", "node(s) had too few usable devices")

@@ -49,12 +49,12 @@ def content(table: ClassTable) -> tuple[object, ...]:
 def nodes(draw: st.DrawFn) -> Node:
     count = draw(st.integers(0, 4))
     taken = draw(st.sets(st.integers(0, 3)))
-    sick = draw(st.sets(st.integers(0, 3), max_size=1))
+    unhealthy = draw(st.sets(st.integers(0, 3), max_size=1))
     share = draw(st.sampled_from([0, 3]))
     mode: Mode = draw(st.sampled_from(["any", "whole", "share"]))
     return Node(
         f"n{draw(st.integers(0, 4))}",
-        tuple(Device(f"d{number}", number, memory=8, healthy=number not in sick) for number in range(count)),
+        tuple(Device(f"d{number}", number, memory=8, healthy=number not in unhealthy) for number in range(count)),
         {f"d{number}": Use(share, whole=not share, domains=frozenset({"default"})) for number in taken},
         profile=draw(st.sampled_from(["", "ascend-910-half"])),
         mode=mode,
@@ -68,7 +68,7 @@ CHANGES = st.lists(st.tuples(nodes(), st.booleans(), st.integers(0, len(WANTED))
 
 @settings(max_examples=examples(150), deadline=None)
 @given(changes=CHANGES)
-def test_a_table_that_caught_up_equals_one_made_anew(changes: Changes) -> None:
+def test_a_table_that_caught_up_equals_a_rebuilt_one(changes: Changes) -> None:
     index = Index(PlacingSettings())
     for node, there, used in changes:
         if there:
@@ -123,10 +123,10 @@ def test_tables_are_bounded_and_the_one_not_used_for_the_longest_goes() -> None:
     index.table(Query(ask(500), "w", POLICIES["whole-device"]))
     index.table(Query(ask(501), "w", POLICIES["whole-device"]))
     assert index.table(WANTED[0]) is kept
-    assert index.table(Query(ask(2), "w", POLICIES["whole-device"])).steps == 1  # made anew
+    assert index.table(Query(ask(2), "w", POLICIES["whole-device"])).steps == 1  # rebuilt
 
 
-def test_the_log_of_changes_is_bounded_and_late_tables_are_made_anew() -> None:
+def test_the_log_of_changes_is_bounded_and_late_tables_are_rebuilt() -> None:
     index = index_of(Node("n", devices(2)), Node("gone", devices(3)))
     late = index.table(WANTED[0])
     index.drop("gone")

@@ -150,7 +150,7 @@ def test_a_node_that_changed_is_found_by_what_it_is_now() -> None:
     rooms.put(replace(share_node(CARD, [35], name="b"), used={"d0": Use(whole=True)}))
     assert rooms.fitting(["a", "b"], share_ask(30), 9) == ["a"]
     rooms.drop("a")
-    rooms.drop("nobody")
+    rooms.drop("unknown")
     assert rooms.fitting(["a", "b"], share_ask(30), 9) == []
 
 
@@ -169,8 +169,8 @@ def test_all_feasible_nodes_are_returned_after_some_and_after_most_nodes_changed
 def test_of_many_asks_the_oldest_is_forgotten_and_answered_all_the_same() -> None:
     nodes = big_cluster(200)
     rooms, names = rooms_of(*nodes), [node.name for node in nodes]
-    told = [rooms.all_fitting(names, share_ask(share)) for share in range(1, 20)]
-    assert [len(found) for found in told] == list(range(200, 162, -2))
+    answers = [rooms.all_fitting(names, share_ask(share)) for share in range(1, 20)]
+    assert [len(found) for found in answers] == list(range(200, 162, -2))
     assert rooms.all_fitting(names, share_ask(1)) == names
 
 

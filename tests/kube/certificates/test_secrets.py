@@ -33,7 +33,7 @@ PATH = "/api/v1/namespaces/default/secrets/linkwise-webhook"
 def with_api(story: Callable[[Connection, Connection], Awaitable[None]]) -> None:
     """Run a story with the connections of two replicas to one API server."""
 
-    async def told() -> None:
+    async def run() -> None:
         async with EmbeddedApi(tls=False) as api:
             header = {"token": api.token}
             made = [Connection(Http(Origin("127.0.0.1", api.port)), _Token(header["token"]), api.url) for _ in range(2)]
@@ -43,7 +43,7 @@ def with_api(story: Callable[[Connection, Connection], Awaitable[None]]) -> None
                 for connection in made:
                     await connection.close()
 
-    asyncio.run(told())
+    asyncio.run(run())
 
 
 class _Token(Credentials):

@@ -195,7 +195,7 @@ def test_a_token_that_is_refused_is_not_tried_for_ever(tmp_path: Path) -> None:
 
 
 def plugin(folder: Path) -> dict[str, Any]:
-    """A credential plugin that gives another token each time, and shows what it was told."""
+    """A credential plugin that returns another token each time, and records its input."""
     script = folder / "plugin"
     script.write_text(
         "#!/bin/sh\n"

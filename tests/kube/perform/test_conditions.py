@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from linkwise.broker.effects import Condition
 from linkwise.model.views import PodCondition
+from support.fakes.performed_effects import FINE, Performed, tell
 from support.fakes.scripted_api import Reply
-from support.fakes.told_performer import FINE, Told, tell
 
 PATH = "PATCH /api/v1/namespaces/team/pods/a/status"
 GONE = Reply(404, {"message": 'pods "a" not found'})
@@ -18,7 +18,7 @@ def pending(sentence: str = "no room") -> Condition:
     return Condition("team", "a", "u-a", PodCondition(status=False, reason="NoRoom", message=sentence, since=1_000.0))
 
 
-def written(*replies: Reply) -> Told:
+def written(*replies: Reply) -> Performed:
     return tell([pending()], scripts={PATH: replies})
 
 
@@ -43,9 +43,9 @@ def test_a_condition_is_a_strategic_merge_patch_of_the_status_with_the_uid() -> 
 
 def test_a_pod_that_is_gone_or_another_of_its_name_is_not_a_problem() -> None:
     for reply in (GONE, OTHER):
-        told = written(reply)
-        assert told.performer.stats["condition"] == {"gone": 1}
-        assert told.performer.problems == ()
+        performed = written(reply)
+        assert performed.performer.stats["condition"] == {"gone": 1}
+        assert performed.performer.problems == ()
 
 
 def test_a_conflict_is_tried_again() -> None:
@@ -53,12 +53,12 @@ def test_a_conflict_is_tried_again() -> None:
 
 
 def test_a_missing_permission_is_named() -> None:
-    told = written(FORBIDDEN)
-    assert told.performer.stats["condition"] == {"failed": 1}
-    assert "grant patch on pods/status (`linkwise manifests rbac` prints the role)" in told.performer.problems[0]
+    performed = written(FORBIDDEN)
+    assert performed.performer.stats["condition"] == {"failed": 1}
+    assert "grant patch on pods/status (`linkwise manifests rbac` prints the role)" in performed.performer.problems[0]
 
 
 def test_of_several_conditions_that_wait_the_newest_is_written() -> None:
-    told = tell([pending("first"), pending("second")], scripts={PATH: (FINE,)})
-    messages = [request.document["status"]["conditions"][0]["message"] for request in told.api.requests]
+    performed = tell([pending("first"), pending("second")], scripts={PATH: (FINE,)})
+    messages = [request.document["status"]["conditions"][0]["message"] for request in performed.api.requests]
     assert messages == ["second"]

@@ -11,8 +11,8 @@ import pytest
 from linkwise.broker.effects import Event
 from linkwise.kube.perform.performer import Performer
 from linkwise.kube.settings import PerformSettings
+from support.fakes.performed_effects import EVENTS, FINE, chosen, tell
 from support.fakes.scripted_api import FakeTime, Reply, ScriptedApi, play, until
-from support.fakes.told_performer import EVENTS, FINE, chosen, tell
 
 if TYPE_CHECKING:
     from linkwise.kube.client.api import Connection
@@ -51,7 +51,7 @@ def test_an_event_that_happens_again_is_counted_up() -> None:
     assert ran.performer.stats["event"] == {"made": 1, "repeated": 2}
 
 
-def test_an_event_that_the_server_has_forgotten_is_made_anew() -> None:
+def test_an_event_that_the_server_has_forgotten_is_created_again() -> None:
     ran = tell([chosen()], [chosen()])
     assert [request.verb for request in ran.api.requests] == ["POST", "PATCH", "POST"]
 

@@ -25,8 +25,8 @@ OTHER = Reply(409, {"message": "Precondition failed: UID in precondition: u-a, U
 DENIED = Reply(403, {"message": 'pods "a" is forbidden: User "linkwise" cannot create resource "pods/eviction"'})
 
 
-class Told:
-    """A performer that was told to evict, after all of it was done."""
+class Evictions:
+    """A performer after all of its evictions are done."""
 
     def __init__(self, api: ScriptedApi, performer: Performer, time: FakeTime, given_up: list[str]) -> None:
         self.requests: list[Request] = api.asked("POST")
@@ -41,10 +41,10 @@ def evict(
     names: str = "a",
     version_of: Callable[[str], int | None] = lambda _: 7,
     settings: PerformSettings | None = None,
-) -> Told:
-    """Tell evictions of pods, the first of which is answered so."""
+) -> Evictions:
+    """Perform evictions of pods, with these replies to the first one."""
 
-    async def scenario(api: ScriptedApi, connection: Connection) -> Told:
+    async def scenario(api: ScriptedApi, connection: Connection) -> Evictions:
         for name in dict.fromkeys(names):
             api.script(
                 f"POST /api/v1/namespaces/team/pods/{name}/eviction", *(replies if name == names[0] else (MADE,))
@@ -63,7 +63,7 @@ def evict(
         await until(lambda: not performer.queued)
         await performer.close()
         await running
-        return Told(api, performer, time, given_up)
+        return Evictions(api, performer, time, given_up)
 
     return play(scenario)
 
@@ -88,43 +88,43 @@ def test_a_pod_waits_in_line_once() -> None:
 
 
 def test_a_budget_that_allows_nothing_now_is_asked_again_later_and_less_often_each_time() -> None:
-    told = evict(BUDGET, BUDGET, BUDGET, MADE)
-    assert told.stats == {"written": 1}
-    assert told.slept == sorted(told.slept)
-    assert len(told.slept) == 3
-    assert told.problems == ()
+    evictions = evict(BUDGET, BUDGET, BUDGET, MADE)
+    assert evictions.stats == {"written": 1}
+    assert evictions.slept == sorted(evictions.slept)
+    assert len(evictions.slept) == 3
+    assert evictions.problems == ()
 
 
 def test_a_budget_that_never_allows_it_is_given_up_and_said() -> None:
-    told = evict(BUDGET, settings=PerformSettings(evict_attempts=4))
-    assert len(told.requests) == 4
-    assert told.stats == {"failed": 1}
-    assert "disruption budget" in told.problems[0]
+    evictions = evict(BUDGET, settings=PerformSettings(evict_attempts=4))
+    assert len(evictions.requests) == 4
+    assert evictions.stats == {"failed": 1}
+    assert "disruption budget" in evictions.problems[0]
 
 
 @pytest.mark.parametrize("reply", [Reply(404, {}), OTHER])
 def test_a_pod_that_is_gone_or_another_one_needs_no_eviction(reply: Reply) -> None:
-    told = evict(reply)
-    assert (len(told.requests), told.stats, told.problems) == (1, {"gone": 1}, ())
+    evictions = evict(reply)
+    assert (len(evictions.requests), evictions.stats, evictions.problems) == (1, {"gone": 1}, ())
 
 
 def test_a_pod_that_changed_is_evicted_as_it_is_known_then() -> None:
     versions = iter([7, 9])
-    told = evict(CHANGED, MADE, version_of=lambda _: next(versions))
-    asked = [request.document["deleteOptions"]["preconditions"]["resourceVersion"] for request in told.requests]
+    evictions = evict(CHANGED, MADE, version_of=lambda _: next(versions))
+    asked = [request.document["deleteOptions"]["preconditions"]["resourceVersion"] for request in evictions.requests]
     assert asked == ["7", "9"]
-    assert told.stats == {"written": 1}
+    assert evictions.stats == {"written": 1}
 
 
 def test_a_pod_that_begins_to_run_meanwhile_is_not_evicted() -> None:
     versions = iter([7, None])
-    told = evict(CHANGED, MADE, version_of=lambda _: next(versions))
-    assert (len(told.requests), told.stats) == (1, {"kept": 1})
+    evictions = evict(CHANGED, MADE, version_of=lambda _: next(versions))
+    assert (len(evictions.requests), evictions.stats) == (1, {"kept": 1})
 
 
 def test_an_eviction_that_is_not_wanted_any_more_is_not_asked_for() -> None:
-    told = evict(MADE, version_of=lambda _: None)
-    assert (told.requests, told.stats, told.problems) == ([], {"kept": 1}, ())
+    evictions = evict(MADE, version_of=lambda _: None)
+    assert (evictions.requests, evictions.stats, evictions.problems) == ([], {"kept": 1}, ())
 
 
 def test_a_conflict_that_lasts_is_no_pod_that_is_gone() -> None:
@@ -132,9 +132,9 @@ def test_a_conflict_that_lasts_is_no_pod_that_is_gone() -> None:
 
 
 def test_an_eviction_that_is_not_allowed_says_what_to_grant_and_is_not_tried_again() -> None:
-    told = evict(DENIED)
-    assert len(told.requests) == 1
-    assert told.problems[0].endswith("; grant create on pods/eviction (`linkwise manifests rbac` prints the role)")
+    evictions = evict(DENIED)
+    assert len(evictions.requests) == 1
+    assert evictions.problems[0].endswith("; grant create on pods/eviction (`linkwise manifests rbac` prints the role)")
 
 
 def test_an_eviction_that_is_given_up_is_reported() -> None:
@@ -149,20 +149,20 @@ def test_who_is_evicted_or_gone_is_not_given_up(reply: Reply) -> None:
 
 
 def test_a_server_that_fails_is_asked_again() -> None:
-    told = evict(Reply(500, {}), Reply(ending="reset"), MADE)
-    assert (len(told.requests), told.stats) == (3, {"written": 1})
+    evictions = evict(Reply(500, {}), Reply(ending="reset"), MADE)
+    assert (len(evictions.requests), evictions.stats) == (3, {"written": 1})
 
 
 def test_evictions_keep_to_their_rate() -> None:
-    told = evict(MADE, names="abcd", settings=PerformSettings(evictions=2.0, evictions_burst=2))
-    assert len(told.requests) == 4
-    assert sum(told.slept) == pytest.approx(1.0)
+    evictions = evict(MADE, names="abcd", settings=PerformSettings(evictions=2.0, evictions_burst=2))
+    assert len(evictions.requests) == 4
+    assert sum(evictions.slept) == pytest.approx(1.0)
 
 
 def test_a_budget_holds_up_no_other_pod() -> None:
-    told = evict(BUDGET, BUDGET, MADE, names="ab")
-    assert told.stats == {"written": 2}
-    assert [request.path.split("/")[-2] for request in told.requests][:2] == ["a", "b"]
+    evictions = evict(BUDGET, BUDGET, MADE, names="ab")
+    assert evictions.stats == {"written": 2}
+    assert [request.path.split("/")[-2] for request in evictions.requests][:2] == ["a", "b"]
 
 
 def test_closing_does_not_wait_for_budgets() -> None:

@@ -11,8 +11,8 @@ import pytest
 from linkwise.broker.effects import Bind, Wake
 from linkwise.kube.perform.performer import Performer
 from linkwise.kube.settings import PerformSettings
+from support.fakes.performed_effects import FINE, tell
 from support.fakes.scripted_api import FakeTime, Reply, ScriptedApi, play, until
-from support.fakes.told_performer import FINE, tell
 
 if TYPE_CHECKING:
     from linkwise.kube.client.api import Connection
@@ -34,13 +34,13 @@ def test_a_pod_is_woken_by_one_annotation_and_its_uid() -> None:
 
 
 def test_pods_are_woken_in_the_order_of_the_effects() -> None:
-    told = tell([wake(name) for name in "cabed"], settings=PerformSettings(concurrent_wakes=1))
-    assert told.paths("PATCH") == list("cabed")
+    performed = tell([wake(name) for name in "cabed"], settings=PerformSettings(concurrent_wakes=1))
+    assert performed.paths("PATCH") == list("cabed")
 
 
 def test_a_pod_waits_in_line_once_and_keeps_its_place() -> None:
-    told = tell([wake("a"), wake("b"), wake("a")], settings=PerformSettings(concurrent_wakes=1))
-    assert told.paths("PATCH") == ["a", "b"]
+    performed = tell([wake("a"), wake("b"), wake("a")], settings=PerformSettings(concurrent_wakes=1))
+    assert performed.paths("PATCH") == ["a", "b"]
 
 
 def test_a_pod_that_was_woken_can_be_woken_again() -> None:
@@ -48,71 +48,71 @@ def test_a_pod_that_was_woken_can_be_woken_again() -> None:
 
 
 def test_wakes_keep_to_their_rate_after_the_first_few() -> None:
-    told = tell([wake(name) for name in "abcdef"], settings=PerformSettings(wakes=2.0, wakes_burst=3))
-    assert sorted(told.paths("PATCH")) == list("abcdef")
-    assert told.time.seconds - 1_000.0 == pytest.approx(1.5)
+    performed = tell([wake(name) for name in "abcdef"], settings=PerformSettings(wakes=2.0, wakes_burst=3))
+    assert sorted(performed.paths("PATCH")) == list("abcdef")
+    assert performed.time.seconds - 1_000.0 == pytest.approx(1.5)
 
 
 @pytest.mark.parametrize("said", [GONE, OTHER])
 def test_a_pod_that_is_gone_or_another_one_needs_no_waking(said: Reply) -> None:
-    told = tell([wake("a"), wake("b")], scripts={"PATCH /api/v1/namespaces/team/pods/a": (said,)})
-    assert told.performer.stats["wake"] == {"gone": 1, "written": 1}
-    assert told.performer.problems == ()
+    performed = tell([wake("a"), wake("b")], scripts={"PATCH /api/v1/namespaces/team/pods/a": (said,)})
+    assert performed.performer.stats["wake"] == {"gone": 1, "written": 1}
+    assert performed.performer.problems == ()
 
 
 def test_a_pod_that_others_write_at_the_same_time_is_written_nonetheless() -> None:
-    told = tell([wake("a")], scripts={"PATCH /api/v1/namespaces/team/pods/a": (MODIFIED, MODIFIED, FINE)})
-    assert told.paths("PATCH") == ["a", "a", "a"]
-    assert (told.performer.queued, told.performer.problems) == (0, ())
+    performed = tell([wake("a")], scripts={"PATCH /api/v1/namespaces/team/pods/a": (MODIFIED, MODIFIED, FINE)})
+    assert performed.paths("PATCH") == ["a", "a", "a"]
+    assert (performed.performer.queued, performed.performer.problems) == (0, ())
 
 
 def test_a_conflict_that_lasts_is_no_pod_that_is_gone() -> None:
-    told = tell(
+    performed = tell(
         [wake("a")],
         scripts={"PATCH /api/v1/namespaces/team/pods/a": (MODIFIED,)},
         settings=PerformSettings(max_attempts=2),
     )
-    assert told.performer.stats["wake"] == {"failed": 1}
+    assert performed.performer.stats["wake"] == {"failed": 1}
 
 
 def test_a_wake_that_fails_is_tried_again() -> None:
     failing = (Reply(500, {}), Reply(ending="reset"), FINE)
-    told = tell([wake("a")], scripts={"PATCH /api/v1/namespaces/team/pods/a": failing})
-    assert told.paths("PATCH") == ["a", "a", "a"]
-    assert told.performer.stats["wake"] == {"written": 1}
+    performed = tell([wake("a")], scripts={"PATCH /api/v1/namespaces/team/pods/a": failing})
+    assert performed.paths("PATCH") == ["a", "a", "a"]
+    assert performed.performer.stats["wake"] == {"written": 1}
 
 
 def test_a_wake_that_hangs_holds_up_no_other_and_is_given_up_after_a_few_tries() -> None:
     hanging = Reply(ending="silence")
-    told = tell(
+    performed = tell(
         [wake("a"), wake("b")],
         scripts={"PATCH /api/v1/namespaces/team/pods/a": (hanging,)},
         settings=PerformSettings(wait=0.2, max_attempts=3),
     )
-    assert sorted(told.paths("PATCH")) == ["a", "a", "a", "b"]
-    assert list(told.performer.stats["wake"].items()) == [("written", 1), ("failed", 1)]
+    assert sorted(performed.paths("PATCH")) == ["a", "a", "a", "b"]
+    assert list(performed.performer.stats["wake"].items()) == [("written", 1), ("failed", 1)]
 
 
 def test_a_server_that_wants_to_be_left_alone_for_days_is_asked_again_today() -> None:
     later = Reply(429, {}, headers={"Retry-After": "86400"})
-    told = tell([wake("a")], scripts={"PATCH /api/v1/namespaces/team/pods/a": (later, FINE)})
-    assert told.time.slept == [30.0]
+    performed = tell([wake("a")], scripts={"PATCH /api/v1/namespaces/team/pods/a": (later, FINE)})
+    assert performed.time.slept == [30.0]
 
 
 def test_one_pod_that_can_never_be_woken_does_not_hold_up_the_others() -> None:
-    told = tell(
+    performed = tell(
         [wake("a"), wake("b")],
         scripts={"PATCH /api/v1/namespaces/team/pods/a": (Reply(500, {}),)},
         settings=PerformSettings(max_attempts=2),
     )
-    assert sorted(told.paths("PATCH")) == ["a", "a", "b"]
-    assert told.performer.stats["wake"] == {"failed": 1, "written": 1}
+    assert sorted(performed.paths("PATCH")) == ["a", "a", "b"]
+    assert performed.performer.stats["wake"] == {"failed": 1, "written": 1}
 
 
 def test_what_may_not_be_done_is_a_problem_that_names_the_right() -> None:
     refused = Reply(403, {"message": "no you"})
-    told = tell([wake("a")], scripts={"PATCH /api/v1/namespaces/team/pods/a": (refused,)})
-    assert told.performer.problems == ("no you; grant patch on pods (`linkwise manifests rbac` prints the role)",)
+    performed = tell([wake("a")], scripts={"PATCH /api/v1/namespaces/team/pods/a": (refused,)})
+    assert performed.performer.problems == ("no you; grant patch on pods (`linkwise manifests rbac` prints the role)",)
 
 
 def test_wakes_of_one_pod_that_wait_are_written_once() -> None:
@@ -120,14 +120,14 @@ def test_wakes_of_one_pod_that_wait_are_written_once() -> None:
 
 
 def test_pods_are_all_woken_however_few_at_once() -> None:
-    told = tell([wake(name) for name in "abcdef"], settings=PerformSettings(concurrent_wakes=2))
-    assert sorted(told.paths("PATCH")) == list("abcdef")
+    performed = tell([wake(name) for name in "abcdef"], settings=PerformSettings(concurrent_wakes=2))
+    assert sorted(performed.paths("PATCH")) == list("abcdef")
 
 
 def test_a_wake_is_tried_again_and_dropped_when_the_pod_is_gone() -> None:
     failing = (Reply(503, {}), Reply(ending="reset"), Reply(404, {}))
-    told = tell([wake("a")], scripts={"PATCH /api/v1/namespaces/team/pods/a": failing})
-    assert (len(told.api.requests), told.performer.stats["wake"]) == (3, {"gone": 1})
+    performed = tell([wake("a")], scripts={"PATCH /api/v1/namespaces/team/pods/a": failing})
+    assert (len(performed.api.requests), performed.performer.stats["wake"]) == (3, {"gone": 1})
 
 
 def test_a_later_wake_of_one_pod_waits_for_the_earlier() -> None:
@@ -186,7 +186,7 @@ def test_effects_after_the_end_are_counted() -> None:
 
 def test_a_bind_is_no_effect_that_can_wait() -> None:
     async def scenario(_: ScriptedApi, connection: Connection) -> None:
-        Performer(connection).tell([Bind("team", "p", "u", "n", None, 0)])  # type: ignore[list-item]  # that it can't be told is the claim
+        Performer(connection).tell([Bind("team", "p", "u", "n", None, 0)])  # type: ignore[list-item]  # the type rules it out
 
     with pytest.raises(TypeError, match="Bind"):
         play(scenario)

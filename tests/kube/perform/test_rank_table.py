@@ -7,8 +7,8 @@ import json
 import pytest
 
 from linkwise.broker.effects import RankTable
+from support.fakes.performed_effects import FINE, Performed, tell
 from support.fakes.scripted_api import Reply
-from support.fakes.told_performer import FINE, Told, tell
 
 PATH = "/api/v1/namespaces/team/configmaps/rings-config-llm"
 TABLE = RankTable("team", "rings-config-llm", '{"status":"completed","server_list":[]}', ("u-a",))
@@ -20,7 +20,7 @@ def stored(text: str | None) -> Reply:
     return Reply(200, {"metadata": {"resourceVersion": "7"}, "data": data})
 
 
-def written(effect: RankTable, *found: Reply) -> Told:
+def written(effect: RankTable, *found: Reply) -> Performed:
     return tell([effect], scripts={f"GET {PATH}": found, f"PATCH {PATH}": (FINE,)})
 
 
@@ -42,15 +42,15 @@ def test_a_table_replaces_the_state_that_the_user_made_and_nothing_newer() -> No
     ids=["the same table", "still initializing", "no table", "another file", "no ConfigMap"],
 )
 def test_nothing_is_written_where_nothing_is_to_be_changed(effect: RankTable, found: Reply) -> None:
-    told = written(effect, found)
-    assert [request.verb for request in told.api.requests] == ["GET"]
-    assert told.performer.stats["rank_table"] == {"kept": 1}
+    performed = written(effect, found)
+    assert [request.verb for request in performed.api.requests] == ["GET"]
+    assert performed.performer.stats["rank_table"] == {"kept": 1}
 
 
 def test_a_table_that_is_written_is_not_read_again_until_the_job_has_other_pods() -> None:
     again = RankTable(TABLE.namespace, TABLE.name, TABLE.text, ("u-b",))
-    told = written(TABLE, stored('{"status":"initializing"}'))
-    writer = told.performer.rank_tables
+    performed = written(TABLE, stored('{"status":"initializing"}'))
+    writer = performed.performer.rank_tables
     writer.tell(TABLE)
     assert writer.queued == 0
     writer.tell(again)
@@ -58,8 +58,8 @@ def test_a_table_that_is_written_is_not_read_again_until_the_job_has_other_pods(
 
 
 def test_a_missing_permission_is_named() -> None:
-    told = written(TABLE, Reply(403, {"message": "configmaps is forbidden"}))
+    performed = written(TABLE, Reply(403, {"message": "configmaps is forbidden"}))
     assert (
         "grant get and patch on configmaps (`linkwise manifests rbac --rank-tables` prints"
-        in told.performer.problems[0]
+        in performed.performer.problems[0]
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from linkwise.broker.effects import Record
+from support.fakes.performed_effects import FINE, Performed, tell
 from support.fakes.scripted_api import Reply
-from support.fakes.told_performer import FINE, Told, tell
 
 PATH = "PATCH /api/v1/namespaces/team/pods/a"
 GONE = Reply(404, {"message": 'pods "a" not found'})
@@ -14,23 +14,23 @@ FORBIDDEN = Reply(403, {"message": "pods is forbidden"})
 CHIPS = {"huawei.com/Ascend910": "Ascend910-0,Ascend910-1"}
 
 
-def written(*replies: Reply) -> Told:
+def written(*replies: Reply) -> Performed:
     return tell([Record("team", "a", "u-a", CHIPS)], scripts={PATH: replies})
 
 
 def test_a_record_is_one_merge_patch_of_annotations_with_the_uid() -> None:
-    told = written(FINE)
-    (request,) = told.api.requests
+    performed = written(FINE)
+    (request,) = performed.api.requests
     assert request.headers["content-type"] == "application/merge-patch+json"
     assert request.document == {"metadata": {"uid": "u-a", "annotations": CHIPS}}
-    assert told.performer.stats["record"] == {"written": 1}
+    assert performed.performer.stats["record"] == {"written": 1}
 
 
 def test_a_pod_that_is_gone_or_another_of_its_name_is_not_a_problem() -> None:
     for reply in (GONE, OTHER):
-        told = written(reply)
-        assert told.performer.stats["record"] == {"gone": 1}
-        assert told.performer.problems == ()
+        performed = written(reply)
+        assert performed.performer.stats["record"] == {"gone": 1}
+        assert performed.performer.problems == ()
 
 
 def test_a_conflict_is_tried_again() -> None:
@@ -38,6 +38,6 @@ def test_a_conflict_is_tried_again() -> None:
 
 
 def test_a_missing_permission_is_named() -> None:
-    told = written(FORBIDDEN)
-    assert told.performer.stats["record"] == {"failed": 1}
-    assert "grant patch on pods (`linkwise manifests rbac` prints the role)" in told.performer.problems[0]
+    performed = written(FORBIDDEN)
+    assert performed.performer.stats["record"] == {"failed": 1}
+    assert "grant patch on pods (`linkwise manifests rbac` prints the role)" in performed.performer.problems[0]

@@ -27,7 +27,7 @@ REFUSED = Reply(403, {"message": "denied by a policy"})
 def woken(
     *replies: Reply, holds: Callable[[Performer], object], waits: Callable[[str], bool] = lambda _: True
 ) -> tuple[Performer, FakeTime, int]:
-    """A performer that was told to wake a pod, when something holds; and how often it tried."""
+    """A performer that wakes a pod until a condition holds, and how often it tried."""
 
     async def scenario(api: ScriptedApi, connection: Connection) -> tuple[Performer, FakeTime, int]:
         api.script(PATCH, *replies)

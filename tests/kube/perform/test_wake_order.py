@@ -10,8 +10,8 @@ import pytest
 from linkwise.broker.effects import Wake
 from linkwise.kube.perform.performer import Performer
 from linkwise.kube.settings import PerformSettings
+from support.fakes.performed_effects import tell
 from support.fakes.scripted_api import FakeTime, Reply, ScriptedApi, play, until
-from support.fakes.told_performer import tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,6 +77,6 @@ def test_single_pods_that_fit_take_turns_with_the_others_and_begin() -> None:
     assert tell([*others, *singles], settings=ONE_BY_ONE).paths("PATCH") == ["d", "a", "e", "b", "c"]
 
 
-def test_a_pod_that_is_told_again_keeps_its_place_and_what_was_told_last() -> None:
+def test_a_pod_that_is_queued_again_keeps_its_place_and_its_last_effect() -> None:
     again = [wake("a"), wake("b"), wake("a"), wake("c"), wake("c", fits=True)]
     assert tell(again, settings=ONE_BY_ONE).paths("PATCH") == ["c", "a", "b"]

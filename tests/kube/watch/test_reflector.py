@@ -76,7 +76,7 @@ def test_a_bookmark_moves_the_version_and_shows_nothing() -> None:
     assert seen.names() == []
 
 
-def test_a_watch_that_ends_in_time_begins_anew_at_once() -> None:
+def test_a_watch_that_ends_in_time_is_restarted_at_once() -> None:
     watch = Reply(pieces=(line("ADDED", pod("a", 120)),))
     seen, _ = follow({LIST: (listed(),), WATCH: (watch,)}, lambda _, api: len(api.asked("WATCH")) == 2)
     assert seen.time.slept == []
@@ -85,14 +85,14 @@ def test_a_watch_that_ends_in_time_begins_anew_at_once() -> None:
 @pytest.mark.parametrize(
     "gone", [GONE, Reply(pieces=(line("ERROR", {"code": 410, "reason": "Expired", "message": "too old"}),))]
 )
-def test_a_version_that_is_gone_lets_everything_be_listed_anew(gone: Reply) -> None:
+def test_everything_is_listed_again_when_its_version_is_gone(gone: Reply) -> None:
     lists = (listed(pod("a")), listed(pod("b"), version="200"))
     seen, api = follow({LIST: lists, WATCH: (gone,)}, lambda _, api: len(api.asked("WATCH")) == 2)
     assert seen.sights[-1] == PodListComplete(frozenset({"u-b"}))
     assert api.asked("WATCH")[1].query["resourceVersion"] == "200"
 
 
-def test_a_page_that_is_gone_lets_the_list_begin_anew() -> None:
+def test_the_list_restarts_when_a_page_is_gone() -> None:
     lists = (listed(pod("a"), rest="x"), GONE, listed(pod("b")))
     seen, api = follow({LIST: lists}, lambda _, api: api.asked("WATCH"))
     assert [request.query.get("continue") for request in api.asked("GET")] == [None, "x", None]
@@ -153,7 +153,7 @@ def test_pods_created_during_a_list_are_not_reported_as_deleted() -> None:
     assert seen.sights[-1] == PodListComplete(frozenset({"u-a", "u-new"}))
 
 
-def test_everything_is_listed_anew_after_the_time_for_it() -> None:
+def test_everything_is_listed_again_after_the_time_for_it() -> None:
     ended = (Reply(pieces=()),) * 2
     scripts = {LIST: (listed(),), WATCH: ended}
     settings = WatchSettings(resync=0.5)
@@ -161,7 +161,7 @@ def test_everything_is_listed_anew_after_the_time_for_it() -> None:
     assert len(api.asked("GET")) == 2
 
 
-def test_a_list_anew_that_fails_does_not_keep_the_watch_from_going_on() -> None:
+def test_a_relist_that_fails_does_not_stop_the_watch() -> None:
     async def scenario(api: ScriptedApi, connection: Connection) -> list[str]:
         api.script(LIST, listed(pod("a")), Reply(503, {"message": "busy"}))
         api.script(WATCH, Reply(pieces=(), ending="open"), Reply(pieces=(line("ADDED", pod("b", 5)),), ending="open"))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from linkwise.wire.kubernetes.watch_stream import Head
 
 
-def test_a_line_that_is_no_event_lets_everything_be_listed_anew() -> None:
+def test_everything_is_listed_again_after_a_line_that_is_not_an_event() -> None:
     watch = Reply(pieces=(line("ADDED", pod("a", 2)), b"<html>oops</html>\n"), ending="open")
     seen, api = follow({LIST: (listed(),), WATCH: (watch,)}, lambda _, api: len(api.asked("WATCH")) == 2)
     assert (len(api.asked("GET")), seen.names(), seen.reflector.stats.errors["garbage"]) == (2, ["a"], 1)
@@ -78,7 +78,7 @@ def test_an_unreadable_object_deleted_between_watches_is_forgotten() -> None:
 
 def no_poison(sights: list[WatchEvent]) -> None:
     if any(isinstance(sight, PodView) and sight.name == "poison" and not sight.node for sight in sights):
-        raise KeyError("a word that nobody thought of")
+        raise KeyError("an unexpected word")
 
 
 @pytest.mark.parametrize("shown", ["list", "watch"])
@@ -90,7 +90,7 @@ def test_an_object_that_cannot_be_taken_in_is_named_and_stops_no_other(shown: st
     assert seen.names() == ["a", "c"]
     (counted,) = seen.reflector.stats.unreadable.items()
     assert counted[0] == "team/poison"
-    assert "a word that nobody thought of" in counted[1]
+    assert "an unexpected word" in counted[1]
     assert seen.reflector.stats.errors == {"poison": 1}
 
 

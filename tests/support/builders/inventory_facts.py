@@ -71,8 +71,8 @@ def listed(index: int, **fields: object) -> dict[str, object]:
 
 def cards(*devices: dict[str, object], matrix: str = "", **fields: object) -> dict[str, Any]:
     """A Device object of devices as `card` makes them."""
-    told = {"topologies": {"gpu": [{"name": "bandwidth", "topology": matrix}]}} if matrix else {}
-    return {"spec": {"devices": list(devices), **told}, **fields}
+    topologies = {"topologies": {"gpu": [{"name": "bandwidth", "topology": matrix}]}} if matrix else {}
+    return {"spec": {"devices": list(devices), **topologies}, **fields}
 
 
 def card(minor: int, **fields: object) -> dict[str, object]:

@@ -148,7 +148,7 @@ def _prefixed(mark: str, text: str) -> str:
 
 
 def _in_pairs(cells: list[str]) -> list[str]:
-    """Neighbours glued two by two, where both are codes that can be told apart."""
+    """Neighbours glued two by two, where both are codes that can be distinguished."""
     pairs = [cells[at : at + 2] for at in range(0, len(cells), 2)]
     return [cell for pair in pairs for cell in (["".join(pair)] if "N/A" not in pair else pair)]
 

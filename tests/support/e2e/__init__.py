@@ -1,1 +1,1 @@
-"""Test bed on a real Kubernetes."""
+"""Test cluster: a real Kubernetes."""

@@ -1,4 +1,4 @@
-"""Node agent of the test bed: `linkwise agent` on a real node under its shipped role, with simulated GPUs.
+"""Node agent of the test cluster: `linkwise agent` on a real node under its shipped role, with simulated GPUs.
 
 `agree` compares what four places say about the devices of pods: the record, the inventory, the kubelet, the container.
 """

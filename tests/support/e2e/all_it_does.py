@@ -63,7 +63,7 @@ def all_it_does(placing: Placing, call: Callable[[str, Raw], Raw]) -> None:
     """
     namespace = placing.namespace()
     inventory = machine("gpu", "nvlink")[1]
-    placing.nodes(*machine("gpu", "nvlink"), *gpushare("share", cards=1, sick=[0]))
+    placing.nodes(*machine("gpu", "nvlink"), *gpushare("share", cards=1, unhealthy=[0]))
     placing.place(namespace, "alone", {GPU: 2})
     words = {
         f"gputopology.scheduling.koordinator.sh/{key}": value for key, value in (("name", "ring"), ("replica", "2"))
@@ -84,7 +84,7 @@ def wake(placing: Placing, namespace: str) -> None:
     placing.create(namespace, "waits", {MEMORY: 12})
     placing.refused(namespace, "waits", "node(s) had no device with enough free memory")
     written = 'linkwise_effects_total{effect="condition",result="written"}'
-    wait_for(lambda: placing.metric(written), 15, "its owner is told in a condition")
+    wait_for(lambda: placing.metric(written), 15, "a condition tells its owner")
     placing.cluster.api.delete("/api/v1/namespaces/kube-system/configmaps/unhealthy-gpu-share")
     placing.placed(namespace, "waits")
     wait_for(lambda: placing.metric('linkwise_effects_total{effect="wake",result="written"}'), 5, "the pod is woken")
@@ -98,10 +98,12 @@ def drift_twice(placing: Placing, namespace: str, inventory: Raw) -> None:
     for held in (other, [], other):
         placing.cluster.api.patch(path, {"status": {"allocations": [{"podUID": uid, "devices": held}] if held else []}})
         placing.seen([inventory])
-        wait_for(partial(drift_is, placing, told=bool(held)), 5, f"drift with {held}")
-        # What happens again before it was told is told once, with its count.
+        wait_for(partial(drift_is, placing, reported=bool(held)), 5, f"drift with {held}")
+        # What happens again before its event is written becomes one event, with its count.
         wait_for(lambda: "Drift" in str(placing.cluster.events("default", "gpu")), 5, "an event of it")
-    wait_for(lambda: placing.metric('linkwise_effects_total{effect="event",result="repeated"}'), 5, "told again")
+    wait_for(
+        lambda: placing.metric('linkwise_effects_total{effect="event",result="repeated"}'), 5, "the event is repeated"
+    )
 
 
 def report_a_policy(placing: Placing) -> None:
@@ -113,9 +115,9 @@ def report_a_policy(placing: Placing) -> None:
     wait_for(lambda: placing.cluster.api.get(path).get("status"), 15, "the policy has a status")
 
 
-def drift_is(placing: Placing, *, told: bool) -> bool:
+def drift_is(placing: Placing, *, reported: bool) -> bool:
     lines = [line for line in placing.text("/metrics").splitlines() if line.startswith("linkwise_drift{")]
-    return told == any(float(line.rsplit(" ", 1)[1]) for line in lines)
+    return reported == any(float(line.rsplit(" ", 1)[1]) for line in lines)
 
 
 def meet_a_conflict(placing: Placing, namespace: str, ask: Callable[[str, Raw], Raw]) -> None:

@@ -1,4 +1,4 @@
-"""Node agent of the test bed on a machine of AMD GPUs, which a stub of AMD SMI simulates."""
+"""Node agent of the test cluster on a machine of AMD GPUs, which a stub of AMD SMI simulates."""
 
 from __future__ import annotations
 

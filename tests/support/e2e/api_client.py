@@ -27,7 +27,7 @@ Raw = dict[str, Any]
 """an object as JSON"""
 
 LABEL: Final = "linkwise.dev/e2e"
-"""on whatever the bed makes, so that in a cluster that is not ours nothing else is removed"""
+"""on whatever the tests make, so that in a cluster that is not ours nothing else is removed"""
 
 MERGE: Final = "application/merge-patch+json"
 WITH_STATUS: Final = frozenset({"DeviceInventory", "Device", "ResourceClaim"})
@@ -124,7 +124,7 @@ class Api:
         self._http.close()
 
     def another(self, token: str = "") -> Api:
-        """The same user, or whoever has this token, on a connection of its own."""
+        """The same user, or the one with this token, on a connection of its own."""
         return Api(self.server, token or self._token, self._certificate)
 
     def acting_as(self, user: str, group: str = "") -> Api:

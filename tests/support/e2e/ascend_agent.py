@@ -1,4 +1,4 @@
-"""Node agent of the test bed on a machine of Ascend chips, which a stub of DCMI simulates."""
+"""Node agent of the test cluster on a machine of Ascend chips, which a stub of DCMI simulates."""
 
 from __future__ import annotations
 

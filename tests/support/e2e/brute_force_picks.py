@@ -25,7 +25,7 @@ RESIDUAL: Final = (16, 8, 4, 2)
 
 
 def pair_scores(machine: MachineProfile) -> Matrix:
-    """100 for every NVLink and 10 to 50 for the PCIe path; one that is not told counts as the longest."""
+    """100 for every NVLink and 10 to 50 for the PCIe path; an unknown one counts as the longest."""
     return [[_pair_score(str(cell)) for cell in row] for row in machine.topology.links]
 
 

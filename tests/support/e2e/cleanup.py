@@ -57,7 +57,7 @@ SECONDS: Final = 60.0
 
 
 def clear(api: Api) -> None:
-    """Empty a cluster of our own: all pods, nodes and what tells of them, and namespaces but those it started with."""
+    """Empty a cluster of our own: all pods, nodes and what describes them, and namespaces but those it started with."""
     _clear_namespaces(api, "")
     for path in CLUSTER_WIDE:
         api.delete(path)
@@ -67,7 +67,7 @@ def clear(api: Api) -> None:
 
 
 def clear_marked(api: Api) -> None:
-    """Remove from a cluster what bears the bed's label, and namespaces that do with all that is in them."""
+    """Remove from a cluster what has the label of the tests, and namespaces that do with all that is in them."""
     _clear_namespaces(api, BY_LABEL)
     for path in (*CLUSTER_WIDE, *MARKED):
         api.delete(f"{path}{BY_LABEL}")
@@ -75,7 +75,7 @@ def clear_marked(api: Api) -> None:
 
 
 def _clear_namespaces(api: Api, query: str) -> None:
-    """Namespaces themselves take seconds to go: nobody waits for that, since their names are not used again."""
+    """Namespaces themselves take seconds to go: this does not wait for that, since their names are not used again."""
     found = api.list(f"/api/v1/namespaces{query}")
     names = [space["metadata"]["name"] for space in found if space["status"]["phase"] == "Active"]
     for name in names:

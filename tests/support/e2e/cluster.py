@@ -27,7 +27,7 @@ RBAC: Final = "rbac.authorization.k8s.io"
 
 
 class Cluster:
-    """What tests do with a cluster, whoever runs it."""
+    """What tests do with a cluster, their own or an external one."""
 
     own = False
     """whether its components can be killed and restarted"""
@@ -79,7 +79,7 @@ class Cluster:
         return self.kubectl("apply", "--namespace", namespace, "--filename", "-", user=user, stdin=text)
 
     def create(self, things: Iterable[Mapping[str, Any]]) -> None:
-        """Make many objects over a few connections, each marked as the bed's."""
+        """Make many objects over a few connections, each labeled as an object of the tests."""
         in_parallel(self.api, [partial(Api.create, thing=marked(thing)) for thing in things])
 
     def install(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Configuration files of the test bed: users, keys, kubeconfigs, the configuration of the scheduler."""
+"""Configuration files of the test cluster: users, keys, kubeconfigs, the configuration of the scheduler."""
 
 from __future__ import annotations
 
@@ -103,10 +103,10 @@ def kubeconfig(path: Path, server: str, token: str = "", certificate: Path | Non
         {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "bed", "cluster": {"server": server, **trust}}],
+            "clusters": [{"name": "test", "cluster": {"server": server, **trust}}],
             "users": [{"name": path.stem, "user": {"token": token} if token else {}}],
-            "contexts": [{"name": "bed", "context": {"cluster": "bed", "user": path.stem}}],
-            "current-context": "bed",
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": path.stem}}],
+            "current-context": "test",
         },
     )
 

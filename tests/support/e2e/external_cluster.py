@@ -19,9 +19,9 @@ READY: Final = 60.0  # seconds a way into the cluster has to open
 
 
 class GivenCluster(Cluster):
-    """A cluster that somebody else runs, reached as whoever their kubeconfig says, who may speak for our users.
+    """An external cluster, reached as the user of its kubeconfig, who may impersonate our users.
 
-    Only what the bed has made is ever removed. The scheduler that tests configure runs here, beside theirs.
+    Only what the tests have made is ever removed. The scheduler that tests configure runs here, beside theirs.
     """
 
     def __init__(self, programs: Path, folder: Path, theirs: Path) -> None:

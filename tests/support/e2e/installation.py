@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from support.e2e.process_pods.cluster import NetworkedCluster
     from support.e2e.process_pods.pod import PodProcesses
 
-__all__ = ["MACHINE", "VALUES", "Installation", "installation_bed", "simulated_node"]
+__all__ = ["MACHINE", "VALUES", "Installation", "installed_cluster", "simulated_node"]
 
 MACHINE: Final = "dgx1-v100"
 GPUS: Final = 8
@@ -127,21 +127,21 @@ class Installation:
 class Leader(Serve):
     """The replica that leads, where other tests have a service that they started themselves."""
 
-    def __init__(self, bed: Installation) -> None:
-        self._bed = bed
+    def __init__(self, installation: Installation) -> None:
+        self._installation = installation
         self._known: dict[str, Api] = {}
 
     @property
     def http(self) -> Api:  # type: ignore[override]
         """A connection to the leader of this moment."""
-        address = wait_for(self._bed.leader, SECONDS, "there is a leader")
+        address = wait_for(self._installation.leader, SECONDS, "there is a leader")
         if address not in self._known:
-            self._known[address] = self._bed.service(address)
+            self._known[address] = self._installation.service(address)
         return self._known[address]
 
 
 @contextmanager
-def installation_bed(
+def installed_cluster(
     programs: Path, helm: Path, root: Path, folder: Path, *api_flags: str, images: Mapping[str, Image] | None = None
 ) -> Iterator[Installation]:
     """A cluster with two machines and the means to install on it, until the end of the block."""

@@ -139,8 +139,8 @@ def chips_are_single(pods: Iterable[Raw]) -> None:
 def records_are_whole(pods: Iterable[Raw], inventories: Iterable[Raw]) -> None:
     """Every bound pod that asked for devices has a record of its own, of its node, with what it asked for."""
     places: Places = {
-        told["metadata"]["name"]: {device["uuid"]: device["index"] for device in told["spec"]["devices"]}
-        for told in inventories
+        inventory["metadata"]["name"]: {device["uuid"]: device["index"] for device in inventory["spec"]["devices"]}
+        for inventory in inventories
     }
     wrong = [f"{_name(pod)}: {sentence}" for pod in pods if _holds(pod) and (sentence := _lacks(pod, places))]
     _safe(wrong)
@@ -180,13 +180,13 @@ def _cards(api: Api) -> dict[str, dict[str, int]]:
         count = int(amounts.get("aliyun.com/gpu-count", 0)) or max(int(amounts.get(name, 0)) for name in WHOLE)
         each = int(amounts.get(MEMORY, 0)) // max(1, count)
         found[node["metadata"]["name"]] = {f"#{index}": each for index in range(count)}
-    for told in api.list(INVENTORIES):
-        cards = {device["uuid"]: int(device["memory"]) for device in told["spec"]["devices"] if device["healthy"]}
-        found[told["metadata"]["name"]] = cards
+    for inventory in api.list(INVENTORIES):
+        cards = {device["uuid"]: int(device["memory"]) for device in inventory["spec"]["devices"] if device["healthy"]}
+        found[inventory["metadata"]["name"]] = cards
     path = "/apis/scheduling.koordinator.sh/v1alpha1/devices"
-    for told in api.list(path) if api.answers(path) else ():
-        cards = {card["id"]: 100 for card in told["spec"]["devices"] if card["health"]}
-        found.setdefault(told["metadata"]["name"], {}).update(cards)
+    for report in api.list(path) if api.answers(path) else ():
+        cards = {card["id"]: 100 for card in report["spec"]["devices"] if card["health"]}
+        found.setdefault(report["metadata"]["name"], {}).update(cards)
     return found
 
 
@@ -225,7 +225,7 @@ def _gpushare(found: Granted, amount: int, places: Places) -> bool:
     """Whether gpushare's own keys are there, and its plugin reads from them the card of our record."""
     keys = {name: found.annotations.get(f"ALIYUN_COM_GPU_MEM_{name}") for name in ("IDX", "POD", "DEV", "ASSUME_TIME")}
     (device,) = found.devices
-    # Of a node that is gone nobody can tell which card that was.
+    # Which card that was is unknown once its node is gone.
     card = device.removeprefix("#") if device.startswith("#") else places.get(found.node, {}).get(device, keys["IDX"])
     return all(keys.values()) and keys["POD"] == str(amount) and keys["IDX"] == str(card)
 
@@ -240,10 +240,10 @@ def _asked(pod: Raw) -> dict[str, int]:
     return found
 
 
-def _parts(told: Mapping[str, list[Raw]]) -> Parts:
+def _parts(offer: Mapping[str, list[Raw]]) -> Parts:
     return {
         part["container"]: (tuple(part["devices"]), part.get("share", 0), part.get("core", 0))
-        for part in told.get("parts", ())
+        for part in offer.get("parts", ())
     }
 
 

@@ -105,7 +105,7 @@ class Line:
             while await self._request(reader, back, mute):
                 pass
         except (OSError, asyncio.IncompleteReadError):
-            pass  # whoever ended it knows why
+            pass  # the side that ended it knows why
         finally:
             for end in filter(None, (writer, back)):
                 self._open.discard(end)
@@ -135,7 +135,7 @@ class Line:
         return True
 
     async def _answer(self, answers: asyncio.StreamReader, writer: asyncio.StreamWriter, mute: asyncio.Event) -> None:
-        """Hand on what the server says, until it ends or nobody is to hear it."""
+        """Pass on what the server says, until it ends or the client is gone."""
         with suppress(OSError):
             while (piece := await answers.read(65536)) and not mute.is_set():
                 if self.lag:

@@ -38,11 +38,11 @@ KINDS: Final = {
 }
 """profiles by how their devices are linked"""
 
-Told = Literal["inventory", "annotation", "labels", "count"]
-"""what tells of the devices: our agent, an annotation with the links, GPU Feature Discovery, or kubelet's count alone"""
+DeviceSource = Literal["inventory", "annotation", "labels", "count"]
+"""what reports the devices: our agent, an annotation with the links, GPU Feature Discovery, or the kubelet's count alone"""
 
-ChipsTold = Literal["config map", "annotation"]
-"""where Huawei's device plugin tells of its chips"""
+ChipSource = Literal["config map", "annotation"]
+"""where Huawei's device plugin reports its chips"""
 
 GIB: Final = 1024  # MiB
 
@@ -84,58 +84,58 @@ def machine(  # noqa: PLR0913 - a builder: every field but two has a default
     name: str,
     kind: str,
     *,
-    told: Told = "inventory",
+    source: DeviceSource = "inventory",
     links: bool = True,
-    sick: Collection[int] = (),
+    unhealthy: Collection[int] = (),
     labels: Mapping[str, str] | None = None,
     allocations: Mapping[str, tuple[str, ...]] | None = None,
 ) -> list[Raw]:
     """A node of a machine profile, or of a word of KINDS; without its links if so said.
 
-    A sick device is not allocatable. `allocations` are ids of devices by pod UID, as an agent has seen them in use.
+    An unhealthy device is not allocatable. `allocations` are ids of devices by pod UID, as an agent has seen them in use.
     """
     found = profile(KINDS.get(kind, kind))
     resources = _resources(found, found.devices)
-    usable = resources if found.shared else _resources(found, found.devices - len(sick))
-    about = {**_labels(found, told), **(labels or {})}
-    keys = {TOPOLOGY: matrix_annotation(found.topology)} if told == "annotation" and links else {}
+    usable = resources if found.shared else _resources(found, found.devices - len(unhealthy))
+    about = {**_labels(found, source), **(labels or {})}
+    keys = {TOPOLOGY: matrix_annotation(found.topology)} if source == "annotation" and links else {}
     host: dict[str, int | str] = {"cpu": found.cpus, "memory": f"{found.host_memory}Gi"}
     made = node(name, {**host, **resources}, allocatable=usable, labels=about, annotations=keys)
-    if told != "inventory":
+    if source != "inventory":
         return [made]
-    facts = _facts(name, found, links=links, sick=sick, allocations=allocations or {})
+    facts = _facts(name, found, links=links, unhealthy=unhealthy, allocations=allocations or {})
     return [made, inventory_object(name, facts, enforced=True)]
 
 
-def gpushare(name: str, cards: int = 4, memory: int = 22, *, sick: Collection[int] = ()) -> list[Raw]:
-    """A node whose cards are handed out by memory, as the gpushare device plugin tells it, without an inventory."""
+def gpushare(name: str, cards: int = 4, memory: int = 22, *, unhealthy: Collection[int] = ()) -> list[Raw]:
+    """A node whose cards are allocated by memory, as the gpushare device plugin reports it, without an inventory."""
     resources = {"aliyun.com/gpu-mem": cards * memory, "aliyun.com/gpu-count": cards}
     made = [node(name, resources, labels={"gpushare": "true"})]
-    if sick:
-        made.append(_config_map(f"unhealthy-gpu-{name}", {"gpus": ",".join(map(str, sorted(sick)))}))
+    if unhealthy:
+        made.append(_config_map(f"unhealthy-gpu-{name}", {"gpus": ",".join(map(str, sorted(unhealthy)))}))
     return made
 
 
 def ascend(
     name: str,
     *,
-    told: ChipsTold = "config map",
+    source: ChipSource = "config map",
     used: Collection[int] = (),
-    sick: Collection[int] = (),
+    unhealthy: Collection[int] = (),
     count: int = 8,
 ) -> list[Raw]:
-    """A node of 910A chips as Huawei's device plugin tells it: today in a ConfigMap, before in annotations."""
+    """A node of 910A chips as Huawei's device plugin reports it: today in a ConfigMap, before in annotations."""
     resource = RESOURCE["ascend"]
-    free = [number for number in range(count) if number not in {*used, *sick}]
-    lists = {resource: _chips(free), f"{resource}-Unhealthy": _chips(sick), f"{resource}-NetworkUnhealthy": ""}
+    free = [number for number in range(count) if number not in {*used, *unhealthy}]
+    lists = {resource: _chips(free), f"{resource}-Unhealthy": _chips(unhealthy), f"{resource}-NetworkUnhealthy": ""}
     made = node(
         name,
         {resource: count},
-        allocatable={resource: count - len(sick)},
+        allocatable={resource: count - len(unhealthy)},
         labels={"accelerator": "huawei-Ascend910", "accelerator-type": "module", "host-arch": "huawei-arm"},
-        annotations=lists if told == "annotation" else {},
+        annotations=lists if source == "annotation" else {},
     )
-    if told == "annotation":
+    if source == "annotation":
         return [made]
     report = {"DeviceInfo": {"DeviceList": {**lists, f"{resource}-Fault": "[]"}, "UpdateTime": 1700000000}}
     text = json.dumps({**report, "SuperPodID": -1, "ServerIndex": -1, "CheckCode": ""})
@@ -144,19 +144,19 @@ def ascend(
 
 
 def koordinator(
-    name: str, kind: str = "measured", *, links: bool = True, sick: Collection[int] = (), whole: bool = False
+    name: str, kind: str = "measured", *, links: bool = True, unhealthy: Collection[int] = (), whole: bool = False
 ) -> list[Raw]:
-    """A node as Koordinator tells it: a Device object, percents as resources, and `nvidia.com/gpu` too if `whole`.
+    """A node as Koordinator reports it: a Device object, percents as resources, and `nvidia.com/gpu` too if `whole`.
 
-    Bandwidth, which only measured profiles have, is told as seed 001 tells it; without `links` as Koordinator does: not.
+    Bandwidth, which only measured profiles have, is written as in seed 001; without `links` it is left out, as by Koordinator.
     """
     found = profile(KINDS.get(kind, kind))
-    sound = found.devices - len(sick)
+    sound = found.devices - len(unhealthy)
     resources = {f"koordinator.sh/{word}": 100 * sound for word in ("gpu", "gpu-core", "gpu-memory-ratio")}
     resources["koordinator.sh/gpu-memory"] = sound * found.memory * 2**20
     resources |= {RESOURCE[found.vendor]: sound} if whole else {}
     labels = {"node.koordinator.sh/gpu-vendor": found.vendor, "node.koordinator.sh/gpu-model": _word(found.model)}
-    cards = [_card(name, found, index, healthy=index not in sick) for index in range(found.devices)]
+    cards = [_card(name, found, index, healthy=index not in unhealthy) for index in range(found.devices)]
     spec: Raw = {"devices": cards}
     if links and found.topology.bandwidth:
         spec["topologies"] = {"gpu": [{"name": "bandwidth", "topology": json.dumps(found.topology.bandwidth)}]}
@@ -174,8 +174,8 @@ def _resources(found: MachineProfile, count: int) -> dict[str, int | str]:
     return {RESOURCE[found.vendor]: count}
 
 
-def _labels(found: MachineProfile, told: Told) -> dict[str, str]:
-    if told not in {"labels", "annotation"} or found.vendor != "nvidia":
+def _labels(found: MachineProfile, source: DeviceSource) -> dict[str, str]:
+    if source not in {"labels", "annotation"} or found.vendor != "nvidia":
         return {}
     return {
         "nvidia.com/gpu.product": _word(found.model),
@@ -189,13 +189,13 @@ def _facts(
     found: MachineProfile,
     *,
     links: bool,
-    sick: Collection[int],
+    unhealthy: Collection[int],
     allocations: Mapping[str, tuple[str, ...]],
 ) -> NodeFacts:
     ids, known = device_ids(name, found), found.topology
     unit, memory = ("GiB", found.memory // GIB) if found.shared else ("MiB", found.memory)
     devices = tuple(
-        Device(one, i, i, None, _bus(i), found.model, memory, healthy=i not in sick) for i, one in enumerate(ids)
+        Device(one, i, i, None, _bus(i), found.model, memory, healthy=i not in unhealthy) for i, one in enumerate(ids)
     )
     topology = Topology(ids, known.links, known.bandwidth, known.rings) if links else None
     mode: Mode = "share" if found.shared else "whole"

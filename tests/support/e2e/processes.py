@@ -1,4 +1,4 @@
-"""Processes of the test bed: each in its own process group, with its output in a file, terminated with the bed.
+"""Processes of the test cluster: each in its own process group, with its output in a file, terminated with the cluster.
 
 A reaper terminates them even if the tests are killed: it waits for the end of a pipe that only the tests hold open.
 """
@@ -47,7 +47,7 @@ for group in groups:
 
 
 class BedError(Exception):
-    """The test bed, not what is tested, does not work."""
+    """The test cluster, not what is tested, does not work."""
 
 
 def wait_for(look: Callable[[], T | None], seconds: float = 10.0, what: str = "") -> T:
@@ -70,7 +70,7 @@ def wait_for(look: Callable[[], T | None], seconds: float = 10.0, what: str = ""
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback that nobody listens on."""
+    """Ports of the loopback that are not in use."""
     found: list[int] = []
     for port in random.SystemRandom().sample(PORTS, len(PORTS)):
         with socket.socket() as probe, suppress(OSError):

@@ -24,7 +24,7 @@ SENTENCE: Final = "no pods for this node today"
 
 @contextmanager
 def binds_refused(cluster: Cluster, nodes: Collection[str]) -> Iterator[None]:
-    """The API server refuses to bind any pod to these nodes, until the end; nobody who schedules knows."""
+    """The API server refuses to bind any pod to these nodes, until the end; no scheduler knows."""
     things = _policy(nodes)
     for thing in things:
         cluster.api.create(thing)
@@ -54,11 +54,11 @@ def _policy(nodes: Collection[str]) -> list[Raw]:
 
 def _refuses(cluster: Cluster, node: str) -> bool:
     """Whether a bind of a pod that is not there is refused for the node's sake."""
-    about = {"name": "nobody", "namespace": "default"}
+    about = {"name": "unknown", "namespace": "default"}
     target = {"apiVersion": "v1", "kind": "Node", "name": node}
     bind = {"apiVersion": "v1", "kind": "Binding", "metadata": about, "target": target}
     try:
-        cluster.api.call("POST", "/api/v1/namespaces/default/pods/nobody/binding", bind)
+        cluster.api.call("POST", "/api/v1/namespaces/default/pods/unknown/binding", bind)
     except ApiError as error:
         return SENTENCE in error.message
     return False

@@ -43,8 +43,8 @@ def elsewhere(names: Iterable[str]) -> dict[str, Any]:
     )
 
 
-def make(volcano: VolcanoPlacing, free: Mapping[str, set[int]], sick: Mapping[str, set[int]] | None = None) -> str:
+def make(volcano: VolcanoPlacing, free: Mapping[str, set[int]], unhealthy: Mapping[str, set[int]] | None = None) -> str:
     """Nodes with these chips idle, all others in use by pods of a namespace, or faulty; the namespace."""
-    bad = sick or {}
-    volcano.nodes(*(thing for name in free for thing in ascend(name, sick=bad.get(name, ()))))
+    bad = unhealthy or {}
+    volcano.nodes(*(thing for name in free for thing in ascend(name, unhealthy=bad.get(name, ()))))
     return volcano.idle(free, bad)

@@ -1,4 +1,4 @@
-"""kube-scheduler and the Linkwise service of the test bed; each can be killed and restarted."""
+"""kube-scheduler and the Linkwise service of the test cluster; each can be killed and restarted."""
 
 from __future__ import annotations
 

@@ -83,8 +83,8 @@ class Placing:
         def all_known() -> bool:
             known = self.snapshot()
             documents = [document for kinds in known["objects"].values() for document in kinds.values()]
-            told = {document["metadata"].get("resourceVersion") for document in documents}
-            return names <= {found["metadata"]["name"] for found in known["nodes"]} and versions <= told
+            observed = {document["metadata"].get("resourceVersion") for document in documents}
+            return names <= {found["metadata"]["name"] for found in known["nodes"]} and versions <= observed
 
         wait_for(all_known, SECONDS, "the service has seen what the test made")
 
@@ -136,8 +136,8 @@ class Placing:
             raise AssertionError(f"{name} is on {there}: {found}")
         return found
 
-    def told(self, namespace: str, name: str, reason: str, seconds: float = SECONDS) -> str:
-        """An event of that reason about a pod, as soon as there is one."""
+    def wait_for_event(self, namespace: str, name: str, reason: str, seconds: float = SECONDS) -> str:
+        """Wait for an event of this reason about a pod; the last one."""
 
         def sentence() -> str | None:
             said = self.cluster.events(namespace, name)
@@ -200,7 +200,7 @@ class Placing:
         return (nodes | pods) - there - {("pod", found["metadata"]["uid"]) for found in api.list("/api/v1/pods")}
 
     def _scheduler_sees_nodes(self) -> None:
-        """A pod that wants nothing goes to the newest node: whoever has seen that one has seen them all."""
+        """A pod that wants nothing goes to the newest node: a scheduler that has seen that one has seen them all."""
         newest = max(self.cluster.api.list("/api/v1/nodes"), key=lambda node: int(node["metadata"]["resourceVersion"]))
         name, probe = newest["metadata"]["name"], f"probe-{newest['metadata']['resourceVersion']}"
         there = {"kubernetes.io/hostname": name}

@@ -1,4 +1,4 @@
-"""Volcano of the test bed: its scheduler and its controllers, each of which can be killed and restarted."""
+"""Volcano of the test cluster: its scheduler and its controllers, each of which can be killed and restarted."""
 
 from __future__ import annotations
 

@@ -133,9 +133,9 @@ class VolcanoPlacing(Placing):
 
         wait_for(gone, SECONDS, f"the service has seen the end of {name}")
 
-    def idle(self, free: Mapping[str, set[int]], sick: Mapping[str, set[int]] | None = None) -> str:
+    def idle(self, free: Mapping[str, set[int]], unhealthy: Mapping[str, set[int]] | None = None) -> str:
         """Use all chips of these nodes but the free and the faulty ones; a new namespace for Jobs."""
-        holders, bad = self.namespace(), sick or {}
+        holders, bad = self.namespace(), unhealthy or {}
         # The webhook would refuse pods that say themselves which chips they have.
         self.cluster.api.patch(f"/api/v1/namespaces/{holders}", {"metadata": {"labels": {OPT_OUT: IGNORE}}})
         used = [(node, chip) for node, left in free.items() for chip in set(range(8)) - left - bad.get(node, set())]

@@ -1,4 +1,4 @@
-"""Service with its admission webhook over TLS on the loopback, called by the API server of the test bed."""
+"""Service with its admission webhook over TLS on the loopback, called by the API server of the test cluster."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class WebhookService:
         return [dict(self.api.get(path)) for path in CONFIGURATIONS]
 
     def authorities(self) -> str:
-        """The certificates that the API server is told to trust; empty if the webhooks do not agree."""
+        """The certificates that the API server trusts for the webhooks; empty if the webhooks do not agree."""
         hooks = [hook for one in self.configurations() for hook in one["webhooks"]]
         bundles = {hook["clientConfig"].get("caBundle", "") for hook in hooks}
         return base64.b64decode(bundles.pop()).decode() if len(bundles) == 1 else ""

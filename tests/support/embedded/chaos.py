@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.apiserver.faults import Fault
-from support.embedded.invariants import nobody_waits_in_vain, nothing_is_sold_twice
+from support.embedded.invariants import no_pod_waits_in_vain, nothing_is_sold_twice
 
 if TYPE_CHECKING:
     from support.embedded.cluster import ClusterUnderTest
@@ -104,10 +104,10 @@ class Chaos:
             self.cluster.embedded.nodes.resume_heartbeat(node)
         for node, index in sorted(self._dead):
             self.cluster.embedded.nodes.repair_device(node, index)
-        # What a watch never told is only found when everything is listed anew.
+        # What a watch never delivered is found only by the next list.
         await self.cluster.embedded.api.restart(lose_history=True)
         await self.cluster.settled(60.0)
-        await nobody_waits_in_vain(self.cluster)
+        await no_pod_waits_in_vain(self.cluster)
         await self.cluster.settled(60.0)
 
     def _corrected(self) -> set[str]:

@@ -27,7 +27,7 @@ from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from support.e2e.pod_objects import pod
 from support.e2e.service import grant
-from support.embedded.invariants import all_is_well, everybody_runs_or_is_told_why, is_at_rest
+from support.embedded.invariants import all_is_well, every_pod_runs_or_has_a_reason, is_at_rest
 from support.embedded.service import EmbeddedService
 from support.virtual_clock import loop_clock, run_idle, wall_time
 
@@ -112,7 +112,7 @@ class ClusterUnderTest:
         return {found.name for found in self.store.list("pods").items if found.fields.get("spec.nodeName")}
 
     def events(self, name: str, reason: str = "") -> list[str]:
-        """What was told of an object, the oldest first."""
+        """The messages of the events about an object, the oldest first."""
         found = sorted(self.store.list("events").items, key=lambda one: one.version)
         about = [one.read() for one in found if one.fields.get("involvedObject.name") == name]
         return [one["message"] for one in about if reason in {"", one["reason"]}]
@@ -129,21 +129,21 @@ class ClusterUnderTest:
 
     async def refused(self, name: str, word: str = "") -> str:
         """Why a pod has no node, as soon as its event holds a word."""
-        return await self.told(name, "FailedScheduling", word)
+        return await self.wait_for_event(name, "FailedScheduling", word)
 
-    async def told(self, name: str, reason: str, word: str = "") -> str:
-        """The last event of that reason about an object that holds a word, as soon as there is one."""
+    async def wait_for_event(self, name: str, reason: str, word: str = "") -> str:
+        """Wait for an event of this reason about an object whose message has this word; the message of the last one."""
 
         def said() -> str:
             return next((text for text in reversed(self.events(name, reason)) if word in text), "")
 
-        return await self.until(said, f"{name} is told {reason} {word!r}: {self.events(name)}")
+        return await self.until(said, f"event {reason} {word!r} about {name}: {self.events(name)}")
 
     async def explained(self, name: str, namespace: str = "default") -> str:
         """What the service says about a pod, line by line, as soon as it has seen it."""
         broker, uid = self.service.broker, self.store.get("pods", name, namespace).uid
-        told = await self.until(lambda: explain_pod(broker, uid, self.service.now()), f"{name} is known")
-        return "\n".join(explanation_lines(told)) if told else ""
+        explanation = await self.until(lambda: explain_pod(broker, uid, self.service.now()), f"{name} is known")
+        return "\n".join(explanation_lines(explanation)) if explanation else ""
 
     async def counted(self, pods: int) -> None:
         """Wait until the service counts the devices of so many pods."""
@@ -169,24 +169,24 @@ class ClusterUnderTest:
         await all_is_well(self)
 
     async def settled(self, seconds: float = SECONDS) -> None:
-        """Wait until each pod runs, has ended or is told why it waits; then all is well."""
-        await self.until(self._is_at_rest, "each pod runs or is told why not", seconds)
-        everybody_runs_or_is_told_why(self.store)
+        """Wait until each pod runs, has ended or has a reason why it waits; then all is well."""
+        await self.until(self._is_at_rest, "each pod runs or has a reason why not", seconds)
+        every_pod_runs_or_has_a_reason(self.store)
         await all_is_well(self)
 
     def _is_at_rest(self) -> bool:
-        """Nobody is being tried or bound, started or stopped."""
+        """No pod is being tried, bound, started or stopped."""
         queues = set(self.embedded.scheduler.queue.counts())
         return queues <= {"unschedulable"} and all(map(is_at_rest, self.store.list("pods").items))
 
     def _has_seen_nodes(self) -> bool:
         known = self.service.broker
         names = {found.name for found in self.store.list("nodes").items}
-        told = self.store.list("deviceinventories.linkwise.dev").items
+        inventories = self.store.list("deviceinventories.linkwise.dev").items
         devices = self.store.list("devices.scheduling.koordinator.sh").items
         return (
             names == set(known.nodes) == set(self.embedded.scheduler.node_cache.nodes)
-            and all(known.node_object(one.name, "DeviceInventory") == one.data for one in told)
+            and all(known.node_object(one.name, "DeviceInventory") == one.data for one in inventories)
             and all(known.node_object(one.name, "Device") == one.data for one in devices)
         )
 

@@ -132,7 +132,7 @@ class Space:
                 if first["type"] != "ERROR" or first["object"]["code"] != 504:
                     yield chain([first], lines)
                     return
-            about = {"generateName": "nobody-watches-"}
+            about = {"generateName": "not-watched-"}
             self.make("configmaps", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about})
         raise AssertionError(f"watches lag behind writes for more than {_PATIENCE:g} s: {first['object']['message']}")
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "all_is_well",
-    "everybody_runs_or_is_told_why",
+    "every_pod_runs_or_has_a_reason",
     "is_at_rest",
-    "nobody_waits_in_vain",
+    "no_pod_waits_in_vain",
     "nothing_is_sold_twice",
     "the_ledger_is_true",
 ]
@@ -74,19 +74,19 @@ def is_at_rest(found: Stored) -> bool:
     return not found.fields.get("spec.nodeName") or found.fields.get("status.phase") != "Pending"
 
 
-def everybody_runs_or_is_told_why(store: Store) -> None:
+def every_pod_runs_or_has_a_reason(store: Store) -> None:
     """Each pod runs, or has ended, or waits with a sentence in its status."""
     wrong = []
     for found in store.list("pods").items:
         pod = found.read()
         conditions = {one["type"]: one for one in pod["status"].get("conditions") or ()}
-        told = conditions.get("PodScheduled", {}).get("message", "")
-        if pod["status"]["phase"] == "Pending" and not told:
+        message = conditions.get("PodScheduled", {}).get("message", "")
+        if pod["status"]["phase"] == "Pending" and not message:
             wrong.append(f"{found.namespace}/{found.name} on {pod['spec'].get('nodeName') or 'no node'}: {conditions}")
     must(not wrong, "\n".join(wrong))
 
 
-async def nobody_waits_in_vain(cluster: ClusterUnderTest, seconds: float = 60.0) -> None:
+async def no_pod_waits_in_vain(cluster: ClusterUnderTest, seconds: float = 60.0) -> None:
     """No pod by itself waits though a node would take it now, as soon as all news have arrived."""
 
     def forgotten() -> list[str]:
@@ -96,7 +96,7 @@ async def nobody_waits_in_vain(cluster: ClusterUnderTest, seconds: float = 60.0)
         return [f"{pod.name} could go to {runs[0][0]}" for pod in alone if (runs := broker.dry_run(pod, now).ranking)]
 
     try:
-        await cluster.until(lambda: not forgotten(), "nobody waits in vain", seconds)
+        await cluster.until(lambda: not forgotten(), "no pod waits in vain", seconds)
     except AssertionError as error:
         raise AssertionError(f"{error}: {forgotten()}") from error
 

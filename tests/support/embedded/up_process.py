@@ -50,7 +50,7 @@ class TriedCluster:
     def start(self) -> None:
         """Start it, and do not wait."""
         self.temporary.mkdir()
-        told = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # else it would ignore what whoever runs this ignores
+        previous = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # else it inherits what the caller ignores
         try:
             with (self._folder / "errors").open("w", encoding="utf-8") as errors:
                 self.process = subprocess.Popen(
@@ -62,7 +62,7 @@ class TriedCluster:
                     text=True,
                 )
         finally:
-            signal.signal(signal.SIGHUP, told)
+            signal.signal(signal.SIGHUP, previous)
         self._watch()
 
     def __exit__(self, *_: object) -> None:
@@ -99,8 +99,12 @@ class TriedCluster:
     def environment(self) -> dict[str, str]:
         """Of a user, 80 columns wide, who did what was printed so far about KUBECONFIG."""
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-        told = {"COLUMNS": "80", "NO_COLOR": "1", "PATH": path, "TMPDIR": str(self.temporary)}
-        return surroundings() | told | ({"KUBECONFIG": str(self.kubeconfig)} if "KUBECONFIG=" in self.printed else {})
+        environment = {"COLUMNS": "80", "NO_COLOR": "1", "PATH": path, "TMPDIR": str(self.temporary)}
+        return (
+            surroundings()
+            | environment
+            | ({"KUBECONFIG": str(self.kubeconfig)} if "KUBECONFIG=" in self.printed else {})
+        )
 
     @property
     def kubeconfig(self) -> Path:
@@ -114,8 +118,8 @@ class TriedCluster:
 
     def api(self) -> Api:
         """A connection, by what the kubeconfig says."""
-        told = yaml.safe_load(self.kubeconfig.read_text("utf-8"))
-        cluster, user = told["clusters"][0]["cluster"], told["users"][0]["user"]
+        config = yaml.safe_load(self.kubeconfig.read_text("utf-8"))
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         certificate = self._folder / "certificate"
         certificate.write_bytes(b64decode(cluster["certificate-authority-data"]))
         return Api(cluster["server"], user["token"], certificate)

@@ -159,7 +159,7 @@ def _bind(caller: Caller, call: Call) -> object:
 
 
 def _bound(caller: Caller, call: Call) -> object:
-    """The watch shows a pod bound, as it was told or by somebody else."""
+    """The watch shows a pod bound, as the broker did or by another client."""
     pod, bind = caller.pod(call), caller.binds.get(call.pod)
     if bind is None or bind.uid != pod.uid or not call.number:
         return caller.show(replace(pod, node=pod.node or caller.node(call.node)), call.pod)
@@ -184,7 +184,7 @@ def _outcome(caller: Caller, call: Call) -> object:
 
 def _gone(caller: Caller, call: Call) -> object:
     pod = caller.pods.pop(call.pod, None)
-    return caller.broker.observe([PodDeleted(pod.uid if pod else "nobody")], caller.now)
+    return caller.broker.observe([PodDeleted(pod.uid if pod else "unknown")], caller.now)
 
 
 def _later(caller: Caller, call: Call) -> object:
@@ -200,7 +200,7 @@ def _object(caller: Caller, call: Call) -> object:
 
 
 def _restart(caller: Caller, _: Call) -> None:
-    """A broker begins anew with what is written."""
+    """A new broker is restored from what is written."""
     caller.broker = Broker.restore(replace(caller.broker.snapshot(caller.now), state=None))
     while caller.broker.recover(caller.now):
         pass
@@ -223,7 +223,7 @@ def _gated(caller: Caller, call: Call) -> object:
 
 
 def _rewritten(caller: Caller, call: Call) -> object:
-    """A pod is something else all of a sudden, which no API server would allow: nobody may stumble over it."""
+    """A pod is something else all of a sudden, which no API server would allow: it must cause no error."""
     pod, other = caller.pod(call), caller.pod(call._replace(pod=(call.pod + 1 + call.node) % PODS))
     labels, words = GROUPS[call.node % len(GROUPS)]
     ways: tuple[PodView, ...] = (

@@ -72,9 +72,9 @@ class Checks:
         self._world = world
         self.woken: set[str] = set()
         self.contradicted: set[str] = set()
-        """nodes whose agent told something else than was recorded: what is physically there is anybody's guess"""
+        """nodes whose agent reported something else than was recorded: what is physically there is unknown"""
         self.reopened: set[str] = set()
-        """nodes that took no pods for a while, of which whoever schedules single pods learns by itself"""
+        """nodes that took no pods for a while, which a scheduler of single pods notices by itself"""
         self.early: set[str] = set()
         """members that asked before they were seen, and were not woken since"""
         self._kinds: dict[tuple[object, ...], Query] = {}
@@ -89,8 +89,8 @@ class Checks:
         self._what_agents_see_is_taken()
         self._the_index_is_what_follows()
         self._tables_agree()
-        self._nobody_is_kept_in_mind_for_too_long()
-        self._nobody_waits_unseen()
+        self._no_pod_is_remembered_for_too_long()
+        self._no_pod_waits_unseen()
         self._no_deadline_is_missed()
         self._requests_are_those_of_the_pods()
         self._who_fits_was_woken()
@@ -101,8 +101,8 @@ class Checks:
         """Nothing is promised that is known not to work, or not to be there."""
         under_way = {flight.bound.uid for flight in self._world.flights}
         for bound in binds(answer.effects):
-            view, told = self._world.api.told_box(bound.node)
-            document = told.document if told else None
+            view, inventory = self._world.api.delivered_box(bound.node)
+            document = inventory.document if inventory else None
             if bound.grant is None or bound.uid in under_way or not isinstance(document, dict):
                 continue
             must(view and view.ready, f"{bound.node} is not ready")
@@ -182,13 +182,13 @@ class Checks:
 
     def _what_is_over_is_free(self) -> None:
         ledger = state_of(self._world.broker).cluster.ledger
-        for key, told in self._world.api.told.items():
+        for key, events in self._world.api.delivered.items():
             uid = key.removeprefix("pod/")
-            if isinstance(told[-1], PodDeleted) or self._world.api.known_over(uid):
+            if isinstance(events[-1], PodDeleted) or self._world.api.known_over(uid):
                 must(ledger.get(uid) is None, f"{uid} is over and holds devices")
 
     def _what_agents_see_is_taken(self) -> None:
-        """Whoever it is, and whether or not the watch has told of it; but for pods that are known to have stopped."""
+        """For every pod, observed or not, except those that are known to have stopped."""
         cluster = state_of(self._world.broker).cluster
         for name, stock in cluster.inventories.items():
             free = {device.id for device in cluster.index.nodes[name].free()}
@@ -233,7 +233,7 @@ class Checks:
             best = found.best(list(index.nodes), 16)
             must(set(best) <= set(fitting) and bool(best) == bool(fitting), f"the best of {fitting} are {best}")
 
-    def _nobody_is_kept_in_mind_for_too_long(self) -> None:
+    def _no_pod_is_remembered_for_too_long(self) -> None:
         state, now = state_of(self._world.broker), self._world.now
         ledger, known = state.cluster.ledger, state.cluster.known
         longest = now + state.settings.pending
@@ -269,7 +269,7 @@ class Checks:
             read = read_request(pod, settings.policies, by_owner=OwnerRules.of(settings.group))
             must(state.request(pod) == read, f"another request of {pod.name} is cached")
 
-    def _nobody_waits_unseen(self) -> None:
+    def _no_pod_waits_unseen(self) -> None:
         """Who was not seen stands in no line and is forgotten in time, and a member that is seen late is woken."""
         state, now = state_of(self._world.broker), self._world.now
         unseen = {queued.uid: queued.asked_at for queued in state.queue.unobserved()}
@@ -292,7 +292,7 @@ class Checks:
         must(self.early <= unseen.keys(), f"{self.early - unseen.keys()} were seen and not woken")
 
     def _who_fits_was_woken(self) -> None:
-        """The first in line is told when there is room on a node that refused it."""
+        """The first pod in the queue is woken when there is room on a node that refused it."""
         state = state_of(self._world.broker)
         first = next(iter(state.queue.unschedulable()), None)
         if first is None or first.query is None or first.uid in self.woken:
@@ -300,7 +300,7 @@ class Checks:
         for name in state.cluster.index.nodes.keys() & set(self._names.get(first.uid, ())) - state.cluster.unready:
             fits = isinstance(pick_on(state, first.query, name), Offer)
             fits = fits and name not in self.reopened and may_go(state, first.uid, name)
-            must(not fits, f"{first.uid} was not told of {name}")
+            must(not fits, f"{first.uid} was not woken for {name}")
 
     def _nothing_is_forgotten(self) -> None:
         """When all news are through, no more is left of a node than its pods leave."""
@@ -319,7 +319,7 @@ class Checks:
 
 
 def held_of(entry: Entry) -> tuple[object, ...]:
-    """What of an entry survives whoever holds it."""
+    """What of an entry survives a restart."""
     return entry.state, entry.node, entry.grant.offer.parts, entry.grant.mode, entry.unrecorded_ask
 
 

@@ -40,7 +40,7 @@ FAMILIES: Final[tuple[tuple[Family, ...], ...]] = (
 
 
 class World:
-    """A broker, the truth it is told of, and all that is under way between them."""
+    """A broker, the state of the cluster that it observes, and all that is under way between them."""
 
     judge: ClassVar[type[Checks]] = Checks
     moves: ClassVar[Mapping[str, Move]] = {}
@@ -146,7 +146,7 @@ class World:
         must(claims(self.broker) == before, "a question changed something")
 
     def land(self, a: int, b: int, c: int) -> None:
-        """A bind reaches the API server, or is lost; whoever sent it learns that, or not."""
+        """A bind reaches the API server, or is lost; its sender learns that, or not."""
         flight = one_of([flight for flight in self.flights if flight.landed is None], a)
         if flight is None:
             return
@@ -170,14 +170,14 @@ class World:
             self.learn(flight)
 
     def learn(self, flight: Flight) -> None:
-        """Whoever sent a bind learns what became of it."""
+        """The sender of a bind learns what became of it."""
         self.flights.remove(flight)
         pod = self.api.pods.get(flight.bound.uid)
         there = flight.landed or (flight.unknown and pod is not None and pod.node == flight.bound.node)
         self.take(self.broker.outcome(flight.bound, "written" if there else "refused", self.now))
 
     def restart(self, a: int, b: int, _c: int) -> None:
-        """The broker dies; a new one is told what is true, when no bind of the old one can land any more."""
+        """The broker dies; a new one observes the current state, when no bind of the old one can land any more."""
         for number, flight in enumerate(self.flights):
             if flight.landed is None and (b >> number) % 2:
                 self.api.bind(flight.bound)
@@ -200,7 +200,7 @@ class World:
 
     def _askable(self) -> list[PodView]:
         """Pods as a scheduler knows them: it may not know yet that one is bound or gone."""
-        late = [sight for told in self.api.told.values() for sight in told[-1:] if isinstance(sight, PodView)]
+        late = [sight for events in self.api.delivered.values() for sight in events[-1:] if isinstance(sight, PodView)]
         return self.api.unbound() + [pod for pod in late if not pod.node]
 
 

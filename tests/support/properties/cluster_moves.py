@@ -78,7 +78,7 @@ def delete(world: World, a: int, b: int, c: int) -> None:
         return
     world.api.remove(pod.uid)
     if b % 3 == 0:
-        if c % 2:  # whoever lists by name sees a pod that has changed, and not that one is gone
+        if c % 2:  # a list by name shows a pod that has changed, and not that one is gone
             world.api.owed.pop(f"pod/{pod.uid}", None)
         number = world.next_number()
         words = {key: text for key, text in pod.annotations.items() if key not in OURS}
@@ -142,7 +142,7 @@ def agent(world: World, a: int, b: int, c: int) -> None:
 
 
 def _in_use(box: FakeNode, pods: Sequence[PodView]) -> dict[str, tuple[str, ...]]:
-    """What pods have by their records; of whole devices no two the same, and any that are left where none is told."""
+    """What pods have by their records; of whole devices no two the same, and any that are left where none is recorded."""
     by_index = {f"#{index}": box.device(index) for index in range(box.count)}
     found = {pod.uid: tuple(by_index.get(name, name) for name in devices_of(pod)) for pod in pods}
     if box.family not in BY_DEVICE:
@@ -170,12 +170,12 @@ def deliver_all(world: World, _a: int, _b: int, _c: int) -> None:
 
 def repeat(world: World, a: int, b: int, _c: int) -> None:
     """News come again; of pods old ones too, and of nodes that are there: their versions tell."""
-    key = one_of(sorted(world.api.told), a)
+    key = one_of(sorted(world.api.delivered), a)
     if key is None:
         return
-    told = world.api.told[key]
-    dated = told if key.startswith("pod/") else [sight for sight in told if isinstance(sight, NodeView)]
-    sights = dated if dated and told[-1] is dated[-1] else told[-1:]
+    delivered = world.api.delivered[key]
+    dated = delivered if key.startswith("pod/") else [sight for sight in delivered if isinstance(sight, NodeView)]
+    sights = dated if dated and delivered[-1] is dated[-1] else delivered[-1:]
     before = claims(world.broker)
     world.see([sights[b % len(sights)]])
     must(claims(world.broker) == before, "old news changed something")

@@ -124,7 +124,7 @@ class Place(NamedTuple):
     """of a machine with rings, whose layouts matter instead of bandwidth"""
 
     def idle(self) -> tuple[int, ...]:
-        """Devices that nobody uses."""
+        """Devices that are not in use."""
         return tuple(device for device in self.free if not self.rooms or self.rooms[device] == WHOLE)
 
     def without(self, *devices: int) -> Place:

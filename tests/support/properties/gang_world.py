@@ -65,7 +65,7 @@ class GangChecks(GroupChecks):
             must(key == entry.grant.plan, f"{entry.pod} is in {key!r} and holds a place of {entry.grant.plan!r}")
 
     def settled(self) -> None:
-        """Nobody waits whom a broker that begins anew could place, but for those whose nodes are left out."""
+        """No pod waits that a new broker could place, except those whose nodes are left out."""
         if not self._world.left_out:
             super().settled()
 
@@ -104,7 +104,7 @@ class GangWorld(GroupWorld):
         self.started = (self.started & set(least)) | {key for key, count in bound.items() if count >= least[key] > 0}
 
     def take(self, effects: Iterable[Effect]) -> None:
-        """Effects go out; whoever is woken is not parked any more."""
+        """Effects go out; pods that are woken are not parked any more."""
         effects = tuple(effects)
         super().take(effects)
         for effect in effects:
@@ -140,9 +140,9 @@ class GangWorld(GroupWorld):
             self.checks.starts(pod, int(least), self._placed(key))
 
     def _lacks_pod_group(self, pod: PodView, key: str) -> bool:
-        """Whether a pod points to a PodGroup that was not told of; labels that name another group take precedence."""
+        """Whether a pod points to a PodGroup that was not observed; labels that name another group take precedence."""
         native = pod.scheduling_group == NATIVE[0] and key in {"", f"{pod.namespace}/{NATIVE[0]}"}
-        return native and f"object/{NATIVE[1]}/{pod.namespace}/{NATIVE[0]}" not in self.api.told
+        return native and f"object/{NATIVE[1]}/{pod.namespace}/{NATIVE[0]}" not in self.api.delivered
 
     def _varied(self, key: str) -> bool:
         """Whether the members of a group do not agree on it, are too many, or it may have been started before."""
@@ -218,7 +218,7 @@ class GangWorld(GroupWorld):
             self.see(self.api.deliver_all())
 
     def restate(self, a: int, b: int, c: int) -> None:
-        """The minimum of a native gang changes, or is told at last."""
+        """The minimum of a native gang changes, or is observed at last."""
         name = f"{'team' if b % 8 == 0 else 'default'}/{NATIVE[0]}"
         self.api.put_object(NATIVE[1], name, {"spec": {"schedulingPolicy": {"gang": {"minCount": 1 + a % 3}}}})
         if c % 2:
@@ -240,7 +240,7 @@ class GangWorld(GroupWorld):
         as a whole.
         """
         self.see(self.api.deliver_all())
-        pods = self._active()[a % 3 :][:BURST] if self.names() else []  # or nobody is asked
+        pods = self._active()[a % 3 :][:BURST] if self.names() else []  # or no scheduler asks
         planned, highest = {}, self._priority(pods)
         for pod in pods:
             self.filter_pod(pod, self.names())
@@ -262,7 +262,7 @@ class GangWorld(GroupWorld):
             self._land_all()
 
     def interrupt(self, a: int, b: int, c: int) -> None:
-        """A gang is bound in part, and the broker is restored, or dies and is told what is true: the gang is bound."""
+        """A gang is bound in part, and the broker is restored, or dies and a new one observes the current state: the gang is bound."""
         self.see(self.api.deliver_all())
         for name in self.checks.missing_inventories():  # the next broker would not know their devices
             self.api.change(name, inventory=True)
@@ -292,7 +292,7 @@ class GangWorld(GroupWorld):
             must(self.api.pods[uid].node or outranked, f"{uid} lost its place because the broker was interrupted")
 
     def idle(self, _a: int, _b: int, _c: int) -> None:
-        """Pods are tried if they came, changed or were woken, until nothing happens any more: nobody waits in vain."""
+        """Pods are tried if they came, changed or were woken, until nothing happens any more: no pod waits in vain."""
         self._come_to_rest(bind=True)
         self.checks.settled()
 
@@ -303,7 +303,7 @@ class GangWorld(GroupWorld):
 
     def _come_to_rest(self, *, bind: bool) -> None:
         """Let everything happen that is due, and perhaps all pods be tried that a scheduler would try."""
-        if self.checks.reopened:  # a scheduler tries again whoever a node that takes pods again may help
+        if self.checks.reopened:  # a scheduler retries the pods that a node may help when it takes pods again
             self.parked = {uid: version for uid, version in self.parked.items() if self.broker.group_of(uid)}
             self.checks.reopened.clear()
         stuck = 0
@@ -343,7 +343,7 @@ class GangWorld(GroupWorld):
         return [name for name in self.api.boxes if name not in self.api.gone]
 
     def restart(self, a: int, b: int, c: int) -> None:
-        """The same; whoever waits is woken by the new broker, or tried for the first time by it."""
+        """The same; pods that wait are woken by the new broker, or tried for the first time by it."""
         super().restart(a, b, c)
         self.started.clear()
         self._note_started()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GATED_WORLD_MOVES", "GatedWorld"]
 
-LATER: Final = (0.0, 20.0, 40.0)  # seconds after which a broker that begins anew has planned whatever it can
+LATER: Final = (0.0, 20.0, 40.0)  # seconds after which a new broker has planned whatever it can
 
 
 class GatedApi(ModelApi):
@@ -78,7 +78,7 @@ class GatedChecks(GangChecks):
         return carried
 
     def settled(self) -> None:
-        """Nobody waits whom a broker that begins anew could place, and nobody is gated whom it would let in."""
+        """No pod waits that a new broker could place, and no pod is gated that it would admit."""
         super().settled()
         stuck = {pod.uid for pod in self._world.api.unbound() if GATE in pod.gates and not pod.deleting}
         if not stuck or self._world.left_out or self.missing_inventories() or not self._world.names():
@@ -92,7 +92,7 @@ class GatedChecks(GangChecks):
                 must(False, f"{effect.uid} is gated, and could be let in if everything was forgotten")  # noqa: FBT003
 
     def _reserved_by_others(self) -> bool:
-        """Whether a plan holds devices that a broker that begins anew would not know of."""
+        """Whether a plan holds devices that a new broker would not know of."""
         return bool(self.state.groups.plans)
 
 
@@ -141,7 +141,7 @@ class GatedWorld(GangWorld):
             super().schedule(a, b, c)
 
     def steer(self, a: int, _b: int, c: int) -> None:
-        """Some of what is to be written is written, and perhaps told."""
+        """Some of what is to be written is written, and perhaps observed."""
         self._write(1 + a % 3)
         if c % 3:
             self.see(self.api.deliver_all())

@@ -38,7 +38,7 @@ class GroupChecks(Checks):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.refused: dict[str, tuple[PodView | None, int]] = {}
-        """members that were told to wait and not woken since, as they were, with the plan that held then"""
+        """members that were refused and not woken since, as they were, with the plan that held then"""
         self.evicted: set[str] = set()
         """pods whose eviction was asked for, and is still wanted"""
         self._latest = 0.0
@@ -59,13 +59,13 @@ class GroupChecks(Checks):
             self._holds(key, held)
         self._nothing_else_is_planned()
         self._the_book_is_true()
-        self._nobody_waits_in_vain()
-        self._nobody_is_bound_in_vain()
+        self._no_pod_waits_in_vain()
+        self._no_pod_is_bound_in_vain()
 
     def _holds(self, key: str, held: Reserved) -> None:
         """A plan is whole, of members that are there, in time, and its devices are to be had."""
         found = self.state.groups.view(key)
-        must(found is not None, f"a plan holds for {key}, of which nobody is there")
+        must(found is not None, f"a plan holds for {key}, which has no pods")
         if found is None:
             return
         waiting = {pod.uid for pod in found.waiting} & held.plan.placements.keys()
@@ -124,7 +124,7 @@ class GroupChecks(Checks):
         """Records are of pods that are known, and every stage has an end."""
         book = self.state.groups
         for key, record in book.records.items():
-            must(record.members, f"a record is kept of {key}, of which nobody is there")
+            must(record.members, f"a record is kept of {key}, which has no pods")
             lost = record.answers.keys() - record.members.pods.keys()
             must(not lost, f"the answers to {lost} are kept, which are not in {key}")
             run = record.stage.run if isinstance(record.stage, Planning) else None
@@ -139,7 +139,7 @@ class GroupChecks(Checks):
     def evicts(self, effect: Evict) -> None:
         """Only members of a strict gang that is stuck are evicted, once, where that is allowed and none has begun."""
         found, pod = self._group_of(effect.uid), self.state.cluster.pods.get(effect.uid)
-        must(self.state.settings.group.evict_half_bound, f"{effect.uid} is evicted, and nobody may be")
+        must(self.state.settings.group.evict_half_bound, f"{effect.uid} is evicted, and no pod may be")
         must(effect.uid not in self.evicted, f"{effect.uid} is evicted twice")
         self.evicted.add(effect.uid)
         must(found and pod and pod.node and not pod.deleting, f"{effect.uid} is evicted and is not bound in a gang")
@@ -150,15 +150,15 @@ class GroupChecks(Checks):
             begun = [each.uid for each in found.bound if has_begun(each)]
             must(not begun, f"{effect.uid} is evicted, and {begun} of its gang have begun to run")
 
-    def _nobody_is_bound_in_vain(self) -> None:
+    def _no_pod_is_bound_in_vain(self) -> None:
         """A gang that was planned and is stuck halfway has a time at which that ends, where evictions are allowed."""
         book = self.state.groups
         for key, record in book.records.items() if self.state.settings.group.evict_half_bound else ():
             found = book.view(key)
             ending = record.generation and not isinstance(record.stage, Planning | Reserved)
             if found and ending and (bound := self._evictable(found)):
-                told = all(pod.uid in book.evicted for pod in bound)
-                must(told or record.eviction is not None, f"{key} is stuck halfway, and nothing will change that")
+                evicting = all(pod.uid in book.evicted for pod in bound)
+                must(evicting or record.eviction is not None, f"{key} is stuck halfway, and nothing will change that")
                 must((record.eviction or inf) > self._world.now, f"{key} is stuck halfway after its time")
 
     def _evictable(self, found: GroupView) -> list[PodView]:
@@ -169,7 +169,7 @@ class GroupChecks(Checks):
         return [pod for pod in found.bound if pod.uid in known and known[pod.uid].node]
 
     def filtered(self, pod: PodView, names: Sequence[str], answer: FilterAnswer) -> None:
-        """What a member is offered can be had, and who is refused is told why."""
+        """What a member is offered is available, and each refusal has a reason."""
         found = self._group_of(pod.uid)
         entry = self.state.cluster.ledger.get(pod.uid)
         if found is None or pod.uid in found.extra or (entry and not entry.tentative):
@@ -197,9 +197,9 @@ class GroupChecks(Checks):
 
     def _is_explained(self, uid: str) -> None:
         broker, now = self._world.broker, self._world.now
-        for told in (explain_pod(broker, uid, now), explain_group(broker, uid, now)):
-            must(told, f"{uid} can't be explained")
-            lines = explanation_lines(told) if told else []
+        for explanation in (explain_pod(broker, uid, now), explain_group(broker, uid, now)):
+            must(explanation, f"{uid} can't be explained")
+            lines = explanation_lines(explanation) if explanation else []
             must(lines and all(lines), f"there is nothing to say of {uid}")
 
     def bound(self, answer: BindAnswer) -> None:
@@ -219,13 +219,13 @@ class GroupChecks(Checks):
         key = self.state.groups.key_of(uid)
         return self.state.groups.view(key) if key else None
 
-    def _nobody_waits_in_vain(self) -> None:
-        """Who was told to wait and not woken since still has a reason to."""
-        # Whoever changed is tried again by whoever schedules it.
+    def _no_pod_waits_in_vain(self) -> None:
+        """A member that was refused and not woken since still has a reason to wait."""
+        # A pod that changed is tried again by its scheduler.
         self.refused = {
-            uid: told
-            for uid, told in self.refused.items()
-            if uid not in self.woken and self.state.pod(uid) is told[0] and self.state.groups.key_of(uid)
+            uid: refusal
+            for uid, refusal in self.refused.items()
+            if uid not in self.woken and self.state.pod(uid) is refusal[0] and self.state.groups.key_of(uid)
         }
         for uid, (_, generation) in self.refused.items():
             found = self._group_of(uid)
@@ -238,9 +238,9 @@ class GroupChecks(Checks):
         if isinstance(stage, Planning) or self._comes(views):
             return  # it is woken when the plan is made
         if held := state.groups.plan_of(key):  # who has no place in it is woken when it ends
-            must(uid in held.plan.missing or held.generation == generation, f"{uid} was not told of its plan")
+            must(uid in held.plan.missing or held.generation == generation, f"{uid} was not woken for its plan")
         elif isinstance(stage, BackingOff):
-            must(self._world.now < stage.until, f"{uid} was not told that the backoff of its group is over")
+            must(self._world.now < stage.until, f"{uid} was not woken after the backoff of its group")
         elif reason := pending_reason(state, found, self._world.now):
             timed = (reason.rule, reason.kind) == ("001.members", "missing")
             timed = timed or (reason.kind == "object" and reason.found != "kubernetes")
@@ -249,7 +249,7 @@ class GroupChecks(Checks):
             if timed and isinstance(stage, Unschedulable):
                 return  # who was planned in vain waits for room, whatever the clock says
             must(isinstance(stage, Waiting), f"{uid} waits for {reason}, and its group is {stage}")
-            must(not timed or deadline_of(stage), f"{uid} waits for members, and nobody will wake it")
+            must(not timed or deadline_of(stage), f"{uid} waits for members, and nothing will wake it")
         else:
             must(isinstance(stage, Unschedulable), f"{uid} was refused, and its group is {stage}")
             freed = state.cluster.changes.capacity.values()
@@ -258,7 +258,7 @@ class GroupChecks(Checks):
                 must(due == 0.0, f"{key} may fit by what was freed since it was planned, and that is due at {due}")
                 return  # a filter may preempt plans; groups that fit by what it frees are planned in the next step
             plan = WhatIf(state, joined(views), 4000).plan()
-            must(plan is None, f"{uid} was not told that {key} fits: {plan}")
+            must(plan is None, f"{uid} was not woken though {key} fits: {plan}")
 
     def _comes(self, views: Sequence[GroupView]) -> bool:
         """Whether a member has not been tried since it came: then all are planned when it is."""
@@ -314,7 +314,7 @@ class GroupChecks(Checks):
         return list(self.state.cluster.objects.missing)
 
     def settled(self) -> None:
-        """Nobody waits whom a broker that begins anew could place."""
+        """No pod waits that a new broker could place."""
         for pod in self._world.api.unbound():
             names = self._open_to(pod)
             if pod.deleting or pod.gates or not names:

@@ -122,7 +122,7 @@ class GroupWorld(World):
     def _try(self, pod: PodView) -> None:
         names = [name for name in self.api.boxes if name not in self.api.gone]
         if not names:
-            return  # nobody is asked then
+            return  # then no scheduler asks
         self.filter_pod(pod, names)
         flights = len(self.flights)
         if node := one_of(self.offered[pod.uid], 0):
@@ -131,7 +131,7 @@ class GroupWorld(World):
             self.land(len([flight for flight in self.flights if flight.landed is None]) - 1, 1, 1)
 
     def compare(self, a: int, b: int, _c: int) -> None:
-        """Two brokers that begin anew are told the same in different orders, and plan the same."""
+        """Two new brokers observe the same objects in different orders, and plan the same."""
         sights = list(self.api.truth().values())
         turned = list(reversed(sights[a % len(sights) :] + sights[: a % len(sights)]))
         one, other = (Broker(self.settings) for _ in range(2))

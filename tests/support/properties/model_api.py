@@ -25,17 +25,17 @@ def runs(pod: PodView) -> bool:
 
 @dataclass(slots=True)
 class Flight:
-    """A bind under way, as the API server and as whoever sent it know of it."""
+    """A bind under way, as the API server and its sender know it."""
 
     bound: Bind
     landed: bool | None = None
     """whether it was written; None while that is not decided"""
     unknown: bool = False
-    """whether the sender was told that nobody knows"""
+    """whether the sender got an unknown result"""
 
 
 class ModelApi:
-    """Everything happens here first; each object's news are told in order, and those of different objects in any."""
+    """Everything happens here first; each object's events are delivered in order, and those of different objects in any."""
 
     def __init__(self) -> None:
         self.pods: dict[str, PodView] = {}
@@ -45,19 +45,19 @@ class ModelApi:
         self.objects: dict[tuple[str, str], Mapping[str, object]] = {}
         """PodGroups, by kind and name"""
         self.owed: dict[str, list[WatchEvent]] = {}
-        """what the watch has not told yet, by object"""
-        self.told: dict[str, list[WatchEvent]] = {}
+        """what the watch has not delivered yet, by object"""
+        self.delivered: dict[str, list[WatchEvent]] = {}
         self.version = 0
 
     def add(self, box: FakeNode) -> None:
         """A node is there, or is as this box says."""
         self.version += 1
         known, self.boxes[box.name] = self.boxes.get(box.name), replace(box, version=self.version)
-        view, told = self.boxes[box.name].events()
+        view, inventory = self.boxes[box.name].events()
         if box.name not in self.gone:
             self._owe(f"node/{box.name}", view)
-        if known is None or known.inventory_object() != told:
-            self._owe(f"inventory/{box.name}", told)
+        if known is None or known.inventory_object() != inventory:
+            self._owe(f"inventory/{box.name}", inventory)
 
     def change(self, name: str, **fields: Any) -> None:  # noqa: ANN401 - as `replace`
         """Something of a node is different."""
@@ -80,7 +80,7 @@ class ModelApi:
         self._owe(f"pod/{pod.uid}", self.pods[pod.uid])
 
     def remove(self, uid: str, *, tell: bool = True) -> None:
-        """A pod is gone; whoever lists by name may never be told, if another one takes its name."""
+        """A pod is gone; a list by name may never show it, if another one takes its name."""
         del self.pods[uid]
         if tell:
             self._owe(f"pod/{uid}", PodDeleted(uid))
@@ -106,7 +106,7 @@ class ModelApi:
         self.owed[key] = self.owed[key][count:]
         if not self.owed[key]:
             del self.owed[key]
-        self.told.setdefault(key, []).extend(news)
+        self.delivered.setdefault(key, []).extend(news)
         return news
 
     def deliver_all(self) -> list[WatchEvent]:
@@ -117,7 +117,7 @@ class ModelApi:
         """Tell all that is true now, as a list does, and nothing of what was owed."""
         self.owed.clear()
         truth = self.truth()
-        self.told = {key: [sight] for key, sight in truth.items()}
+        self.delivered = {key: [sight] for key, sight in truth.items()}
         return list(truth.values())
 
     def truth(self) -> dict[str, WatchEvent]:
@@ -134,21 +134,21 @@ class ModelApi:
         """Pods that have devices of a node."""
         return [pod for pod in self.pods.values() if pod.node == node and runs(pod)]
 
-    def told_box(self, name: str) -> tuple[NodeView | None, NodeObject | None]:
-        """The node and its inventory as the watch told them last."""
-        views = [sight for sight in self.told.get(f"node/{name}", ()) if isinstance(sight, NodeView | NodeGone)]
-        inventories = [sight for sight in self.told.get(f"inventory/{name}", ()) if isinstance(sight, NodeObject)]
+    def delivered_box(self, name: str) -> tuple[NodeView | None, NodeObject | None]:
+        """The node and its inventory as the watch delivered them last."""
+        views = [sight for sight in self.delivered.get(f"node/{name}", ()) if isinstance(sight, NodeView | NodeGone)]
+        inventories = [sight for sight in self.delivered.get(f"inventory/{name}", ()) if isinstance(sight, NodeObject)]
         view = views[-1] if views else None
         return view if isinstance(view, NodeView) else None, inventories[-1] if inventories else None
 
     def unbound(self) -> list[PodView]:
-        """Pods that nobody has placed yet."""
+        """Pods that are not placed yet."""
         return [pod for pod in self.pods.values() if not pod.node]
 
     def known_over(self, uid: str) -> bool:
         """Whether the watch has shown that the pod's containers stopped, before it was gone."""
-        told = [sight for sight in self.told.get(f"pod/{uid}", ()) if isinstance(sight, PodView)]
-        return bool(told) and bool(told[-1].node) and not runs(told[-1])
+        views = [sight for sight in self.delivered.get(f"pod/{uid}", ()) if isinstance(sight, PodView)]
+        return bool(views) and bool(views[-1].node) and not runs(views[-1])
 
     def _owe(self, key: str, sight: WatchEvent) -> None:
         self.owed.setdefault(key, []).append(sight)

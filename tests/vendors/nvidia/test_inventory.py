@@ -139,10 +139,10 @@ def test_published_texts_match_the_index(shared: Path) -> None:
         found = read((folder / case["file"]).read_text("utf-8"))
         assert (found.status, len(found.devices)) == ("no matrix", case["n_gpus"]), case["file"]
         assert [device.model for device in found.facts] == case["names"]
-        assert_told(found, case)
+        assert_facts(found, case)
 
 
-def assert_told(found: Reading, case: dict[str, object]) -> None:
+def assert_facts(found: Reading, case: dict[str, object]) -> None:
     result = {
         "bus_ids": [device.bus_id for device in found.facts],
         "memory_total_mib": [device.memory for device in found.facts],

@@ -209,7 +209,7 @@ def test_no_required_affinity_and_one_without_terms_are_distinguished() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "read"),
+    ("fields", "read"),
     [
         ({}, {"namespaces": ("team-a",)}),
         ({"namespaces": ["b"]}, {"namespaces": ("b",)}),
@@ -217,8 +217,8 @@ def test_no_required_affinity_and_one_without_terms_are_distinguished() -> None:
         ({"namespaceSelector": {"matchLabels": {"x": "y"}}}, {"all_namespaces": True}),
     ],
 )
-def test_a_condition_on_pods_knows_its_namespaces(told: dict[str, object], read: dict[str, Any]) -> None:
-    term = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "web"}}, **told}
+def test_a_condition_on_pods_knows_its_namespaces(fields: dict[str, object], read: dict[str, Any]) -> None:
+    term = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "web"}}, **fields}
     pod = spec_view(affinity={"podAntiAffinity": {REQUIRED: [term]}, "podAffinity": {REQUIRED: [term]}})
     assert pod.apart == pod.together == (PodTerm("host", {"app": "web"}, **read),)
 

@@ -65,11 +65,11 @@ def test_a_node_without_an_agent_is_served_by_the_rest_of_its_devices() -> None:
     assert devices_of(broker, "b", 3) == {"#0", "#2", "#3"}
 
 
-def test_the_pod_that_uses_it_keeps_it_and_is_told() -> None:
+def test_the_pod_that_uses_it_keeps_it_and_gets_an_event() -> None:
     broker = broker_of(BOX)
     place(broker, device_pod("a", 4), "n")
-    told = events(broker.observe([cordoned(BOX, d0=WHY)], 0.0))
-    assert told == {
+    reported = events(broker.observe([cordoned(BOX, d0=WHY)], 0.0))
+    assert reported == {
         ("DeviceCordoned", ""): f"device 0 (n-d0) was cordoned: {WHY}; 3 of 4 devices are usable",
         ("DeviceCordoned", "a"): f"device 0 (n-d0) on node n, which this pod keeps using, was cordoned: {WHY}",
     }
@@ -84,8 +84,8 @@ def test_a_device_may_fail_and_recover_while_it_is_cordoned() -> None:
     assert ("DeviceFailed", "") in events(broker.observe([failed.inventory_object()], 0.0))
     assert ("DeviceRecovered", "") in events(broker.observe([BOX.inventory_object()], 0.0))
     assert not broker.inventories["n"].devices[0].healthy
-    told = events(broker.observe([cordoned(BOX)], 0.0))
-    assert told == {("DeviceUncordoned", ""): "device 0 (n-d0) is no longer cordoned; 4 of 4 devices are usable"}
+    reported = events(broker.observe([cordoned(BOX)], 0.0))
+    assert reported == {("DeviceUncordoned", ""): "device 0 (n-d0) is no longer cordoned; 4 of 4 devices are usable"}
 
 
 def test_a_waiting_pod_is_woken_when_the_device_is_uncordoned() -> None:
@@ -102,8 +102,8 @@ def test_a_plan_that_includes_it_is_made_again() -> None:
     assert broker.filter(pods[0], ["n"], 0.0).nodes == ["n"]
     planned = {device for entry in broker.entries() for device in entry.grant.offer.devices}
     first, second = (BOX.devices(0, 1, 2, 3).index(device) for device in sorted(planned))
-    told = events(broker.observe([cordoned(BOX, **{f"d{first}": WHY, f"d{second}": WHY})], 1.0))
-    assert ("PlanBroken", "a") in told
+    reported = events(broker.observe([cordoned(BOX, **{f"d{first}": WHY, f"d{second}": WHY})], 1.0))
+    assert ("PlanBroken", "a") in reported
     assert not state_of(broker).groups.plans
     assert broker.filter(pods[0], ["n"], 30.0).nodes == ["n"]
     again = {device for entry in broker.entries() for device in entry.grant.offer.devices}
@@ -132,15 +132,15 @@ def test_the_kubelets_lower_count_is_no_disagreement() -> None:
 
 def test_a_device_that_the_node_does_not_have_is_reported_with_the_fix() -> None:
     broker = broker_of(BOX)
-    told = events(broker.observe([replace(BOX.view(), annotations={CORDONED: '{"GPU-old": "dead"}'})], 0.0))
-    assert "linkwise uncordon node/n --device GPU-old" in told["InventoryProblem", ""]
+    reported = events(broker.observe([replace(BOX.view(), annotations={CORDONED: '{"GPU-old": "dead"}'})], 0.0))
+    assert "linkwise uncordon node/n --device GPU-old" in reported["InventoryProblem", ""]
     assert all(device.healthy for device in broker.inventories["n"].devices)
 
 
 def test_an_invalid_annotation_is_reported_and_cordons_nothing() -> None:
     broker = broker_of(BOX)
-    told = events(broker.observe([replace(BOX.view(), annotations={CORDONED: "3"})], 0.0))
-    assert CORDONED in told["InventoryProblem", ""]
+    reported = events(broker.observe([replace(BOX.view(), annotations={CORDONED: "3"})], 0.0))
+    assert CORDONED in reported["InventoryProblem", ""]
     assert devices_of(broker, "a", 4) == set(BOX.devices(0, 1, 2, 3))
 
 

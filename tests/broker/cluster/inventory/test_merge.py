@@ -78,8 +78,8 @@ def test_a_device_is_known_again_by_its_id_before_its_number() -> None:
 
 
 def test_devices_of_two_sources_are_matched_by_minor_number() -> None:
-    told = inventory(listed(0, minor=1), listed(1, minor=0))
-    found = stock(node({}), DeviceInventory=told, Device=cards(card(0, id="", health=False), card(1, id="")))
+    published = inventory(listed(0, minor=1), listed(1, minor=0))
+    found = stock(node({}), DeviceInventory=published, Device=cards(card(0, id="", health=False), card(1, id="")))
     assert [device.healthy for device in found.devices] == [True, False]
 
 
@@ -90,8 +90,8 @@ def test_a_device_is_healthy_only_if_all_sources_report_it_so() -> None:
         Device=cards(card(0, health=False), card(1), card(2)),
     )
     assert [device.healthy for device in both.devices] == [False, False, True]
-    sick = {"ConfigMap/unhealthy-gpu-n1": {"data": {"gpus": "1"}}}
-    shared = stock(node({MEMORY: "48", COUNT: "3"}), Device=cards(*map(card, range(3))), **sick)
+    unhealthy = {"ConfigMap/unhealthy-gpu-n1": {"data": {"gpus": "1"}}}
+    shared = stock(node({MEMORY: "48", COUNT: "3"}), Device=cards(*map(card, range(3))), **unhealthy)
     assert [device.healthy for device in shared.devices] == [True, False, True]
 
 
@@ -158,24 +158,24 @@ def test_memory_is_counted_in_units_of_what_is_shared() -> None:
 
 
 def test_an_inventory_reports_memory_and_unit() -> None:
-    told = inventory(listed(0, memory=81559), listed(1), mode="share", unit="MiB")
-    found = stock(node({MEMORY: "158", COUNT: "2"}), DeviceInventory=told)
+    published = inventory(listed(0, memory=81559), listed(1), mode="share", unit="MiB")
+    found = stock(node({MEMORY: "158", COUNT: "2"}), DeviceInventory=published)
     assert ([device.memory for device in found.devices], found.unit) == ([81559, 0], "MiB")
     silent = stock(node({MEMORY: "158", COUNT: "2"}), DeviceInventory=inventory(listed(0), listed(1)))
     assert ([device.memory for device in silent.devices], silent.unit) == ([79, 79], "GiB")
 
 
 @pytest.mark.parametrize(
-    ("told", "size"),
+    ("published", "size"),
     [
         (inventory(listed(0, memory=81559), unit="MiB"), 81559 * 2**20),
         (inventory(listed(0, memory=100), unit="%"), 40960 * 2**20),
         (inventory(), 40960 * 2**20),
     ],
-    ids=["in MiB", "in percent", "not told"],
+    ids=["in MiB", "in percent", "without an inventory"],
 )
-def test_where_percents_are_asked_for_devices_count_percents(told: dict[str, Any], size: int) -> None:
-    found = stock(node({NVIDIA: "1", "koordinator.sh/gpu": "100"}, labels=GFD), DeviceInventory=told)
+def test_where_percents_are_asked_for_devices_count_percents(published: dict[str, Any], size: int) -> None:
+    found = stock(node({NVIDIA: "1", "koordinator.sh/gpu": "100"}, labels=GFD), DeviceInventory=published)
     assert (found.devices[0].memory, found.devices[0].bytes, found.unit) == (100, size, "%")
 
 
@@ -187,10 +187,10 @@ def test_devices_missing_from_allocatable_are_unhealthy_and_unidentified() -> No
     assert ([device.index for device in chips.devices if not device.healthy], chips.sick) == ([3], 2)
 
 
-def test_what_is_known_to_be_sick_is_not_counted_again() -> None:
-    sick = {"ConfigMap/unhealthy-gpu-n1": {"data": {"gpus": "0,1"}}}
+def test_devices_known_to_be_unhealthy_are_not_counted_again() -> None:
+    unhealthy = {"ConfigMap/unhealthy-gpu-n1": {"data": {"gpus": "0,1"}}}
     view = node({MEMORY: "48", COUNT: "3", NVIDIA: "3"}, {MEMORY: "48", COUNT: "3", NVIDIA: "2"})
-    assert stock(view, **sick).sick == 0
+    assert stock(view, **unhealthy).sick == 0
     assert stock(node({NVIDIA: "2"}, {NVIDIA: "1"}), DeviceInventory=inventory(listed(0), listed(1))).sick == 0
     assert stock(node({NVIDIA: "2"}, {NVIDIA: "1"}), Device=cards(card(0), card(1))).sick == 0
 
@@ -243,8 +243,8 @@ def test_a_vendor_that_has_nothing_left_leaves_the_node_to_the_other() -> None:
 
 @pytest.mark.parametrize(("count", "right"), [("1", False), ("2", True), ("3", True), ("4", False), ("0", True)])
 def test_an_inventory_that_counts_otherwise_than_kubelet_is_a_problem(count: str, *, right: bool) -> None:
-    told = inventory(listed(0), listed(1), listed(2, healthy=False))
-    assert keys(stock(node({NVIDIA: count}), DeviceInventory=told)) == ([] if right else [NVIDIA])
+    published = inventory(listed(0), listed(1), listed(2, healthy=False))
+    assert keys(stock(node({NVIDIA: count}), DeviceInventory=published)) == ([] if right else [NVIDIA])
 
 
 def test_problems_of_all_dialects_are_reported_once() -> None:

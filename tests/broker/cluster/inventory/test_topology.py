@@ -29,9 +29,9 @@ def test_links_of_one_source_and_bandwidth_of_another_are_joined() -> None:
 
 def test_rows_that_stand_in_another_order_are_joined_by_device() -> None:
     rows, links = ["GPU-2", "GPU-0", "GPU-1"], [["X", "NV1", "SYS"], ["NV1", "X", "PHB"], ["SYS", "PHB", "X"]]
-    told = inventory(*map(listed, range(3)), rows=rows, links=links, rings=[[0, 1]])
+    published = inventory(*map(listed, range(3)), rows=rows, links=links, rings=[[0, 1]])
     device = cards(*map(card, range(3)), matrix="[[0,1,2],[3,0,4],[5,6,0]]")
-    found = stock(node({}), DeviceInventory=told, Device=device).topology
+    found = stock(node({}), DeviceInventory=published, Device=device).topology
     assert found is not None
     assert (found.links[0][2], found.links[0][1], found.links[1][2]) == ("NV1", "PHB", "SYS")
     assert (found.bandwidth[0], found.rings) == ((0, 1, 2), ((2, 0),))
@@ -47,8 +47,8 @@ def test_a_source_that_has_both_is_taken_as_it_is() -> None:
 
 
 def test_a_topology_of_other_devices_than_these_is_dropped_and_said() -> None:
-    told = inventory(listed(0), rows=["GPU-0", "GPU-1"], links=[["X", "NV1"], ["NV1", "X"]])
-    found = stock(node({}), DeviceInventory=told)
+    published = inventory(listed(0), rows=["GPU-0", "GPU-1"], links=[["X", "NV1"], ["NV1", "X"]])
+    found = stock(node({}), DeviceInventory=published)
     assert (found.topology, keys(found)) == (None, ["DeviceInventory"])
     assert "link data covers 2 devices, but the node has 1; it is ignored, run " in found.problems[0].sentence
     fewer = stock(node({NVIDIA: "3"}, annotations={TOPOLOGY: matrix(3)}), Device=cards(card(0), card(1)))
@@ -62,7 +62,9 @@ def test_a_matrix_under_ids_of_its_own_is_that_of_the_devices_in_index_order() -
 
 
 def test_a_source_that_does_not_know_all_devices_is_not_joined() -> None:
-    told = inventory(listed(0), listed(1), rows=["GPU-0", "GPU-old"], links=[["X", "NV1"], ["NV1", "X"]])
-    found = stock(node({}), DeviceInventory=told, Device=cards(card(0), card(1), matrix="[[0,48],[47,0]]")).topology
+    published = inventory(listed(0), listed(1), rows=["GPU-0", "GPU-old"], links=[["X", "NV1"], ["NV1", "X"]])
+    found = stock(
+        node({}), DeviceInventory=published, Device=cards(card(0), card(1), matrix="[[0,48],[47,0]]")
+    ).topology
     assert found is not None
     assert (found.devices, found.bandwidth) == (("GPU-0", "GPU-old"), ())

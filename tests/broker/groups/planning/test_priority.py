@@ -1,4 +1,4 @@
-"""Plans that give way to a higher priority, as long as nobody of them is bound."""
+"""Plans that give way to a higher priority, as long as no member of them is bound."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def test_a_pod_of_a_higher_priority_breaks_a_plan_that_takes_all_room() -> None:
 
 def test_preempted_and_preempting_pods_both_get_an_event() -> None:
     answer = answered(holding(), pod("high", priority=1), 2.0)
-    told = {(effect.reason, effect.uid) for effect in answer.effects if isinstance(effect, Event)}
-    assert told == {("PlanBroken", "u-low0"), ("PlanBroken", "u-low1"), ("PlanOverruled", "u-high")}
+    reported = {(effect.reason, effect.uid) for effect in answer.effects if isinstance(effect, Event)}
+    assert reported == {("PlanBroken", "u-low0"), ("PlanBroken", "u-low1"), ("PlanOverruled", "u-high")}
 
 
 @pytest.mark.parametrize("priority", [0, -1])
@@ -115,8 +115,8 @@ def test_a_group_of_a_higher_priority_breaks_a_plan_and_holds_its_own() -> None:
     answer = broker.filter(high[0], ["n0", "n1"], 2.0)
     assert len(answer.nodes) == 1
     assert list(state_of(broker).groups.plans) == ["team/high/2"]
-    told = {(effect.reason, effect.uid) for effect in answer.effects if isinstance(effect, Event)}
-    assert {("PlanBroken", "u-low0"), ("PlanOverruled", "u-high1")} <= told
+    reported = {(effect.reason, effect.uid) for effect in answer.effects if isinstance(effect, Event)}
+    assert {("PlanBroken", "u-low0"), ("PlanOverruled", "u-high1")} <= reported
 
 
 def test_a_group_breaks_only_plans_that_it_takes_devices_of() -> None:

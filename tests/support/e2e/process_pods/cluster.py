@@ -36,7 +36,7 @@ class NetworkedCluster(OwnCluster):
 
     def __init__(self, programs: Path, folder: Path, network: Network, *api_flags: str) -> None:
         self.network, self.enter = network, tuple(network.enter)
-        # Nobody has a certificate of this authority, but components look for it in a ConfigMap of the API server.
+        # No client has a certificate of this authority, but components look for it in a ConfigMap of the API server.
         authority = folder / "clients.crt"
         authority.write_text(new_chain(("clients",), datetime.now(UTC), DAY).authorities)
         super().__init__(programs, folder, f"--client-ca-file={authority}", *api_flags)

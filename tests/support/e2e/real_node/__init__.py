@@ -1,1 +1,1 @@
-"""Real node of the test bed: kubelet and containerd in namespaces of their own."""
+"""Real node of the test cluster: kubelet and containerd in namespaces of their own."""

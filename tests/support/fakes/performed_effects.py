@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from linkwise.kube.client.api import Connection
 
-__all__ = ["EVENTS", "FINE", "Told", "chosen", "tell"]
+__all__ = ["EVENTS", "FINE", "Performed", "chosen", "tell"]
 
 FINE: Final = Reply(200, {})
 EVENTS: Final = "/api/v1/namespaces/team/events"
@@ -26,8 +26,8 @@ def chosen(name: str = "p", sentence: str = "devices 0, 1", kind: Literal["Norma
     return Event(kind, "DevicesChosen", sentence, "team", name, f"u-{name}", "n1")
 
 
-class Told:
-    """A performer that was told something, after all of it was done."""
+class Performed:
+    """A performer after all of its effects are done."""
 
     def __init__(self, api: ScriptedApi, performer: Performer, time: FakeTime) -> None:
         self.api = api
@@ -43,10 +43,10 @@ def tell(
     *rounds: Iterable[Wake | Event | Condition | RankTable | Record],
     scripts: dict[str, tuple[Reply, ...]] | None = None,
     settings: PerformSettings | None = None,
-) -> Told:
-    """Tell effects, round by round, each after the one before is done."""
+) -> Performed:
+    """Perform effects, round by round, each after the one before is done."""
 
-    async def scenario(api: ScriptedApi, connection: Connection) -> Told:
+    async def scenario(api: ScriptedApi, connection: Connection) -> Performed:
         for name in "abcdefp":
             api.script(f"PATCH /api/v1/namespaces/team/pods/{name}", FINE)
         api.script(f"POST {EVENTS}", Reply(201, {}))
@@ -61,6 +61,6 @@ def tell(
             await until(lambda: not performer.queued)
         await performer.close()
         await running
-        return Told(api, performer, time)
+        return Performed(api, performer, time)
 
     return play(scenario)
