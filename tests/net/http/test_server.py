@@ -48,6 +48,8 @@ class Echo:
                 raise ValueError("a bug")
             case "/hang-up":
                 raise HangUpError
+            case "/body-type":
+                return text(type(request.body).__name__)
         return text(f"{request.method} {request.path} {request.body.decode('latin-1')}")
 
     def admit(self, request: Request) -> None:
@@ -163,6 +165,19 @@ def test_a_chunked_body_with_trailers_is_read_whole_and_the_trailers_are_no_head
             assert await wire.answer() == (200, b"POST /echo abc\n")
             await wire.send(POST + b"Content-Length: 1" + END + b"d")
             assert await wire.answer() == (200, b"POST /echo d\n")
+
+    run_idle(scenario())
+
+
+def test_a_body_is_bytes_however_many_parts_it_arrives_in() -> None:
+    async def scenario() -> None:
+        async with served() as server:
+            for parts in ((b"abc",), (b"a", b"bc"), (b"a", b"b", b"c")):
+                wire = await server.connect()
+                await wire.send(b"POST /body-type HTTP/1.1\r\n" + HOST + b"Content-Length: 3" + END)
+                for part in parts:
+                    await wire.send(part)
+                assert await wire.answer() == (200, b"bytes\n")
 
     run_idle(scenario())
 

@@ -18,6 +18,7 @@ from collections import deque
 from dataclasses import dataclass
 from enum import Enum
 from http import HTTPStatus
+from io import BytesIO
 from typing import TYPE_CHECKING, Final, cast
 
 import httptools
@@ -112,7 +113,7 @@ class ServerConnection(asyncio.Protocol):
         self._headers: dict[bytes, bytes] = {}
         self._reading: Request | None = None
         """the request whose body is being received"""
-        self._body: bytes | bytearray = b""
+        self._body = BytesIO()
         """what has arrived of the body; grows in place, since joining the parts of a large one would hold the event loop"""
         self._in_head = False
         self._begun = self._completed = False
@@ -243,12 +244,7 @@ class ServerConnection(asyncio.Protocol):
         """Collect a part of the body."""
         if self._deaf:
             return
-        if not self._body:
-            self._body = body
-        elif isinstance(self._body, bytearray):
-            self._body += body
-        else:
-            self._body = bytearray(self._body) + body
+        self._body.write(body)
         self._body_bytes += len(body)
         if self._reading and self._body_bytes > self._limits.max_body:
             self._refuse(self._reading, 413, f"the request body exceeds the limit of {self._limits.max_body} bytes")
@@ -258,9 +254,9 @@ class ServerConnection(asyncio.Protocol):
         request, self._reading, self._completed = self._reading, None, True
         if request is None or self._deaf:
             return
-        request.body = cast("bytes", self._body)  # it is decoded only, which makes no difference
+        request.body = self._body.getvalue()  # hands over what it holds, without a copy
         request.keep_alive = request.version == "1.1" and self._parser.should_keep_alive()
-        self._body, self._bytes, self._body_bytes = b"", 0, 0
+        self._body, self._bytes, self._body_bytes = BytesIO(), 0, 0
         self._waiting.append(request)
         if not request.keep_alive:
             self._deaf = True  # clients must not send more requests than they announce
@@ -323,7 +319,7 @@ class ServerConnection(asyncio.Protocol):
     def _refuse_with(self, request: Request, response: Response) -> None:
         self._reading, self._deaf = None, True
         self._in_head = False
-        self._body = b""
+        self._body = BytesIO()
         self._waiting.append((request, response))
 
     def shed(self) -> None:
