@@ -41,7 +41,7 @@ Exit codes:
   0  no problems were found; warnings do not count, unless with --strict
   1  problems were found
   2  invalid arguments
-  3  the cluster can't be reached, or nothing of what the checks need could be read
+  3  the cluster can't be reached, or nothing that checks need could be read
 """
 
 
