@@ -254,6 +254,7 @@ _MEASURES: Final[dict[tuple[str, str], Callable[[Reason], float]]] = {
     ("001.filters", "memory"): _left,
     ("001.filters", "ephemeral"): _left,
     ("002.whole", ""): _left,
+    ("002.whole", "too small"): _left,
     ("003.predicate", "one group"): _in_one_place,
     ("003.predicate", "whole groups"): _in_one_place,
     ("003.predicate", "even split"): _in_one_place,

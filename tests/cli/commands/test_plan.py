@@ -100,7 +100,7 @@ def test_the_plan_of_a_job_shows_members_a_device_map_and_levels(linkwise: Linkw
 
 def test_the_reason_is_printed_with_the_runner_up(linkwise: Linkwise) -> None:
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100=3", "--explain", stdin=JOB)
-    assert "\n  3 of 3 members are in the file: 3 pending (file)\n" in shown.stdout
+    assert "\n  3 members are in the file: 3 pending\n" in shown.stdout
     last = shown.stdout.splitlines()[-1].strip()
     assert last == "runner-up on nodes dgx1-v100-0, dgx1-v100-2: tie broken by node name"
 
