@@ -181,7 +181,7 @@ def test_an_ask_larger_than_any_node_reads_that_waiting_is_in_vain_and_what_woul
 
 def test_a_device_that_does_not_work_is_not_waited_for() -> None:
     runner = Runner(Broker())
-    runner.show(*fleet_node(profile("dgx-a100"), "a", sick=(3,)))
+    runner.show(*fleet_node(profile("dgx-a100"), "a", unhealthy=(3,)))
     explanation = explained_waiting(runner, pod("train", GPU, 8))
     assert [group.final for group in explanation.against] == [True]
     assert "a request for 7 devices would fit now on node a" in explanation_lines(explanation)

@@ -224,7 +224,7 @@ def test_a_job_can_span_several_files(linkwise: Linkwise, tmp_path: Path) -> Non
 
 def test_used_and_unhealthy_devices_are_marked(linkwise: Linkwise, tmp_path: Path) -> None:
     broker = Broker()
-    broker.observe(fleet_node(profile("dgx1-v100"), "a", sick=[7]), 0.0)
+    broker.observe(fleet_node(profile("dgx1-v100"), "a", unhealthy=[7]), 0.0)
     snapshot = json.loads(encode_snapshot(broker.snapshot(1.0)))
     running = {
         "metadata": {"name": "other", "uid": "other", "annotations": {"linkwise.dev/grant": GRANT}},

@@ -72,7 +72,7 @@ class Validator:
         return AdmissionVerdict(refused, tuple(dict.fromkeys(warnings)))
 
     def operator_job(self, pods: Sequence[PodView], requester: Requester) -> AdmissionVerdict:
-        """Return warnings on a job, one pod per template: its operator's pods are decided upon when they are created."""
+        """Return warnings on a job, one pod per template: its operator's pods are decided on when they are created."""
         warnings: list[str] = []
         for pod in pods:
             added = self._broker.additions(pod, requester, keep=False)
