@@ -11,23 +11,20 @@ from linkwise.drivers.amd.commands import AmdSmiDriver, RocmSmiDriver
 from linkwise.drivers.amd.driver import AmdSmiLibraryDriver
 from linkwise.drivers.bandwidth.measured import MeasuredDriver
 from linkwise.drivers.dcmi.driver import DcmiDriver
-from linkwise.drivers.driver import wait_for_faults
 from linkwise.drivers.host_files import HOST
 from linkwise.drivers.npu_smi import NpuSmiDriver
 from linkwise.drivers.nvidia_smi import NvidiaSmiDriver
 from linkwise.drivers.nvml.driver import NvmlDriver
 from linkwise.drivers.recorded import RecordedDriver
 from linkwise.drivers.simulated import SimulatedDriver
-from linkwise.drivers.usage import usage_of
 from linkwise.errors import DriverError, InputError
 from linkwise.model.discovery import Discovery
+from linkwise.model.driver import Driver
 from linkwise.model.usage import UsageReading
 from linkwise.vendors.nvidia.xid import HARMLESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
-
-    from linkwise.drivers.driver import Driver
 
 __all__ = ["AUTO", "DRIVERS", "AutoDriver", "DriverOptions", "open_driver"]
 
@@ -141,7 +138,7 @@ def open_driver(  # noqa: PLR0913 - one per setting
     return MeasuredDriver(driver, Path(bandwidth)) if bandwidth else driver
 
 
-class AutoDriver:
+class AutoDriver(Driver):
     """The first driver that finds devices; until there is one, every discovery tries all of them again.
 
     A node without devices is valid: its hardware driver may be loaded later, without a restart of the agent.
@@ -178,11 +175,11 @@ class AutoDriver:
 
     def usage(self) -> UsageReading:
         """The usage as the driver in use reads it; nothing without one."""
-        return UsageReading() if self._found is None else usage_of(self._found)
+        return UsageReading() if self._found is None else self._found.usage()
 
     def wait(self, seconds: float) -> Mapping[str, str] | None:
         """Wait for faults of the driver in use."""
-        return wait_for_faults(self._found, seconds)
+        return None if self._found is None else self._found.wait(seconds)
 
     def close(self) -> None:
         """Close the driver in use."""

@@ -10,6 +10,7 @@ from linkwise.drivers.known_devices import KnownDevices
 from linkwise.drivers.tool_command import run_tool
 from linkwise.drivers.tool_outputs import read_outputs
 from linkwise.errors import DriverError
+from linkwise.model.driver import Driver
 from linkwise.model.usage import UsageReading
 from linkwise.vendors.ascend.chips import chip_name
 from linkwise.vendors.ascend.usage import chip_usages
@@ -29,7 +30,7 @@ _MISSING: Final = "install the Ascend driver, or give the path of the tool"
 _NO_CARDS: Final = "there is no npu card"
 
 
-class NpuSmiDriver:
+class NpuSmiDriver(Driver):
     """NPUs of this machine, as the tool lists them.
 
     The tool does not print whether a chip's network port works, so that only DCMI finds network faults.
@@ -92,9 +93,6 @@ class NpuSmiDriver:
             tuple(replace(found[number], id=id_) for number, id_ in self._ids.items() if number in found),
             (problem,) if listed.code else (),
         )
-
-    def close(self) -> None:
-        """Do nothing: the tool ends with every discovery."""
 
     def _links(self, problems: list[str]) -> str:
         """The link matrix; empty where the hardware has none to print, as the first 910."""

@@ -11,6 +11,7 @@ from linkwise.drivers.known_devices import KnownDevices
 from linkwise.drivers.tool_command import run_tool
 from linkwise.drivers.tool_outputs import read_outputs
 from linkwise.errors import DriverError
+from linkwise.model.driver import Driver
 from linkwise.model.usage import UsageReading
 from linkwise.vendors.nvidia.usage import DEVICE_FIELDS, PROCESS_FIELDS, device_usages
 
@@ -34,7 +35,7 @@ _MISSING: Final = "install the NVIDIA driver, or give the path of the tool"
 _CUDA: Final = re.compile(r"CUDA (?:UMD )?Version *: *([0-9]{1,3}\.[0-9]{1,3})")
 
 
-class NvidiaSmiDriver:
+class NvidiaSmiDriver(Driver):
     """GPUs of this machine, as the tool lists them."""
 
     name = "nvidia-smi"
@@ -94,9 +95,6 @@ class NvidiaSmiDriver:
             device_usages(listed.text, None if running.code else running.text),
             tuple(f"nvidia-smi failed with exit code {answer.code}: {answer.message}" for answer in failed),
         )
-
-    def close(self) -> None:
-        """Do nothing: the tool ends with every discovery."""
 
     def _list(self) -> Answer:
         answer = self._run(f"--query-gpu={','.join((*_FIELDS, *_NEWER))}", "--format=csv")

@@ -12,6 +12,7 @@ from linkwise.drivers.known_devices import KnownDevices
 from linkwise.drivers.tool_command import run_tool
 from linkwise.drivers.tool_outputs import read_outputs
 from linkwise.errors import DriverError
+from linkwise.model.driver import Driver
 from linkwise.model.usage import UsageReading
 from linkwise.vendors.amd.usage import card_usages, gpu_usages
 
@@ -32,7 +33,7 @@ _HANGS: Final = "a GPU may hang, see `dmesg`"
 _MISSING: Final = "install ROCm, or give the path of the tool"
 
 
-class _CommandDriver:
+class _CommandDriver(Driver):
     """GPUs of this machine, as a tool lists them in JSON.
 
     The tools do not print how many pages of memory are retired without being root, so that only the library finds that.
@@ -114,9 +115,6 @@ class _CommandDriver:
             if device.index in usages
         ]
         return UsageReading(with_processes(found, nodes, self._host), tuple(problems))
-
-    def close(self) -> None:
-        """Do nothing: the tool ends with every discovery."""
 
     def _located(self, device: Device, nodes: Mapping[tuple[str, int], GpuNodes]) -> Device:
         address = pci_address(device.bus_id)

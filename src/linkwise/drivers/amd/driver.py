@@ -15,11 +15,12 @@ from linkwise.drivers.amd.gpus import Gpu, read_gpu
 from linkwise.drivers.amd.kernel import gpu_nodes, versions
 from linkwise.drivers.amd.library import Failure, Library
 from linkwise.drivers.amd.usage import read_usage, with_processes
-from linkwise.drivers.driver import common
+from linkwise.drivers.device_facts import common
 from linkwise.drivers.host_files import HOST
 from linkwise.drivers.known_devices import KnownDevices, Unreadable
 from linkwise.errors import DriverError
 from linkwise.model.discovery import Discovery
+from linkwise.model.driver import Driver
 from linkwise.model.topology import MAX_DEVICES, Topology
 from linkwise.model.usage import UsageReading
 from linkwise.vendors.amd.topo import Table, reading_of
@@ -37,7 +38,7 @@ _LINKS: Final = {1: "PCIE", 2: "XGMI"}
 """the numbers of both amdsmi_io_link_type_t and, since ROCm 7, amdsmi_link_type_t"""
 
 
-class AmdSmiLibraryDriver:
+class AmdSmiLibraryDriver(Driver):
     """GPUs of this machine, read through libamd_smi.so."""
 
     name = "amdsmi"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from linkwise.drivers.amd.library import Failure, Library
-from linkwise.drivers.driver import LONGEST_ID
+from linkwise.drivers.device_facts import LONGEST_ID
 from linkwise.drivers.host_files import numa_node
 from linkwise.drivers.known_devices import Unreadable
 from linkwise.model.device import Device

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.drivers.driver import LONGEST_ID
+from linkwise.drivers.device_facts import LONGEST_ID
 from linkwise.drivers.host_files import near_nics, numa_node
 from linkwise.drivers.known_devices import Unreadable
 from linkwise.drivers.nvml.library import Failure, Library

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.drivers.driver import common, with_differing
+from linkwise.drivers.device_facts import common, with_differing
 from linkwise.drivers.host_files import HOST
 from linkwise.drivers.known_devices import KnownDevices, Unreadable
 from linkwise.drivers.nvml.devices import Gpu, read_gpu
@@ -21,6 +21,7 @@ from linkwise.drivers.nvml.links import PciePaths, link_rows
 from linkwise.drivers.nvml.usage import UsageReader
 from linkwise.errors import DriverError
 from linkwise.model.discovery import Discovery
+from linkwise.model.driver import Driver
 from linkwise.model.link import Link
 from linkwise.model.topology import MAX_DEVICES, Topology
 from linkwise.model.usage import UsageReading
@@ -39,7 +40,7 @@ _CLOSE_SECONDS: Final = 2.0
 _STOPPED: Final = "the NVIDIA driver does not answer; check that `nvidia-smi` works on the node"
 
 
-class NvmlDriver:
+class NvmlDriver(Driver):
     """GPUs of this machine, read through libnvidia-ml.so.1."""
 
     name = "nvml"
