@@ -1,10 +1,11 @@
-"""Facts of devices, as all drivers report them."""
+"""Facts of devices, as all drivers report them: what can't be read of one device is a fault of that device alone."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from linkwise.drivers.known_devices import Unreadable
 from linkwise.model.usage import DeviceUsage, UsageReading
 
 if TYPE_CHECKING:
@@ -12,12 +13,98 @@ if TYPE_CHECKING:
 
     from linkwise.model.device import Device
 
-__all__ = ["LONGEST_ID", "common", "simulated_reading", "with_differing"]
+__all__ = [
+    "LONGEST_ID",
+    "DeviceFacts",
+    "Failure",
+    "common",
+    "distinct",
+    "is_valid_id",
+    "simulated_reading",
+    "with_differing",
+]
+
+T = TypeVar("T")
 
 _MIB: Final = 1 << 20
-
 LONGEST_ID: Final = 63
 """characters of a device id that kubelet accepts"""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A call of a library that returned an error."""
+
+    code: int
+    text: str
+    dead: bool = False
+    """whether the device can't be used, beyond the value that was asked for"""
+    unsupported: bool = False
+    """whether this hardware or driver does not have the value: nothing is wrong"""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class DeviceFacts:
+    """Facts of one device while they are read: failures become faults."""
+
+    def __init__(self, library: str, index: int) -> None:
+        self.library: Final = library
+        """its name in sentences"""
+        self.index: Final = index
+        self.healthy = True
+        self.faults: list[str] = []
+
+    def take(self, what: str, value: T | Failure) -> T | None:
+        """The value, or None."""
+        if not isinstance(value, Failure):
+            return value
+        if value.dead:
+            self.kill(f"{self.library} can't read its {what} ({value})")
+        elif not value.unsupported:
+            self.note(f"its {what} is unknown ({value})")
+        return None
+
+    def kill(self, why: str) -> None:
+        """Make the device unhealthy; the first reason is enough."""
+        if self.healthy:
+            self.faults.insert(0, f"device {self.index} is unhealthy: {why}")
+        self.healthy = False
+
+    def note(self, what: str) -> None:
+        """Add a fault with which the device works."""
+        self.faults.append(f"device {self.index}: {what}")
+
+
+class _Read(Protocol):
+    @property
+    def device(self) -> Device: ...
+
+
+R = TypeVar("R", bound=_Read)
+
+
+def distinct(read: Iterable[R | Unreadable], problems: list[str]) -> tuple[list[R], list[Unreadable]]:
+    """The devices that were read, each id once, and those that can't be identified."""
+    found: dict[str, R] = {}
+    unreadable: list[Unreadable] = []
+    for one in read:
+        if isinstance(one, Unreadable):
+            unreadable.append(one)
+        elif one.device.id in found:
+            first = found[one.device.id].device
+            problems.append(
+                f"device {one.device.index} is left out: it has the UUID of device {first.index}, {first.id}"
+            )
+        else:
+            found[one.device.id] = one
+    return list(found.values()), unreadable
+
+
+def is_valid_id(id_: str) -> bool:
+    """Whether a device can have this id in kubelet and in annotations."""
+    return bool(id_.strip()) and len(id_) <= LONGEST_ID and id_.isprintable() and not id_.startswith("#")
 
 
 def with_differing(devices: Sequence[Device], facts: Mapping[str, Sequence[str]]) -> tuple[Device, ...]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.drivers.amd.gpus import MOST_MEMORY, VRAM
 from linkwise.drivers.amd.kernel import gpu_processes
-from linkwise.drivers.amd.library import Failure
+from linkwise.drivers.device_facts import Failure
 from linkwise.model.usage import DeviceUsage
 
 if TYPE_CHECKING:

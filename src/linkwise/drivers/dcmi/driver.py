@@ -12,9 +12,9 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.drivers.dcmi.chips import Chip, Place, read_chip
-from linkwise.drivers.dcmi.library import Failure, Library
+from linkwise.drivers.dcmi.library import Library
 from linkwise.drivers.dcmi.usage import read_usage
-from linkwise.drivers.device_facts import common
+from linkwise.drivers.device_facts import Failure, common
 from linkwise.drivers.host_files import HOST, chip_addresses
 from linkwise.drivers.known_devices import KnownDevices, Unreadable
 from linkwise.errors import DriverError
