@@ -6,11 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.drivers.host_files import HOST, chip_addresses, numa_node
-from linkwise.drivers.known_devices import KnownDevices
-from linkwise.drivers.tool_command import run_tool
+from linkwise.drivers.tool_command import ToolDriver
 from linkwise.drivers.tool_outputs import read_outputs
 from linkwise.errors import DriverError
-from linkwise.model.driver import Driver
 from linkwise.model.usage import UsageReading
 from linkwise.vendors.ascend.chips import chip_name
 from linkwise.vendors.ascend.usage import chip_usages
@@ -23,29 +21,22 @@ if TYPE_CHECKING:
 
 __all__ = ["NpuSmiDriver"]
 
-_INSTALLED: Final = ("usr/local/bin/npu-smi", "usr/local/sbin/npu-smi", "usr/local/Ascend/driver/tools/npu-smi")
-"""where Huawei's driver installs it"""
-_HANGS: Final = "a chip may hang, see `dmesg`"
-_MISSING: Final = "install the Ascend driver, or give the path of the tool"
 _NO_CARDS: Final = "there is no npu card"
 
 
-class NpuSmiDriver(Driver):
+class NpuSmiDriver(ToolDriver):
     """NPUs of this machine, as the tool lists them.
 
     The tool does not print whether a chip's network port works, so that only DCMI finds network faults.
     """
 
     name = "npu-smi"
+    installed = ("usr/local/bin/npu-smi", "usr/local/sbin/npu-smi", "usr/local/Ascend/driver/tools/npu-smi")
+    hangs = "a chip may hang, see `dmesg`"
+    missing = "install the Ascend driver, or give the path of the tool"
 
     def __init__(self, tool: str = "", *, node: str = "", timeout: float = 30, host: Path = HOST) -> None:
-        """Select the tool; `tool` is its path if it is not in PATH. Nothing is run before the first discovery."""
-        installed = (str(file) for path in _INSTALLED if (file := host / path).exists())
-        self._tool: Final = tool or next(installed, self.name)
-        self._node: Final = node
-        self._timeout: Final = timeout  # seconds
-        self._host: Final = host
-        self._known: Final = KnownDevices()
+        super().__init__(tool, node=node, timeout=timeout, host=host)
         self._ids: dict[int, str] = {}
         """of the devices of the last discovery, by number"""
 
@@ -121,9 +112,6 @@ class NpuSmiDriver(Driver):
             raise DriverError(f"npu-smi: {listed.message} (exit code {listed.code}); run `npu-smi info` on the node")
         unread = "npu-smi info can't be read, so that the health of the chips is not known"
         return replace(found, problems=(unread, *found.problems)) if found.devices else found
-
-    def _run(self, *arguments: str) -> Answer:
-        return run_tool(self.name, self._tool, arguments, timeout=self._timeout, hangs=_HANGS, missing=_MISSING)
 
 
 def _named(found: Discovery) -> Discovery:

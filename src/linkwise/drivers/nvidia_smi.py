@@ -7,11 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.drivers.host_files import HOST, minor_number, near_nics, numa_node
-from linkwise.drivers.known_devices import KnownDevices
-from linkwise.drivers.tool_command import run_tool
+from linkwise.drivers.tool_command import ToolDriver
 from linkwise.drivers.tool_outputs import read_outputs
 from linkwise.errors import DriverError
-from linkwise.model.driver import Driver
 from linkwise.model.usage import UsageReading
 from linkwise.vendors.nvidia.usage import DEVICE_FIELDS, PROCESS_FIELDS, device_usages
 
@@ -30,23 +28,18 @@ _NEWER: Final = ("mig.mode.current",)
 _PLAIN: Final = "--format=csv,noheader,nounits"
 _UNKNOWN_FIELD: Final = "not a valid field to query"
 _NO_DEVICES: Final = "no devices were found"
-_HANGS: Final = "a GPU may hang, see `dmesg`"
-_MISSING: Final = "install the NVIDIA driver, or give the path of the tool"
 _CUDA: Final = re.compile(r"CUDA (?:UMD )?Version *: *([0-9]{1,3}\.[0-9]{1,3})")
 
 
-class NvidiaSmiDriver(Driver):
+class NvidiaSmiDriver(ToolDriver):
     """GPUs of this machine, as the tool lists them."""
 
     name = "nvidia-smi"
+    hangs = "a GPU may hang, see `dmesg`"
+    missing = "install the NVIDIA driver, or give the path of the tool"
 
     def __init__(self, tool: str = "", *, node: str = "", timeout: float = 30, host: Path = HOST) -> None:
-        """Select the tool; `tool` is its path if it is not in PATH. Nothing is run before the first discovery."""
-        self._tool: Final = tool or "nvidia-smi"
-        self._node: Final = node
-        self._timeout: Final = timeout  # seconds
-        self._host: Final = host
-        self._known: Final = KnownDevices()
+        super().__init__(tool, node=node, timeout=timeout, host=host)
         self._cuda: dict[str, str] = {}
         """CUDA version by version of the driver"""
 
@@ -121,6 +114,3 @@ class NvidiaSmiDriver(Driver):
             self._cuda = {driver: found[1]} if found else {}
         version = self._cuda.get(driver, "")
         return {"cuda": version} if version else {}
-
-    def _run(self, *arguments: str) -> Answer:
-        return run_tool(self.name, self._tool, arguments, timeout=self._timeout, hangs=_HANGS, missing=_MISSING)
