@@ -26,6 +26,8 @@ from linkwise.vendors.nvidia.xid import HARMLESS
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from linkwise.drivers.tool_command import ToolDriver
+
 __all__ = ["AUTO", "DRIVERS", "AutoDriver", "DriverOptions", "open_driver"]
 
 AUTO: Final = "auto"
@@ -49,28 +51,12 @@ def _nvml(options: DriverOptions) -> Driver:
     return NvmlDriver(options.source, host=options.host, harmless=options.harmless_xids)
 
 
-def _nvidia_smi(options: DriverOptions) -> Driver:
-    return NvidiaSmiDriver(options.source, node=options.node, host=options.host)
+def _library(driver: type[DcmiDriver | AmdSmiLibraryDriver]) -> Callable[[DriverOptions], Driver]:
+    return lambda options: driver(options.source, host=options.host)
 
 
-def _dcmi(options: DriverOptions) -> Driver:
-    return DcmiDriver(options.source, host=options.host)
-
-
-def _npu_smi(options: DriverOptions) -> Driver:
-    return NpuSmiDriver(options.source, node=options.node, host=options.host)
-
-
-def _amdsmi(options: DriverOptions) -> Driver:
-    return AmdSmiLibraryDriver(options.source, host=options.host)
-
-
-def _amd_smi(options: DriverOptions) -> Driver:
-    return AmdSmiDriver(options.source, node=options.node, host=options.host)
-
-
-def _rocm_smi(options: DriverOptions) -> Driver:
-    return RocmSmiDriver(options.source, node=options.node, host=options.host)
+def _tool(driver: type[ToolDriver]) -> Callable[[DriverOptions], Driver]:
+    return lambda options: driver(options.source, node=options.node, host=options.host)
 
 
 def _recorded(options: DriverOptions) -> Driver:
@@ -88,12 +74,12 @@ def _simulated(options: DriverOptions) -> Driver:
 
 DRIVERS: Final[Mapping[str, Callable[[DriverOptions], Driver]]] = {
     "nvml": _nvml,  # source: path of libnvidia-ml.so.1, optional
-    "nvidia-smi": _nvidia_smi,  # source: path of the tool, optional
-    "dcmi": _dcmi,  # source: path of libdcmi.so, optional
-    "npu-smi": _npu_smi,  # source: path of the tool, optional
-    "amdsmi": _amdsmi,  # source: path of libamd_smi.so, optional
-    "amd-smi": _amd_smi,  # source: path of the tool, optional
-    "rocm-smi": _rocm_smi,  # source: path of the tool, optional
+    "nvidia-smi": _tool(NvidiaSmiDriver),  # source: path of the tool, optional
+    "dcmi": _library(DcmiDriver),  # source: path of libdcmi.so, optional
+    "npu-smi": _tool(NpuSmiDriver),  # source: path of the tool, optional
+    "amdsmi": _library(AmdSmiLibraryDriver),  # source: path of libamd_smi.so, optional
+    "amd-smi": _tool(AmdSmiDriver),  # source: path of the tool, optional
+    "rocm-smi": _tool(RocmSmiDriver),  # source: path of the tool, optional
     "recorded": _recorded,  # source: folder
     "simulated": _simulated,  # source: name of a machine profile; behind a colon, file of unhealthy devices
 }

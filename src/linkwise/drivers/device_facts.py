@@ -9,12 +9,14 @@ from linkwise.drivers.known_devices import Unreadable
 from linkwise.model.usage import DeviceUsage, UsageReading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from linkwise.model.device import Device
 
 __all__ = [
     "LONGEST_ID",
+    "MOST_MEMORY",
+    "MOST_NUMBERS",
     "DeviceFacts",
     "Failure",
     "common",
@@ -29,6 +31,10 @@ T = TypeVar("T")
 _MIB: Final = 1 << 20
 LONGEST_ID: Final = 63
 """characters of a device id that kubelet accepts"""
+MOST_MEMORY: Final = 1 << 50
+"""bytes; more is an error code in place of a size"""
+MOST_NUMBERS: Final = 1 << 20
+"""of NUMA nodes and minor numbers; more is an error code"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,19 @@ class DeviceFacts:
     def note(self, what: str) -> None:
         """Add a fault with which the device works."""
         self.faults.append(f"device {self.index}: {what}")
+
+    def memory(self, total: int | Failure) -> int:
+        """The bytes of memory, or 0."""
+        size = self.take("memory", total) or 0
+        if size > MOST_MEMORY:
+            self.note(f"its memory is unknown ({size} bytes are reported)")
+            return 0
+        return size
+
+    def numa(self, known: int | None, read: Callable[[], int | Failure]) -> int | None:
+        """The NUMA node: the one that the kernel knows, or the one that the library reads."""
+        node = self.take("NUMA node", read()) if known is None else known
+        return node if node is not None and 0 <= node < MOST_NUMBERS else None
 
 
 class _Read(Protocol):

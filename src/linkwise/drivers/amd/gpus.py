@@ -19,12 +19,9 @@ if TYPE_CHECKING:
     from linkwise.drivers.amd.kernel import GpuNodes
     from linkwise.drivers.amd.library import Library
 
-__all__ = ["MOST_MEMORY", "VRAM", "Gpu", "read_gpu"]
+__all__ = ["VRAM", "Gpu", "read_gpu"]
 
 _MIB: Final = 1024 * 1024
-MOST_MEMORY: Final = 1 << 50
-"""bytes; more is an error code in place of a size"""
-_MOST_NUMA: Final = 1 << 20
 VRAM: Final = 0
 """AMDSMI_MEM_TYPE_VRAM"""
 _WHOLE: Final = {"", "SPX", "N/A", "UNKNOWN"}
@@ -69,7 +66,9 @@ def read_gpu(
     node = nodes.get((own_bus, partition))
     if node is None and nodes:
         facts.note("the kernel does not list its render node, so that no container can be given it")
-    memory = _memory(facts, library, handle)
+    memory = facts.memory(
+        library.number("amdsmi_get_gpu_memory_total", handle, ctypes.c_int(VRAM), kind=ctypes.c_uint64)
+    )
     _health(facts, library, handle)
     driver = library.first_text("amdsmi_get_gpu_driver_info", handle)
     return Gpu(
@@ -78,7 +77,9 @@ def read_gpu(
             id_,
             index,
             minor=node.render if node else None,
-            numa=_numa(facts, library, handle, own_bus, host),
+            numa=facts.numa(
+                numa_node(own_bus, host), lambda: library.number("amdsmi_topo_get_numa_node_number", handle)
+            ),
             bus_id=bus,
             model=facts.take("model", library.first_text("amdsmi_get_gpu_asic_info", handle)) or "",
             memory=memory // _MIB,
@@ -95,22 +96,6 @@ def read_gpu(
 def _address(bdf: int) -> str:
     """The bus id in the kernel's form: three bits of function, five of device, eight of bus, and the domain."""
     return f"{bdf >> 16 & 0xFFFFFFFF:04x}:{bdf >> 8 & 0xFF:02x}:{bdf >> 3 & 0x1F:02x}.{bdf & 7:x}"
-
-
-def _memory(facts: DeviceFacts, library: Library, handle: ctypes.c_void_p) -> int:
-    total = library.number("amdsmi_get_gpu_memory_total", handle, ctypes.c_int(VRAM), kind=ctypes.c_uint64)
-    size = facts.take("memory", total) or 0
-    if size > MOST_MEMORY:
-        facts.note(f"its memory is unknown ({size} bytes are reported)")
-        return 0
-    return size
-
-
-def _numa(facts: DeviceFacts, library: Library, handle: ctypes.c_void_p, bus: str, host: Path) -> int | None:
-    node = numa_node(bus, host)
-    if node is None:
-        node = facts.take("NUMA node", library.number("amdsmi_topo_get_numa_node_number", handle))
-    return node if node is not None and 0 <= node < _MOST_NUMA else None
 
 
 def _health(facts: DeviceFacts, library: Library, handle: ctypes.c_void_p) -> None:

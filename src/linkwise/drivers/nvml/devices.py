@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.drivers.device_facts import DeviceFacts, Failure, is_valid_id
+from linkwise.drivers.device_facts import MOST_NUMBERS, DeviceFacts, Failure, is_valid_id
 from linkwise.drivers.host_files import near_nics, numa_node
 from linkwise.drivers.known_devices import Unreadable
 from linkwise.model.device import Device
@@ -18,14 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["Gpu", "read_gpu"]
 
 _MIB: Final = 1024 * 1024
-_MOST_MEMORY: Final = 1 << 50
-"""bytes; more is an error code in place of a size"""
 _BRANDS: Final = (
     *("unknown", "quadro", "tesla", "nvs", "grid", "geforce", "titan", "vapps", "vpc", "vcs", "vws", "cloudgaming"),
     *("quadrortx", "nvidiartx", "nvidia", "geforcertx", "titanrtx"),
 )
 """by the numbers of nvmlBrandType_t"""
-_MOST_MINORS: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,8 @@ def read_gpu(library: Library, index: int, host: Path) -> Gpu | Unreadable:
     facts = DeviceFacts("NVML", index)
     facts.take("bus id", bus_id)
     model = facts.take("model", library.text("nvmlDeviceGetName", handle))
-    memory = _memory(facts, library, handle)
+    info = library.call("nvmlDeviceGetMemoryInfo", handle)
+    memory = facts.memory(info if isinstance(info, Failure) else int(info.total))
     minor = facts.take("minor number", library.number("nvmlDeviceGetMinorNumber", handle))
     compute = facts.take("compute capability", library.call("nvmlDeviceGetCudaComputeCapability", handle))
     mig = _mig(facts, library, handle)
@@ -71,8 +69,10 @@ def read_gpu(library: Library, index: int, host: Path) -> Gpu | Unreadable:
         Device(
             uuid,
             index,
-            minor=minor if minor is not None and 0 <= minor < _MOST_MINORS else None,
-            numa=_numa(facts, library, handle, bus, host),
+            minor=minor if minor is not None and 0 <= minor < MOST_NUMBERS else None,
+            # NVML's own number is that of the GPU's memory where it is a NUMA node of its own, while kubelet aligns by
+            # that of the nearest CPUs.
+            numa=facts.numa(numa_node(bus, host), lambda: library.number("nvmlDeviceGetNumaNodeId", handle)),
             bus_id=bus,
             model=model or "",
             memory=memory // _MIB,
@@ -88,15 +88,6 @@ def read_gpu(library: Library, index: int, host: Path) -> Gpu | Unreadable:
     )
 
 
-def _memory(facts: DeviceFacts, library: Library, handle: object) -> int:
-    info = facts.take("memory", library.call("nvmlDeviceGetMemoryInfo", handle))
-    total = int(info.total) if info else 0
-    if total > _MOST_MEMORY:
-        facts.note(f"its memory is unknown ({total} bytes are reported)")
-        return 0
-    return total
-
-
 def _mig(facts: DeviceFacts, library: Library, handle: object) -> bool | None:
     mode = facts.take("MIG mode", library.call("nvmlDeviceGetMigMode", handle))
     enabled = bool(mode[0]) if mode else None
@@ -108,14 +99,3 @@ def _mig(facts: DeviceFacts, library: Library, handle: object) -> bool | None:
 def _brand(facts: DeviceFacts, library: Library, handle: object) -> str:
     number = facts.take("brand", library.number("nvmlDeviceGetBrand", handle))
     return _BRANDS[number] if number is not None and 0 <= number < len(_BRANDS) else ""
-
-
-def _numa(facts: DeviceFacts, library: Library, handle: object, bus: str, host: Path) -> int | None:
-    """The NUMA node of the nearest CPUs, which is the one that kubelet aligns CPUs and devices by.
-
-    NVML's own number is that of the GPU's memory where it is a NUMA node of its own; it is the next best.
-    """
-    node = numa_node(bus, host)
-    if node is None:
-        node = facts.take("NUMA node", library.number("nvmlDeviceGetNumaNodeId", handle))
-    return node if node is not None and 0 <= node < _MOST_MINORS else None
