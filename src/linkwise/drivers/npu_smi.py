@@ -50,7 +50,7 @@ class NpuSmiDriver(ToolDriver):
         texts = {"npu-smi info": listed.text}
         problems: list[str] = []
         if listed.code:
-            problems.append(f"npu-smi info failed with exit code {listed.code}: {listed.message}")
+            problems.append(self._failure(listed, "info"))
         links = self._links(problems)
         if links:
             texts["npu-smi info -t topo"] = links
@@ -79,10 +79,9 @@ class NpuSmiDriver(ToolDriver):
         """
         listed = self._run("info")
         found = chip_usages(listed.text)
-        problem = f"npu-smi info failed with exit code {listed.code}: {listed.message}"
         return UsageReading(
             tuple(replace(found[number], id=id_) for number, id_ in self._ids.items() if number in found),
-            (problem,) if listed.code else (),
+            (self._failure(listed, "info"),) if listed.code else (),
         )
 
     def _links(self, problems: list[str]) -> str:
@@ -93,7 +92,7 @@ class NpuSmiDriver(ToolDriver):
             problems.append(str(error))
             return ""
         if links.code and "does not support" not in links.text:
-            problems.append(f"npu-smi info -t topo failed with exit code {links.code}: {links.message}")
+            problems.append(self._failure(links, "info", "-t", "topo"))
         return "" if links.code else links.text
 
     def _listed(self, listed: Answer, texts: dict[str, str]) -> Discovery:

@@ -52,14 +52,7 @@ class NvidiaSmiDriver(ToolDriver):
         listed = self._list()
         texts = {"nvidia-smi --query-gpu": listed.text}
         problems: list[str] = []
-        try:
-            links = self._run("topo", "-m")
-            if links.code:
-                problems.append(f"nvidia-smi topo -m failed with exit code {links.code}: {links.message}")
-            else:
-                texts["nvidia-smi topo -m"] = links.text
-        except DriverError as error:
-            problems.append(str(error))
+        self._add(texts, problems, "topo", "-m")
         outputs = read_outputs(texts, self._node)
         found = outputs.discovery
         if not found.devices and not outputs.unreadable and _NO_DEVICES not in listed.text.lower():
@@ -86,7 +79,7 @@ class NvidiaSmiDriver(ToolDriver):
         failed = [answer for answer in (listed, running) if answer.code]
         return UsageReading(
             device_usages(listed.text, None if running.code else running.text),
-            tuple(f"nvidia-smi failed with exit code {answer.code}: {answer.message}" for answer in failed),
+            tuple(map(self._failure, failed)),
         )
 
     def _list(self) -> Answer:

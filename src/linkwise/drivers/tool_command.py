@@ -72,3 +72,19 @@ class ToolDriver(Driver):
             reason = error.strerror or error
             raise DriverError(f"{self.name}: {self._tool} can't be run ({reason}); {self.missing}") from error
         return Answer(done.returncode, done.stdout.decode("utf-8", "replace"))
+
+    def _failure(self, answer: Answer, *arguments: str) -> str:
+        """The sentence about a command that failed."""
+        return f"{' '.join((self.name, *arguments))} failed with exit code {answer.code}: {answer.message}"
+
+    def _add(self, texts: dict[str, str], problems: list[str], *arguments: str) -> None:
+        """Run a command that adds to the texts by command, or else to the problems."""
+        try:
+            answer = self._run(*arguments)
+        except DriverError as error:
+            problems.append(str(error))
+            return
+        if answer.code:
+            problems.append(self._failure(answer, *arguments))
+        else:
+            texts[" ".join((self.name, *arguments))] = answer.text

@@ -51,16 +51,7 @@ class _CommandDriver(ToolDriver):
         listed = self._run(*self._list)
         texts, problems = {" ".join((self.name, *self._list)): listed.text}, list[str]()
         for arguments in self._more:
-            try:
-                answer = self._run(*arguments)
-            except DriverError as error:
-                problems.append(str(error))
-                continue
-            command = " ".join((self.name, *arguments))
-            if answer.code:
-                problems.append(f"{command} failed with exit code {answer.code}: {answer.message}")
-            else:
-                texts[command] = answer.text
+            self._add(texts, problems, *arguments)
         own = read_outputs({self.name: listed.text}, self._node)
         if not own.discovery.devices and not own.unreadable:
             raise DriverError(
@@ -88,7 +79,7 @@ class _CommandDriver(ToolDriver):
         """
         listed, measured = self._run(*self._list), self._run(*self._usage)
         problems = [
-            f"{' '.join((self.name, *arguments))} failed with exit code {answer.code}: {answer.message}"
+            self._failure(answer, *arguments)
             for arguments, answer in ((self._list, listed), (self._usage, measured))
             if answer.code
         ]
