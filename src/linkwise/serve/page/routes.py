@@ -1,0 +1,138 @@
+"""Routes of the page: the cluster and its changes, nodes, pods, groups, and plans of manifests that are pasted."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qs
+
+import msgspec
+
+from linkwise.errors import NotNowError
+from linkwise.net.http.messages import Response, text
+from linkwise.net.http.routes import Route
+from linkwise.net.timing import Timing
+from linkwise.serve.explanations.access import Granted
+from linkwise.serve.page.access import PageAccess
+from linkwise.serve.page.feed import Feed
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+
+    from linkwise.net.http.messages import Request
+    from linkwise.serve.explanations.access import Access
+    from linkwise.serve.page.feed import View
+    from linkwise.serve.service import Service
+
+__all__ = ["Page"]
+
+HEARTBEAT: Final = 15.0  # seconds
+"""between two comments on a stream without changes, so that proxies don't take it for dead"""
+CHECK: Final = 10.0  # seconds
+"""between two checks of a reader's rights while it streams"""
+EVENTS: Final = "text/event-stream"
+PRIVATE: Final = (("cache-control", "no-cache"), ("vary", "accept-encoding, x-linkwise-token, authorization"))
+
+
+class Page:
+    """The routes of the page; `close` ends its streams."""
+
+    def __init__(
+        self, service: Service, access: Access | None, *, local: bool = False, timing: Timing | None = None
+    ) -> None:
+        self._service: Final = service
+        self._broker: Final = service.broker
+        self._access: Final = PageAccess(service.broker, access, local=local)
+        self._timing: Final = timing or Timing()
+        self._feed: Final = Feed(service, self._timing)
+
+    def routes(self) -> list[Route]:
+        """Return all routes."""
+        return [
+            Route("GET", "/v1/page/cluster", self.cluster),
+            Route("GET", "/v1/page/stream", self.stream),
+        ]
+
+    def close(self, reason: str) -> None:
+        """End the streams, and tell the readers why."""
+        self._feed.close(reason)
+
+    async def cluster(self, request: Request, variables: Mapping[str, str]) -> Response:
+        """The cluster as it is now."""
+        del variables
+        view = await self._view(request)
+        if isinstance(view, Response):
+            return view
+        headers = (*PRIVATE, ("etag", f'"{view.document.version}"'))
+        if _matches(request.header(b"if-none-match"), view.document.version):
+            return Response(status=304, headers=headers)
+        if "gzip" in request.header(b"accept-encoding"):
+            return Response(await view.zipped(), headers=(*headers, ("content-encoding", "gzip")))
+        return Response(view.body, headers=headers)
+
+    async def stream(self, request: Request, variables: Mapping[str, str]) -> Response:
+        """The cluster, and its changes as they come."""
+        del variables
+        view = await self._view(request)
+        if isinstance(view, Response):
+            return view
+        since = parse_qs(request.query).get("since", [""])[-1] or request.header(b"last-event-id")
+        headers = (("cache-control", "no-store"), ("x-accel-buffering", "no"))
+        return Response(content_type=EVENTS, headers=headers, stream=self._events(request, view, since))
+
+    async def _view(self, request: Request) -> View | Response:
+        """The document of the cluster for a caller; else the response that says why there is none."""
+        granted = await self._access.cluster(request)
+        if not isinstance(granted, Granted):
+            return granted
+        try:
+            return await self._feed.view(granted.readable)
+        except NotNowError as error:
+            return text(str(error), 503)
+
+    async def _events(self, request: Request, view: View, since: str) -> AsyncGenerator[bytes, None]:
+        with self._feed.reading(view) as mailbox:
+            if view.document.version != since:
+                yield _event("cluster", view.body)
+            quiet, checked = self._timing.clock(), self._timing.clock()
+            while True:
+                try:
+                    async with asyncio.timeout(
+                        max(0.0, min(quiet + HEARTBEAT, checked + CHECK) - self._timing.clock())
+                    ):
+                        await mailbox.filled.wait()
+                except TimeoutError:
+                    pass
+                reason = mailbox.ended or self._feed.ended
+                if reason:
+                    yield _event("bye", msgspec.json.encode({"reason": reason}))
+                    return
+                now = self._timing.clock()
+                if mailbox.filled.is_set():
+                    quiet = now
+                    changes = mailbox.take()
+                    if changes is None:
+                        yield _event("cluster", view.body)
+                    for change in changes or ():
+                        yield _event("change", change)
+                elif now >= quiet + HEARTBEAT:
+                    quiet = now
+                    yield b": still here\n\n"
+                if now >= checked + CHECK:
+                    checked = now
+                    granted = await self._access.cluster(request)
+                    if not isinstance(granted, Granted):
+                        yield _event("bye", msgspec.json.encode({"reason": granted.body.decode().strip()}))
+                        return
+                    if granted.readable != view.only:
+                        yield _event("bye", msgspec.json.encode({"reason": "your rights have changed"}))
+                        return
+
+
+def _event(kind: str, data: bytes) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
+
+
+def _matches(header: str, version: str) -> bool:
+    """Whether If-None-Match names the version; a proxy may have made the tag weak."""
+    return any(tag.strip().removeprefix("W/").strip('"') == version for tag in header.split(","))
