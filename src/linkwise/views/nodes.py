@@ -24,7 +24,16 @@ if TYPE_CHECKING:
 
     Selects = Callable[[NodeView], bool]
 
-__all__ = ["MODES", "allocator_text", "device_rows", "device_state", "holder_text", "node_problems", "node_rows"]
+__all__ = [
+    "MODES",
+    "allocator_text",
+    "device_rows",
+    "device_state",
+    "health_state",
+    "holder_text",
+    "node_problems",
+    "node_rows",
+]
 
 MODES: Final = {"any": "any", "whole": "whole", "share": "memory", "percent": "percent"}
 GIB: Final = 1024
@@ -144,7 +153,7 @@ def _device(node: NodeInspection, device: InspectedDevice) -> Row:
         "device": Cell(str(device.index)),
         "id": Cell(device.id, wide=True),
         "model": Cell(device.model),
-        "health": Cell(_health(device), "" if device.usable and device.reachable else "red"),
+        "health": Cell(health_state(device), "" if device.usable and device.reachable else "red"),
         "state": Cell(state, style),
         "pods": Cell(
             ", ".join(sorted(holder_text(pod, node.unit) for pod in device.pods))
@@ -156,7 +165,8 @@ def _device(node: NodeInspection, device: InspectedDevice) -> Row:
     return Row(name, cells, lambda: {"node": node.name, "unit": node.unit, **plain(device)})
 
 
-def _health(device: InspectedDevice) -> str:
+def health_state(device: InspectedDevice) -> str:
+    """Return whether new pods can get a device: Healthy, or what is against it."""
     return health_text(device, short=True).capitalize() or "Healthy"
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from linkwise.serve.service import Service
     from linkwise.views.page.documents import ModelFit, Waiting
 
-__all__ = ["Feed", "Mailbox", "View"]
+__all__ = ["DEFAULT", "Feed", "Mailbox", "View"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -237,21 +237,21 @@ class Feed:
         """Apply a change to a document and send it."""
         document = view.document
         version, at = view.next_version(), rfc3339(self._service.clock()) or ""
-        strips = view.strips.by_name
-        replaced = {
-            name: part
-            for name, part in (
-                ("totals", change.totals),
-                ("models", change.models),
-                ("waiting", change.waiting),
-                ("notes", change.notes),
-            )
-            if part is not UNSET
-        }
+        nodes = document.nodes
         if not view.body or change.nodes is not UNSET or change.gone is not UNSET:
-            replaced["nodes"] = tuple(strips[name] for name in sorted(strips))
-        reader = Reader(view.only is None, tuple(sorted(view.only or ())))
-        view.show(msgspec.structs.replace(document, version=version, at=at, reader=reader, **replaced))
+            nodes = tuple(view.strips.by_name[name] for name in sorted(view.strips.by_name))
+        view.show(
+            Cluster(
+                version,
+                at,
+                Reader(view.only is None, tuple(sorted(view.only or ()))),
+                document.totals if change.totals is UNSET else change.totals,
+                document.models if change.models is UNSET else change.models,
+                nodes,
+                document.waiting if change.waiting is UNSET else change.waiting,
+                document.notes if change.notes is UNSET else change.notes,
+            )
+        )
         sent = msgspec.json.encode(msgspec.structs.replace(change, version=version, at=at))
         for mailbox in view.readers:
             mailbox.put(sent)

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs
 
 import msgspec
 
-from linkwise.errors import NotNowError
+from linkwise.errors import NotFoundError, NotNowError
 from linkwise.net.http.messages import Response, text
 from linkwise.net.http.routes import Route
 from linkwise.net.timing import Timing
 from linkwise.serve.explanations.access import Granted
 from linkwise.serve.page.access import PageAccess
-from linkwise.serve.page.feed import Feed
+from linkwise.serve.page.feed import DEFAULT, Feed
+from linkwise.views.cluster import ClusterView
+from linkwise.views.page.group import group_page
+from linkwise.views.page.node import node_page
+from linkwise.views.page.pod import pod_page
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping
 
     from linkwise.net.http.messages import Request
     from linkwise.serve.explanations.access import Access
-    from linkwise.serve.page.feed import View
+    from linkwise.serve.page.feed import Mailbox, View
     from linkwise.serve.service import Service
 
 __all__ = ["Page"]
@@ -32,6 +37,9 @@ CHECK: Final = 10.0  # seconds
 """between two checks of a reader's rights while it streams"""
 EVENTS: Final = "text/event-stream"
 PRIVATE: Final = (("cache-control", "no-cache"), ("vary", "accept-encoding, x-linkwise-token, authorization"))
+
+
+NOT_STORED: Final = (("cache-control", "no-store"),)
 
 
 class Page:
@@ -51,6 +59,9 @@ class Page:
         return [
             Route("GET", "/v1/page/cluster", self.cluster),
             Route("GET", "/v1/page/stream", self.stream),
+            Route("GET", "/v1/page/nodes/{name}", self.node),
+            Route("GET", "/v1/page/pods/{namespace}/{name}", self.pod),
+            Route("GET", "/v1/page/groups/{namespace}/{name}", self.group),
         ]
 
     def close(self, reason: str) -> None:
@@ -80,6 +91,53 @@ class Page:
         headers = (("cache-control", "no-store"), ("x-accel-buffering", "no"))
         return Response(content_type=EVENTS, headers=headers, stream=self._events(request, view, since))
 
+    async def node(self, request: Request, variables: Mapping[str, str]) -> Response:
+        """A node."""
+        granted = await self._access.cluster(request)
+        return await self._found(granted, DEFAULT, lambda cluster: node_page(cluster, variables["name"]))
+
+    async def pod(self, request: Request, variables: Mapping[str, str]) -> Response:
+        """A pod."""
+        namespace, name = variables["namespace"], variables["name"]
+        granted = await self._access.pod(request, namespace, name)
+        found = await self._found(granted, namespace, lambda cluster: pod_page(cluster, namespace, name))
+        if found.status == 404 and isinstance(granted, Granted) and not granted.everywhere:
+            return text(
+                f"pod {namespace}/{name} not found", 404
+            )  # the right to get one pod does not include other names
+        return found
+
+    async def group(self, request: Request, variables: Mapping[str, str]) -> Response:
+        """A group."""
+        namespace, name = variables["namespace"], variables["name"]
+        granted = await self._access.group(request, namespace)
+        return await self._found(granted, namespace, lambda cluster: group_page(cluster, namespace, name))
+
+    async def _found(
+        self, granted: Granted | Response, namespace: str, look: Callable[[ClusterView], msgspec.Struct]
+    ) -> Response:
+        """What is computed for a caller about one object; else the response that says why not."""
+        if not isinstance(granted, Granted):
+            return granted
+        service = self._service
+
+        def found() -> msgspec.Struct | NotFoundError:
+            try:
+                return look(
+                    ClusterView(self._broker, service.clock(), namespace, is_service=True, only=granted.readable)
+                )
+            except NotFoundError as error:
+                return error
+
+        try:
+            service.check_explains()
+            answer = await service.explainer.consistent(found)
+        except NotNowError as error:
+            return text(str(error), 503)
+        if isinstance(answer, NotFoundError):
+            return text(str(answer), 404)
+        return Response(msgspec.json.encode(answer), headers=NOT_STORED)
+
     async def _view(self, request: Request) -> View | Response:
         """The document of the cluster for a caller; else the response that says why there is none."""
         granted = await self._access.cluster(request)
@@ -96,37 +154,36 @@ class Page:
                 yield _event("cluster", view.body)
             quiet, checked = self._timing.clock(), self._timing.clock()
             while True:
-                try:
-                    async with asyncio.timeout(
-                        max(0.0, min(quiet + HEARTBEAT, checked + CHECK) - self._timing.clock())
-                    ):
-                        await mailbox.filled.wait()
-                except TimeoutError:
-                    pass
+                await self._wait(mailbox, min(quiet + HEARTBEAT, checked + CHECK))
+                now = self._timing.clock()
                 reason = mailbox.ended or self._feed.ended
+                if not reason and now >= checked + CHECK:
+                    checked, reason = now, await self._objection(request, view)
                 if reason:
                     yield _event("bye", msgspec.json.encode({"reason": reason}))
                     return
-                now = self._timing.clock()
                 if mailbox.filled.is_set():
-                    quiet = now
-                    changes = mailbox.take()
-                    if changes is None:
-                        yield _event("cluster", view.body)
+                    quiet, changes = now, mailbox.take()
                     for change in changes or ():
                         yield _event("change", change)
+                    if changes is None:
+                        yield _event("cluster", view.body)
                 elif now >= quiet + HEARTBEAT:
                     quiet = now
                     yield b": still here\n\n"
-                if now >= checked + CHECK:
-                    checked = now
-                    granted = await self._access.cluster(request)
-                    if not isinstance(granted, Granted):
-                        yield _event("bye", msgspec.json.encode({"reason": granted.body.decode().strip()}))
-                        return
-                    if granted.readable != view.only:
-                        yield _event("bye", msgspec.json.encode({"reason": "your rights have changed"}))
-                        return
+
+    async def _wait(self, mailbox: Mailbox, until: float) -> None:
+        """Wait for a change, at most until that time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, until - self._timing.clock())):
+                await mailbox.filled.wait()
+
+    async def _objection(self, request: Request, view: View) -> str:
+        """Why the reader may not go on reading; empty if it may."""
+        granted = await self._access.cluster(request)
+        if not isinstance(granted, Granted):
+            return granted.body.decode().strip()
+        return "" if granted.readable == view.only else "your rights have changed"
 
 
 def _event(kind: str, data: bytes) -> bytes:

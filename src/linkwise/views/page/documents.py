@@ -54,14 +54,14 @@ class _Document(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """One JSON object."""
 
 
-class Reader(_Document):
+class Reader(_Document, frozen=True):
     """Whose pods are named."""
 
     everywhere: bool
     namespaces: tuple[str, ...]
 
 
-class Totals(_Document):
+class Totals(_Document, frozen=True):
     """Counts of devices, and of pods that wait."""
 
     devices: int
@@ -72,7 +72,7 @@ class Totals(_Document):
     waiting_pods: int
 
 
-class ModelFit(_Document):
+class ModelFit(_Document, frozen=True):
     """How many pods would still fit on devices of one model, by the number of devices that each requests."""
 
     model: str
@@ -83,7 +83,7 @@ class ModelFit(_Document):
     fits: dict[str, int]
 
 
-class Held(_Document):
+class Held(_Document, frozen=True):
     """Devices of one node that a pod holds, or that are set aside."""
 
     pod: str
@@ -95,7 +95,7 @@ class Held(_Document):
     part: int | UnsetType = UNSET  # percent of each device
 
 
-class NodeStrip(_Document):
+class NodeStrip(_Document, frozen=True):
     """One node of the cluster: its devices as marks, and who holds them."""
 
     name: str
@@ -108,7 +108,7 @@ class NodeStrip(_Document):
     note: str
 
 
-class Waiting(_Document):
+class Waiting(_Document, frozen=True):
     """A pod that waits, or a group with pods that wait."""
 
     kind: Literal["pod", "group"]
@@ -121,7 +121,7 @@ class Waiting(_Document):
     since: str
 
 
-class Cluster(_Document):
+class Cluster(_Document, frozen=True):
     """The cluster at one moment."""
 
     version: str
@@ -134,7 +134,7 @@ class Cluster(_Document):
     notes: tuple[str, ...]
 
 
-class Change(_Document):
+class Change(_Document, frozen=True):
     """What differs from the document before; what is missing is unchanged."""
 
     version: str
@@ -147,7 +147,7 @@ class Change(_Document):
     gone: tuple[str, ...] | UnsetType = UNSET
 
 
-class DevicePod(_Document):
+class DevicePod(_Document, frozen=True):
     """A pod on a device."""
 
     pod: str
@@ -156,14 +156,14 @@ class DevicePod(_Document):
     state: str
 
 
-class DeviceUsage(_Document):
+class DeviceUsage(_Document, frozen=True):
     """What a device was last seen to use, in percent."""
 
     compute: int | None
     memory: int | None
 
 
-class DeviceDetail(_Document):
+class DeviceDetail(_Document, frozen=True):
     """One device of a node."""
 
     index: int
@@ -182,7 +182,7 @@ class DeviceDetail(_Document):
     usage: DeviceUsage | None
 
 
-class LinkKind(_Document):
+class LinkKind(_Document, frozen=True):
     """A kind of link between two devices."""
 
     code: str
@@ -191,7 +191,7 @@ class LinkKind(_Document):
     direct: bool
 
 
-class Layout(_Document):
+class Layout(_Document, frozen=True):
     """How a machine is built, for its drawing."""
 
     shape: Literal["hub", "rings", "quads", "pairs", "islands", "tree"]
@@ -201,7 +201,7 @@ class Layout(_Document):
     switches: tuple[tuple[int, ...], ...]
 
 
-class Links(_Document):
+class Links(_Document, frozen=True):
     """The links between the devices of a node."""
 
     measured: bool
@@ -214,7 +214,7 @@ class Links(_Document):
     worth: tuple[tuple[float, ...], ...]
 
 
-class NodePage(_Document):
+class NodePage(_Document, frozen=True):
     """One node."""
 
     name: str
@@ -231,7 +231,7 @@ class NodePage(_Document):
     fits: str
 
 
-class Against(_Document):
+class Against(_Document, frozen=True):
     """A reason that speaks against nodes."""
 
     code: str
@@ -243,14 +243,14 @@ class Against(_Document):
     sentence: str
 
 
-class AmountOfPod(_Document):
+class AmountOfPod(_Document, frozen=True):
     """A pod and what it would free."""
 
     pod: str
     text: str
 
 
-class RemedyCard(_Document):
+class RemedyCard(_Document, frozen=True):
     """What would let a pod start."""
 
     title: str
@@ -258,7 +258,7 @@ class RemedyCard(_Document):
     pods: tuple[AmountOfPod, ...]
 
 
-class Holding(_Document):
+class Holding(_Document, frozen=True):
     """A pod that holds devices which a waiting pod could use."""
 
     pod: str
@@ -267,28 +267,28 @@ class Holding(_Document):
     text: str
 
 
-class FreedPods(_Document):
+class FreedPods(_Document, frozen=True):
     """Pods that are evicted for a waiting pod."""
 
     sentence: str
     pods: tuple[AmountOfPod, ...]
 
 
-class RunnerUpSet(_Document):
+class RunnerUpSet(_Document, frozen=True):
     """The devices that came second."""
 
     devices: tuple[int, ...]
     sentence: str
 
 
-class NextNode(_Document):
+class NextNode(_Document, frozen=True):
     """The node that came second."""
 
     node: str
     sentence: str
 
 
-class Placed(_Document):
+class Placed(_Document, frozen=True):
     """Where a pod is, or would go, and why."""
 
     node: str
@@ -300,7 +300,7 @@ class Placed(_Document):
     next_node: NextNode | None
 
 
-class PodWaiting(_Document):
+class PodWaiting(_Document, frozen=True):
     """Why a pod waits."""
 
     nodes: int
@@ -311,7 +311,7 @@ class PodWaiting(_Document):
     victims: FreedPods | None
 
 
-class PodPage(_Document):
+class PodPage(_Document, frozen=True):
     """One pod."""
 
     namespace: str
@@ -328,7 +328,7 @@ class PodPage(_Document):
     waiting: PodWaiting | None
 
 
-class GroupMember(_Document):
+class GroupMember(_Document, frozen=True):
     """One pod of a group."""
 
     pod: str
@@ -339,7 +339,7 @@ class GroupMember(_Document):
     slowest: float | None  # GB/s
 
 
-class GroupHost(_Document):
+class GroupHost(_Document, frozen=True):
     """A node with members of a group."""
 
     node: str
@@ -348,7 +348,7 @@ class GroupHost(_Document):
     slowest: float | None  # GB/s
 
 
-class Level(_Document):
+class Level(_Document, frozen=True):
     """The result of a plan in one level."""
 
     name: str
@@ -356,7 +356,7 @@ class Level(_Document):
     proven: bool
 
 
-class GroupRemedyCard(_Document):
+class GroupRemedyCard(_Document, frozen=True):
     """What would let a group start."""
 
     title: str
@@ -364,7 +364,7 @@ class GroupRemedyCard(_Document):
     pods: tuple[AmountOfPod, ...]
 
 
-class GroupPage(_Document):
+class GroupPage(_Document, frozen=True):
     """One group."""
 
     namespace: str
@@ -386,7 +386,7 @@ class GroupPage(_Document):
     remedies: tuple[GroupRemedyCard, ...]
 
 
-class ManifestError(_Document):
+class ManifestError(_Document, frozen=True):
     """A mistake in a manifest, by line and column from 1; 0 if it concerns all of it."""
 
     line: int
@@ -394,7 +394,7 @@ class ManifestError(_Document):
     sentence: str
 
 
-class PlannedPod(_Document):
+class PlannedPod(_Document, frozen=True):
     """A pod of a manifest and the place it would get."""
 
     pod: str
@@ -402,7 +402,7 @@ class PlannedPod(_Document):
     devices: tuple[int, ...]
 
 
-class PlanPage(_Document):
+class PlanPage(_Document, frozen=True):
     """What would become of a manifest's pods; nothing is created."""
 
     errors: tuple[ManifestError, ...]
