@@ -75,6 +75,12 @@ class LocalCluster:
         return f"http://{host}:{port}"
 
     @property
+    def page(self) -> str:
+        """The URL of the page; empty if it is turned off."""
+        host, port = self._socket.getsockname()[0], self.service.explain.port or self._socket.getsockname()[1]
+        return f"http://{host}:{port}/page/" if self.service.page.enabled else ""
+
+    @property
     def broker(self) -> Broker:
         """The service's broker."""
         return self._serving.broker

@@ -125,7 +125,11 @@ class Serving:
         self._service.counting.registry.register(Gauges(self._service, self._watches, self._effects, self._notes))
         access = Access(Reviews(connection), timing) if settings.explain.tenants else None
         self._tls = ExtenderTls(settings.tls, connection, counting, timing) if settings.tls.enabled else None
-        self._page: Final = Page(self._service, access, local=local, timing=timing) if access or local else None
+        self._page: Final = (
+            Page(self._service, access, local=local, timing=timing)
+            if settings.page.enabled and (access or local)
+            else None
+        )
         routes = application(
             self._service,
             self._not_ready,

@@ -109,7 +109,7 @@ def shape_of_machine(topology: Topology, kinds: dict[Pair, LinkKind]) -> tuple[S
     if any(is_switched(group, kinds) for group in groups):
         return "hub", groups
     islands = [tuple(island) for island in rings(topology)] if topology.links else []
-    if direct and max(map(len, islands)) == 2:
+    if max(map(len, islands), default=0) == 2:
         return "pairs", islands
     linked = {frozenset(pair) for pair in direct}
     if len(topology.rings) > 1 or (direct and all(_is_ring(group, linked) for group in groups)):

@@ -16,6 +16,7 @@ from linkwise.net.timing import Timing
 from linkwise.serve.explanations.access import Granted
 from linkwise.serve.page.access import PageAccess
 from linkwise.serve.page.feed import DEFAULT, Feed
+from linkwise.serve.page.files import file_routes
 from linkwise.views.cluster import ClusterView
 from linkwise.views.page.group import group_page
 from linkwise.views.page.node import node_page
@@ -50,13 +51,15 @@ class Page:
     ) -> None:
         self._service: Final = service
         self._broker: Final = service.broker
+        self._local: Final = local
         self._access: Final = PageAccess(service.broker, access, local=local)
         self._timing: Final = timing or Timing()
         self._feed: Final = Feed(service, self._timing)
 
-    def routes(self) -> list[Route]:
-        """Return all routes."""
+    def routes(self, *, root: bool = False) -> list[Route]:
+        """Return all routes; with `root`, the root of the port leads to the page."""
         return [
+            *file_routes(root=root or self._local),
             Route("GET", "/v1/page/cluster", self.cluster),
             Route("GET", "/v1/page/stream", self.stream),
             Route("GET", "/v1/page/nodes/{name}", self.node),

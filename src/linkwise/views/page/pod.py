@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.engine.reasons.catalog import code_of_rule
+from linkwise.engine.reasons.catalog import code_of_rule, counted_nodes
 from linkwise.engine.reasons.phrases import OTHER_POD, count_text
 from linkwise.errors import NotFoundError
 from linkwise.explain.inspect import inspect_nodes
@@ -97,7 +97,7 @@ def _waiting(cluster: ClusterView, explanation: Explanation) -> PodWaiting:
         explanation.fitting,
         refusals(explanation.against),
         tuple(RemedyCard(remedy_line(remedy), remedy.node, amounts_of(remedy.pods)) for remedy in explanation.remedies),
-        tuple(_holders(cluster, explanation.against)),
+        tuple(_holders(cluster, explanation)),
         FreedPods(sentence, amounts_of(victims)) if sentence else None,
     )
 
@@ -108,7 +108,7 @@ def refusals(groups: Iterable[RefusalSummary]) -> tuple[Against, ...]:
         Against(
             code_of_rule(group.rule, group.kind),
             group.nodes,
-            group.short,
+            counted_nodes(group.nodes, group.short),
             not group.final,
             group.nearest,
             group.sentence,
@@ -122,9 +122,13 @@ def amounts_of(pods: Iterable[Leaver]) -> tuple[AmountOfPod, ...]:
     return tuple(AmountOfPod("" if pod.name == OTHER_POD else pod.name, leaver_text(pod)) for pod in pods)
 
 
-def _holders(cluster: ClusterView, groups: Iterable[RefusalSummary]) -> Iterator[Holding]:
-    """Yield the pods on the nodes that come nearest, for reasons that change when pods finish."""
-    names = list(dict.fromkeys(group.nearest for group in groups if not group.final))[:MOST_NODES]
+def _holders(cluster: ClusterView, explanation: Explanation) -> Iterator[Holding]:
+    """Yield the pods on the nodes that come nearest: those of remedies, then those whose reasons change when pods finish."""
+    nearest = [
+        *(remedy.node for remedy in explanation.remedies if remedy.pods),
+        *(group.nearest for group in explanation.against if not group.final),
+    ]
+    names = list(dict.fromkeys(nearest))[:MOST_NODES]
     left = MOST_HOLDERS
     for name in names:
         for node in inspect_nodes(cluster.broker, name, cluster.now, cluster.only):
