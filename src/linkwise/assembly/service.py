@@ -203,6 +203,7 @@ class Serving:
                 ("effects", self._performer.run()),
                 ("broker", self._service.run()),
                 ("explanations", self._service.publish()),
+                ("placeable", self._service.placeable.run()),
                 ("life", self._start_when_synced()),
                 *((("webhook", self.webhook.run()),) if self.webhook else ()),
                 *((("leader", self.election.elector.run()),) if self.election else ()),
