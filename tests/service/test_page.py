@@ -274,7 +274,7 @@ def test_a_stream_ends_with_bye_when_the_token_is_revoked() -> None:
     assert "does not accept the token" in data["reason"]
 
 
-def test_nothing_is_computed_while_nobody_reads() -> None:
+def test_nothing_is_computed_without_readers() -> None:
     async def work(it: World) -> bool:
         stream = await _streamed(it)
         await anext(stream)
