@@ -80,7 +80,7 @@ def world(*, local: bool = False, synced: bool = True, files: Path | None = None
         service = Service(broker, Recorder(), Counting(), clock=lambda: 1.0, timing=timing)
         service.synced = synced
         more = {"files": files} if files else {}
-        page = Page(service, Access(api.reviewer(), timing), local=local, timing=timing, **more)
+        page = Page(service, Access(api.reviewer(), timing, local=local), root=local, timing=timing, **more)
         yield World(service, page, now)
 
 

@@ -77,8 +77,8 @@ async def _run_until_signal(serving: Serving, listener: socket.socket) -> None:
 class Serving:
     """The assembled service; `run` it on a listening socket until `stop`.
 
-    `clock` is the wall clock of decisions, `timing` the monotonic clock and sleep of everything that waits. With `local`, the
-    page needs no token on this machine.
+    `clock` is the wall clock of decisions, `timing` the monotonic clock and sleep of everything that waits. With `local`,
+    users on this machine need no token.
     """
 
     def __init__(
@@ -125,13 +125,12 @@ class Serving:
             timing=timing,
         )
         self._service.counting.registry.register(Gauges(self._service, self._watches, self._effects, self._notes))
-        access = Access(Reviews(connection), timing) if settings.explain.tenants else None
+        callers = Access(Reviews(connection), timing, local=local)
+        access = callers if settings.explain.tenants else None
         self._tls = ExtenderTls(settings.tls, connection, counting, timing) if settings.tls.enabled else None
-        self._page: Final = (
-            Page(self._service, access, local=local, timing=timing)
-            if settings.page.enabled and (access or local)
-            else None
-        )
+        serves_page = settings.page.enabled and (local or settings.explain.tenants)
+        root = local or bool(settings.explain.port)
+        self._page: Final = Page(self._service, callers, root=root, timing=timing) if serves_page else None
         routes = application(
             self._service,
             self._not_ready,

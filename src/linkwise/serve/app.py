@@ -75,7 +75,7 @@ def application(  # noqa: PLR0913 - what the routes need
 
 def tenant_application(service: Service, access: Access | None, page: Page | None = None) -> Routes:
     """The application of explain.port: the routes for tenants and the page, so that every user may reach the port."""
-    return Routes([*tenant_routes(service, access), *(page.routes(root=True) if page else ())])
+    return Routes([*tenant_routes(service, access), *(page.routes() if page else ())])
 
 
 def volcano_application(
