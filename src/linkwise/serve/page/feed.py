@@ -102,6 +102,9 @@ class View:
     strips: Strips = field(default_factory=Strips)
     document: Cluster = NOTHING
     refreshing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """held while the document is brought up to date"""
+    refreshed: float = 0.0
+    """when that was last done"""
     seen: object = None
     """the state of the cluster that the document shows"""
     models: tuple[ModelFit, ...] = ()
@@ -171,7 +174,10 @@ class Feed:
         if len(self._views) > MOST_VIEWS:
             self._views = {key: one for key, one in self._views.items() if one.readers or one is view}
         is_new = view.is_new
-        await self._refresh(view)
+        if is_new or self._timing.clock() - view.refreshed >= REFRESH_SECONDS:
+            await self._refresh(view)
+        else:
+            self._service.check_explains()
         if is_new and view.explaining:
             await asyncio.wait({view.explaining}, timeout=PATIENCE)
             await self._refresh(view)
@@ -232,6 +238,7 @@ class Feed:
         """Bring a document up to date, and send what differs to its readers."""
         async with view.refreshing:
             self._service.check_explains()
+            view.refreshed = self._timing.clock()
             now = self._service.changes, len(view.reasons), view.explaining is not None and view.explaining.done()
             if view.is_new or view.seen != now:
                 explainer, cluster = self._service.explainer, self._cluster(view)
