@@ -21,8 +21,8 @@ import msgspec
 from msgspec import UNSET
 
 from linkwise.errors import NotNowError
+from linkwise.views.blocks import rfc3339
 from linkwise.views.cluster import ClusterView
-from linkwise.views.documents import rfc3339
 from linkwise.views.page.cluster import Sentences, Strips, model_fits, waiting_list
 from linkwise.views.page.documents import Change, Cluster, Reader, Totals
 

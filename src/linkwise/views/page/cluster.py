@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
 
-from linkwise.dialects.groups.network_labels import current_labels
+from linkwise.dialects.groups.network import current_labels
 from linkwise.explain.capacity import capacity_rows
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.explain.published.lists import (
@@ -20,7 +20,7 @@ from linkwise.explain.published.lists import (
     waiting_pods,
     why_text,
 )
-from linkwise.views.documents import rfc3339
+from linkwise.views.blocks import rfc3339
 from linkwise.views.nodes import MODES, node_problems
 from linkwise.views.page.documents import Held, ModelFit, NodeStrip, Totals, Waiting
 
