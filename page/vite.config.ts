@@ -1,0 +1,30 @@
+// Build and development of the page. The built files are committed: users of Linkwise never need Node.
+import type { Plugin } from 'vite'
+import { defineConfig } from 'vitest/config'
+import { fixtures } from './fixtures/server'
+
+// The service sends index.html for every path below /page/ and sets the href of <base> to the way up to /page/.
+// In development there is one place, so that it is absolute.
+const absoluteBase: Plugin = {
+  name: 'absolute-base',
+  apply: 'serve',
+  transformIndexHtml: (html) => html.replace('<base href="./">', '<base href="/page/">'),
+}
+
+export default defineConfig(({ command, mode }) => ({
+  base: command === 'build' ? './' : '/page/',
+  plugins: [absoluteBase, ...(mode === 'fixtures' ? [fixtures()] : [])],
+  server: {
+    port: 5173,
+    ...(mode === 'fixtures' ? {} : { proxy: { '/v1': { target: process.env.LINKWISE_URL ?? 'http://127.0.0.1:8080', secure: false } } }),
+  },
+  build: {
+    outDir: '../src/linkwise/serve/page_files',
+    emptyOutDir: true,
+    target: 'es2022',
+    assetsInlineLimit: 0, // the Content-Security-Policy of the service allows no data: addresses
+    modulePreload: { polyfill: false },
+    reportCompressedSize: true,
+  },
+  test: { include: ['tests/**/*.test.ts'] },
+}))
