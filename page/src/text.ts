@@ -65,6 +65,26 @@ export function nodeText(node: NodeStrip, device = -1): string {
   return `${node.name}, device ${device}${flaw}: ${what}.`
 }
 
+/** States as a badge: Unschedulable, In use. */
+export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
+
+const WORDS = /^(a|all|an|chosen|device|devices|group|if|in|it|its|no|node|nodes|none|only|placed|pod|pods|the|there|this|runner-up|seen|waits?|not)\b/
+
+/** What the command line prints as a line, as a sentence: names keep their case. */
+export function sentence(text: string): string {
+  const start = WORDS.test(text) ? capital(text) : text
+  return !start || /[.!?:]$/.test(start) ? start : `${start}.`
+}
+
+/** The reason of many nodes reads after their number: "node(s) had ..." loses its subject. */
+export const reasonText = (text: string): string => text.replace(/^node\(s\) /, '')
+
+/** Memory of a device in the largest unit that reads well. */
+export function memoryText(amount: number, unit: string): string {
+  if (unit === 'MiB' && amount >= 1024) return `${Math.round(amount / 1024)} GiB`
+  return `${number(amount)} ${unit}`
+}
+
 const COLLATOR = new Intl.Collator('en', { numeric: true })
 export const natural = (a: string, b: string): number => COLLATOR.compare(a, b)
 

@@ -4,7 +4,7 @@ import { colours } from '../colours'
 import { type ClusterState, isPromised, namespaceOf, stripOf } from '../state/cluster'
 import { STATE_CLASS, type Colouring } from '../state/view'
 import { count, number, shorten, shortModel } from '../text'
-import { cornerOf, deviceAt, type Group, HEADER, type Layout, PADDING, type Size } from './layout'
+import { cornerOf, deviceAt, type Group, type Layout, PADDING, type Size } from './layout'
 
 export interface Palette {
   ink: string
@@ -98,11 +98,13 @@ function drawTitle(context: CanvasRenderingContext2D, scene: Scene, group: Group
   context.fillText(count(group.nodes.length, 'node'), after, baseline)
   const sum = sums[index]
   if (!sum) return
-  const text = narrow ? `${number(sum.inUse)} / ${number(sum.devices)}` : `${number(sum.inUse)} / ${number(sum.devices)} in use`
+  const textOf = ({ inUse, devices }: GroupSum): string => `${number(inUse)} / ${number(devices)}${narrow ? '' : ' in use'}`
+  // the bars of all groups end at one line, whatever the length of the figures
+  const widest = Math.max(...sums.map((one) => textOf(one).length)) * 6.9
   context.textAlign = 'right'
-  context.fillText(text, right, baseline)
+  context.fillText(textOf(sum), right, baseline)
   const bar = narrow ? 44 : 90
-  const start = right - (narrow ? 66 : 142) - bar
+  const start = right - widest - 12 - bar
   if (start < after + 60) return
   rounded(context, start, baseline - 7, bar, 5, 2.5, palette.track)
   if (sum.inUse > 0) rounded(context, start, baseline - 7, Math.max(3, (bar * sum.inUse) / sum.devices), 5, 2.5, palette.fill)
@@ -142,7 +144,7 @@ function drawNode(context: CanvasRenderingContext2D, scene: Scene, group: Group,
   const strip = stripOf(node)
   const places = scene.planned?.get(node.name)
   const framed = node.name === scene.selected || node.name === scene.focused
-  if (framed || node.name === scene.hovered) frame(context, scene, group, x, y, framed)
+  if (framed || node.name === scene.hovered) frame(context, scene, group, x, y, framed, node.name.length)
   const radius = size.device > 20 ? 5 : size.device > 10 ? 3 : 1
   const nodeLit = !lit || lit(node, null)
   context.globalAlpha = 1
@@ -261,15 +263,15 @@ function flaw(context: CanvasRenderingContext2D, { palette }: Scene, size: Size,
   context.stroke()
 }
 
-function frame(context: CanvasRenderingContext2D, scene: Scene, group: Group, x: number, y: number, strong: boolean): void {
+function frame(context: CanvasRenderingContext2D, scene: Scene, group: Group, x: number, y: number, strong: boolean, letters: number): void {
   const { palette, layout } = scene
   const { size } = layout
   const room = Math.min(8, size.between / 2 - 1)
-  const width = size.name ? Math.min(group.pitchX - size.between / 2, Math.max(group.width, group.letters * size.font)) : group.width
+  const width = Math.max(group.width, Math.min(group.letters, letters) * size.font * 0.602)
   context.globalAlpha = 1
   context.beginPath()
   const above = size.name ? 4 : room / 1.5
-  context.roundRect(x - room, y - above + 0.5, Math.max(width, group.width) + 2 * room, group.pitchY - size.row + above + Math.min(room, size.row / 2), size.name ? 6 : 2)
+  context.roundRect(x - room, y - above + 0.5, width + 2 * room, group.pitchY - size.row + above + Math.min(room, size.row / 2), size.name ? 6 : 2)
   context.fillStyle = palette.soft
   context.fill()
   if (!strong) return
@@ -278,4 +280,4 @@ function frame(context: CanvasRenderingContext2D, scene: Scene, group: Group, x:
   context.stroke()
 }
 
-export { HEADER }
+

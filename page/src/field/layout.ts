@@ -25,7 +25,7 @@ export const SIZES: Record<Exclude<Density, 'auto'>, Size> = {
 export const sizeFor = (density: Density, nodes: number): Size =>
   SIZES[density === 'auto' ? (nodes <= 16 ? 'large' : nodes <= 600 ? 'medium' : nodes <= 2000 ? 'small' : 'tiny') : density]
 
-export const HEADER = 34 // height of a group's title
+export const HEADER = 31 // height of a group's title
 const AFTER = 20 // below a group
 export const PADDING = 20
 const ROW = 16 // devices in one row of a node

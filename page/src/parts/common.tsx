@@ -4,7 +4,8 @@ import { go, groupPath, href, nodePath, podPath } from '../state/route'
 import { sheetOpen } from '../state/view'
 import { reveal } from '../field/field'
 import type { Resource } from '../state/resource'
-import { clock, holderText } from '../text'
+import { cluster } from '../state/live'
+import { capital, clock, holderText, sentence } from '../text'
 import type { Held } from '../api'
 
 /** A link inside the page: an ordinary address for everything but a plain click. */
@@ -61,6 +62,22 @@ export function GroupLink({ group }: { group: string }) {
 
 export const HolderLink = ({ held }: { held: Held }) => (held.pod ? <PodLink pod={held.pod} /> : held.group ? <GroupLink group={held.group} /> : <span class="muted">{holderText(held)}</span>)
 
+/** A sentence of the service, with links for the nodes, pods and groups that it names. */
+export function Say({ text, plain = false }: { text: string; plain?: boolean }) {
+  const parts = (plain ? text : sentence(text)).split(/(\b(?:node|pod|group) [\w./-]*\w)/i)
+  return (
+    <>
+      {parts.map((part, index) => {
+        if (index % 2 === 0) return part
+        const [kind, name] = part.split(' ') as [string, string]
+        if (/^node$/i.test(kind) && cluster.nodes.has(name)) return <span key={index}>{kind} <NodeLink name={name} /></span>
+        if (!/^node$/i.test(kind) && /^[^/]+\/[^/]+$/.test(name)) return <span key={index}>{kind} {/^pod$/i.test(kind) ? <PodLink pod={name} /> : <GroupLink group={name} />}</span>
+        return part
+      })}
+    </>
+  )
+}
+
 /** namespace/name as a heading, the namespace quieter. */
 export const Key = ({ namespace, name }: { namespace: string; name: string }) => (
   <>
@@ -78,11 +95,15 @@ export function Section({ title, children }: { title: string; children: Componen
   )
 }
 
-const TONES: Record<string, string> = { running: 'good', placed: 'good', bound: 'good', idle: 'good', waiting: 'warn', pending: 'warn', planned: 'warn', failed: 'bad', error: 'bad' }
+const TONES: Record<string, string> = {
+  running: 'good', placed: 'good', bound: 'good', idle: 'good',
+  waiting: 'warn', pending: 'warn', planned: 'warn', unschedulable: 'warn', gated: 'warn', terminating: 'warn',
+  failed: 'bad', error: 'bad', invalid: 'bad',
+}
 
 export function Badge({ text, tone }: { text: string; tone?: string }) {
   if (!text) return null
-  return <span class={`badge ${tone ?? TONES[text.split(/[ :]/)[0]!.toLowerCase()] ?? ''}`}>{text}</span>
+  return <span class={`badge ${tone ?? TONES[text.split(/[ :]/)[0]!.toLowerCase()] ?? ''}`}>{capital(text)}</span>
 }
 
 /** All that the command line prints about the same thing. */
@@ -101,7 +122,7 @@ export function Printed({ lines, command }: { lines: string[]; command: string }
   )
 }
 
-export const Notes = ({ notes }: { notes: string[] }) => (notes.length ? <ul class="notes">{notes.map((note) => <li key={note}>{note}</li>)}</ul> : null)
+export const Notes = ({ notes }: { notes: string[] }) => (notes.length ? <ul class="notes">{notes.map((note) => <li key={note}><Say text={note} /></li>)}</ul> : null)
 
 /** Loading, failed or gone: what stands in place of, or above, a document. */
 export function Shown<T>({ resource, what, children }: { resource: Resource<T>; what: string; children: (data: T) => ComponentChildren }) {

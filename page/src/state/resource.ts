@@ -23,10 +23,11 @@ export function useResource<T>(path: string, stamp: number | string): Resource<T
     let failures = 0
     const wait = last.current.path === path ? Math.max(0, last.current.at + PAUSE - Date.now()) : 0
     const attempt = async (): Promise<void> => {
-      last.current = { path, at: Date.now() }
       try {
         const data = await load<T>(path, { signal: abort.signal })
-        if (!abort.signal.aborted) setShown({ path, data, error: null, gone: null })
+        if (abort.signal.aborted) return
+        last.current = { path, at: Date.now() }
+        setShown({ path, data, error: null, gone: null })
       } catch (error) {
         if (abort.signal.aborted) return
         const refused = refusalOf(error)

@@ -4,7 +4,7 @@ import { beat } from '../state/live'
 import { podPath } from '../state/route'
 import { useResource } from '../state/resource'
 import { count, devicesText, secondsText } from '../text'
-import { Head, Key, Link, NodeLink, Notes, Printed, Section, Shown } from '../parts/common'
+import { Head, Key, Link, NodeLink, Notes, Printed, Say, Section, Shown } from '../parts/common'
 import { Reasons, Remedies, type Against } from './reasons'
 import { useSlowStamp } from './stamp'
 
@@ -45,14 +45,18 @@ export function GroupDetails({ page }: { page: GroupPage }) {
   const nodes = against.reduce((sum, one) => sum + one.count, 0)
   return (
     <>
-      <p class="headline">{page.headline}</p>
+      <p class="headline">
+        <Say text={page.headline} />
+      </p>
       <Notes notes={page.notes} />
       <Facts page={page} />
       {page.lacks.length > 0 && (
         <Section title="What is missing">
           <ul class="plain">
             {page.lacks.map((lack) => (
-              <li key={lack}>{lack}</li>
+              <li key={lack}>
+                <Say text={lack} />
+              </li>
             ))}
           </ul>
         </Section>

@@ -2,9 +2,9 @@
 import type { DeviceDetail, NodePage } from '../api'
 import { beat, cluster } from '../state/live'
 import { useResource } from '../state/resource'
-import { devicesText, MODE_TEXT, number } from '../text'
+import { devicesText, memoryText, MODE_TEXT } from '../text'
 import { Machine } from '../machine/machine'
-import { Badge, Head, Notes, PodLink, Printed, Section, Shown } from '../parts/common'
+import { Badge, Head, Notes, PodLink, Printed, Say, Section, Shown } from '../parts/common'
 
 export function NodePanel({ name }: { name: string }) {
   beat.value
@@ -46,10 +46,12 @@ function Details({ page }: { page: NodePage }) {
               ))}
             </p>
           )}
-          <p>{page.fits}</p>
+          <p>
+            <Say text={page.fits} />
+          </p>
         </Section>
       )}
-      {page.links && page.links.matrix.length > 0 && (
+      {page.links && page.links.pairs.length > 0 && (
         <Section title="Bandwidth between pairs, GB/s">
           <Matrix page={page} />
         </Section>
@@ -64,7 +66,7 @@ function rowsOf(devices: DeviceDetail[]): DeviceDetail[][] {
   const rows: DeviceDetail[][] = []
   const keys = new Map<string, DeviceDetail[]>()
   for (const device of devices) {
-    const plain = !device.usage && !device.fault && !device.cordon
+    const plain = !device.fault && !device.cordon && (!device.usage || !device.pods.length)
     const pods = device.pods.map(({ pod, text, state }) => `${pod} ${text} ${state}`).join()
     const key = plain ? `${pods} ${device.state} ${device.health} ${device.used}/${device.memory}` : `only ${device.index}`
     const same = keys.get(key)
@@ -115,14 +117,14 @@ function Devices({ devices }: { devices: DeviceDetail[] }) {
                   {device.pods.length === 0 && <span class="muted">–</span>}
                   {device.pods.map(({ pod, text }) => (
                     <div key={pod}>
-                      {pod ? <PodLink pod={pod} /> : <span class="muted">another namespace</span>} <span class="muted">{text}</span>
+                      {pod ? <PodLink pod={pod} /> : <span class="muted">another namespace</span>} <span class="muted">{text.replace(pod, '').trim()}</span>
                     </div>
                   ))}
                 </td>
                 {memory && (
                   <td class="right nowrap">
-                    {device.used > 0 && device.used < device.memory ? `${number(device.used)} of ` : ''}
-                    {number(device.memory)} <span class="muted">{device.unit}</span>
+                    {device.used > 0 && device.used < device.memory ? `${device.used} of ` : ''}
+                    {memoryText(device.memory, device.unit)}
                   </td>
                 )}
                 {usage && <td class="right">{device.usage?.compute === null || !device.usage ? <span class="muted">–</span> : `${device.usage.compute} %`}</td>}
@@ -144,21 +146,26 @@ function State({ device }: { device: DeviceDetail }) {
     <>
       {unhealthy && <Badge text={device.fault ? `unhealthy: ${device.fault}` : unhealthy} tone="bad" />}
       {device.cordon && <Badge text={`cordoned: ${device.cordon}`} tone="bad" />}
-      {!unhealthy && !device.cordon && (device.state === 'idle' ? <Badge text="idle" /> : <span>{device.state}</span>)}
+      {!unhealthy && !device.cordon && (device.state === 'idle' ? <Badge text="idle" /> : <span>{/^\d/.test(device.state) ? 'shared' : device.state}</span>)}
     </>
   )
 }
 
 function Matrix({ page }: { page: NodePage }) {
-  const { matrix, worth } = page.links!
-  const most = Math.max(...worth.flat(), 1)
+  const { kinds, pairs, matrix } = page.links!
+  const size = page.devices.length
+  const cells: (number | null)[][] = Array.from({ length: size }, () => new Array<number | null>(size).fill(null))
+  for (const [i, j, kind, gbps] of pairs) cells[i]![j] = cells[j]![i] = gbps ?? kinds[kind]?.gbps ?? null
+  const values = [...new Set(cells.flat().filter((value) => value !== null))].sort((a, b) => a - b)
+  // by rank, not by value: the slow links of a machine differ too
+  const heat = (value: number | null): number => (value === null || values.length < 2 ? 2 : 1 + Math.round((4 * values.indexOf(value)) / (values.length - 1)))
   return (
     <div class="table-box" tabIndex={0} role="region" aria-label="Bandwidth between pairs of devices">
-      <table class={`matrix ${matrix.length > 8 ? 'dense' : ''}`}>
+      <table class={`matrix ${size > 8 ? 'dense' : ''}`}>
         <thead>
           <tr>
-            <td />
-            {matrix.map((_, index) => (
+            <th scope="col" aria-label="Device" />
+            {cells.map((_, index) => (
               <th scope="col" key={index}>
                 {index}
               </th>
@@ -166,12 +173,12 @@ function Matrix({ page }: { page: NodePage }) {
           </tr>
         </thead>
         <tbody>
-          {matrix.map((row, i) => (
+          {cells.map((row, i) => (
             <tr key={i}>
               <th scope="row">{i}</th>
-              {row.map((text, j) => (
-                <td key={j} class={i === j ? 'self' : `heat${Math.round((5 * (worth[i]?.[j] ?? 0)) / most)}`}>
-                  {i === j ? '' : text}
+              {row.map((value, j) => (
+                <td key={j} class={i === j ? 'self' : `heat${heat(value)}`} title={i === j ? '' : matrix[i]?.[j]}>
+                  {i === j ? '' : value === null ? matrix[i]?.[j] : value >= 100 ? Math.round(value) : Math.round(value * 10) / 10}
                 </td>
               ))}
             </tr>
@@ -181,4 +188,3 @@ function Matrix({ page }: { page: NodePage }) {
     </div>
   )
 }
-

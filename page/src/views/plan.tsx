@@ -6,7 +6,7 @@ import { reveal } from '../field/field'
 import { load, refusalOf } from '../state/server'
 import { planned } from '../state/view'
 import { count, devicesText } from '../text'
-import { Head, Key, NodeLink, Printed, Section, SignedOut, Badge } from '../parts/common'
+import { Head, Key, NodeLink, Printed, Section, SignedOut, Badge, Say } from '../parts/common'
 import { GroupDetails } from './group'
 import { PodDetails } from './pod'
 
@@ -137,7 +137,9 @@ export function PlanPanel() {
 function Outcome({ page }: { page: PlanPage }) {
   return (
     <div class="outcome">
-      <p class="headline">{page.headline}</p>
+      <p class="headline">
+        <Say text={page.headline} />
+      </p>
       {page.places.length > 0 && (
         <Section title={`${count(page.places.length, 'pod')} on the picture`}>
           <div class="table-box">

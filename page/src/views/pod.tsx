@@ -4,7 +4,7 @@ import { beat, cluster } from '../state/live'
 import { useResource } from '../state/resource'
 import { devicesText } from '../text'
 import { Machine } from '../machine/machine'
-import { GroupLink, Head, Key, NodeLink, Notes, PodLink, Printed, Section, Shown } from '../parts/common'
+import { GroupLink, Head, Key, NodeLink, Notes, PodLink, Printed, Say, Section, Shown } from '../parts/common'
 import { Pods, Reasons, Remedies } from './reasons'
 import { useSlowStamp } from './stamp'
 
@@ -25,6 +25,10 @@ export function PodPanel({ namespace, name }: { namespace: string; name: string 
     </Shown>
   )
 }
+
+/** A request that would fit now is a remedy too. */
+const smaller = (page: PodPage): { title: string; node: string; pods: [] }[] =>
+  page.lines.filter((line) => /^a request for .* would fit now/.test(line)).map((title) => ({ title, node: '', pods: [] }))
 
 function Sub({ page }: { page: PodPage }) {
   return (
@@ -56,18 +60,22 @@ export function PodDetails({ page, plan = false }: { page: PodPage; plan?: boole
           On <NodeLink name={placed.node} />, {placed.devices.length === 1 ? 'device' : 'devices'} <b>{devicesText(placed.devices)}</b>.
         </p>
       ) : (
-        <p class="headline">{page.headline}</p>
+        <p class="headline">
+          <Say text={waiting && page.lines[0] ? page.lines[0] : page.headline} />
+        </p>
       )}
       <Notes notes={page.notes} />
       {placed && <Placed placed={placed} />}
       {waiting && (
         <>
           <Reasons nodes={waiting.nodes} fitting={waiting.fitting} against={waiting.against} />
-          <Remedies remedies={waiting.remedies.map(({ title, node, pods }) => ({ title, nodes: node ? [node] : [], pods }))} />
+          <Remedies remedies={[...waiting.remedies, ...smaller(page)].map(({ title, node, pods }) => ({ title, nodes: node ? [node] : [], pods }))} />
           {waiting.victims && (
             <Section title="Preemption">
               <div class="card-box">
-                <p>{waiting.victims.sentence}</p>
+                <p>
+                  <Say text={waiting.victims.sentence} />
+                </p>
                 <Pods pods={waiting.victims.pods} />
               </div>
             </Section>
@@ -92,6 +100,10 @@ export function PodDetails({ page, plan = false }: { page: PodPage; plan?: boole
   )
 }
 
+/** Reasons without what the title, the runner-up and the next node say already. */
+const reasonsOf = (placed: NonNullable<PodPage['placed']>): string[] =>
+  placed.reasons.filter((reason) => !/^(it requests|runner-up) /.test(reason) && reason !== placed.nextNode?.sentence)
+
 function Placed({ placed }: { placed: NonNullable<PodPage['placed']> }) {
   const node = useResource<NodePage>(`page/nodes/${encodeURIComponent(placed.node)}`, cluster.stampOf(placed.node))
   const strip = cluster.nodes.get(placed.node)
@@ -105,15 +117,23 @@ function Placed({ placed }: { placed: NonNullable<PodPage['placed']> }) {
             <b>Chosen {`{${placed.devices.join(', ')}}`}</b>
             {placed.slowest && <span class="muted">slowest link {placed.slowest}</span>}
           </div>
-          {placed.reasons.map((reason) => (
-            <p key={reason}>{reason}</p>
+          {reasonsOf(placed).map((reason) => (
+            <p key={reason}>
+              <Say text={reason} />
+            </p>
           ))}
-          {placed.certainty && <p>{placed.certainty}</p>}
+          {placed.certainty && (
+            <p>
+              <Say text={placed.certainty} />
+            </p>
+          )}
         </div>
         {placed.runnerUp && (
           <div class="card-box">
             <b>Runner-up {`{${placed.runnerUp.devices.join(', ')}}`}</b>
-            <p>{placed.runnerUp.sentence}</p>
+            <p>
+              <Say text={placed.runnerUp.sentence} />
+            </p>
           </div>
         )}
         {placed.nextNode && (
@@ -122,7 +142,9 @@ function Placed({ placed }: { placed: NonNullable<PodPage['placed']> }) {
               <b>Next best node</b>
               <NodeLink name={placed.nextNode.node} />
             </div>
-            <p>{placed.nextNode.sentence}</p>
+            <p>
+              <Say text={placed.nextNode.sentence} />
+            </p>
           </div>
         )}
       </Section>

@@ -1,6 +1,6 @@
 // What speaks against the nodes, and what would let a pod or group start: shared by pods, groups and plans.
-import { NodeLink, PodLink, Section } from '../parts/common'
-import { count } from '../text'
+import { NodeLink, PodLink, Say, Section } from '../parts/common'
+import { count, reasonText } from '../text'
 
 export interface Against {
   code: string
@@ -39,11 +39,11 @@ export function Reasons({ nodes, fitting, against }: { nodes: number; fitting: n
             <i class={`mark ${one.temporary ? 'soon' : 'never'}`} />
             <b>{one.count}</b>
             <div>
-              {one.text}
+              {reasonText(one.text)}
               {one.nearest && (
                 <p class="nearest">
                   nearest <NodeLink name={one.nearest} />
-                  {one.sentence && <>: {one.sentence}</>}
+                  {one.sentence && <>: <Say text={one.sentence} plain /></>}
                 </p>
               )}
             </div>
@@ -76,7 +76,7 @@ const Mark = ({ kind, text }: { kind: string; text: string }) => (
 )
 
 const summary = (nodes: number, fitting: number, against: Against[]): string =>
-  [`${count(nodes, 'node')}`, ...(fitting ? [`${fitting} fit now`] : []), ...against.map((one) => `${one.count} ${one.text}`)].join('; ')
+  [`${count(nodes, 'node')}`, ...(fitting ? [`${fitting} fit now`] : []), ...against.map((one) => `${one.count} ${reasonText(one.text)}`)].join('; ')
 
 export function Pods({ pods, limit = 8 }: { pods: { pod: string; text: string }[]; limit?: number }) {
   return (
@@ -92,6 +92,12 @@ export function Pods({ pods, limit = 8 }: { pods: { pod: string; text: string }[
   )
 }
 
+/** "When these 2 pods finish" beside the node, if the card shows all that the sentence says. */
+function short(title: string, nodes: string[], pods: { pod: string }[]): string | null {
+  if (!nodes.length || !pods.length || !/finish(es)?\.?$/.test(title)) return null
+  return pods.length === 1 ? 'When this pod finishes' : `When these ${pods.length} pods finish`
+}
+
 export function Remedies({ remedies }: { remedies: { title: string; nodes: string[]; pods: { pod: string; text: string }[] }[] }) {
   if (!remedies.length) return null
   return (
@@ -99,7 +105,7 @@ export function Remedies({ remedies }: { remedies: { title: string; nodes: strin
       {remedies.map(({ title, nodes, pods }, index) => (
         <div class="card-box" key={index}>
           <div class="card-line">
-            <b>{title}</b>
+            <b>{short(title, nodes, pods) ?? <Say text={title} />}</b>
             <span class="card-nodes">
               {nodes.slice(0, 3).map((node) => (
                 <NodeLink name={node} key={node} />
@@ -107,7 +113,7 @@ export function Remedies({ remedies }: { remedies: { title: string; nodes: strin
               {nodes.length > 3 && <span class="muted">and {nodes.length - 3} more</span>}
             </span>
           </div>
-          {pods.length > 0 && <Pods pods={pods} />}
+          {pods.length > 0 && short(title, nodes, pods) && <Pods pods={pods} />}
         </div>
       ))}
     </Section>

@@ -4,7 +4,7 @@ import type { ModelFit, Waiting } from '../api'
 import { beat, cluster, loaded } from '../state/live'
 import { groupPath, podPath } from '../state/route'
 import { sheetOpen } from '../state/view'
-import { count, number, shortModel } from '../text'
+import { count, number, sentence, shortModel } from '../text'
 import { Key, Link, Section, Skeleton } from '../parts/common'
 
 const PAGE = 30
@@ -52,7 +52,7 @@ function List({ waiting }: { waiting: Waiting[] }) {
                   <Key namespace={one.namespace} name={one.name} />
                 </span>
                 <span class="badge quiet">{size}</span>
-                <span class="row-text">{one.sentence}</span>
+                <span class="row-text">{sentence(one.sentence)}</span>
               </Link>
             </li>
           )
