@@ -34,6 +34,7 @@ from linkwise.serve.explanations.access import Access
 from linkwise.serve.gauges import Gauges, WatchStatus
 from linkwise.serve.leadership import ALONE
 from linkwise.serve.metrics import Counting
+from linkwise.serve.page.routes import Page
 from linkwise.serve.service import Service
 from linkwise.wire.decoding import parse_json
 
@@ -74,7 +75,8 @@ async def _run_until_signal(serving: Serving, listener: socket.socket) -> None:
 class Serving:
     """The assembled service; `run` it on a listening socket until `stop`.
 
-    `clock` is the wall clock of decisions, `timing` the monotonic clock and sleep of everything that waits.
+    `clock` is the wall clock of decisions, `timing` the monotonic clock and sleep of everything that waits. With `local`, the
+    page needs no token on this machine.
     """
 
     def __init__(
@@ -83,6 +85,8 @@ class Serving:
         connection: Connection,
         clock: Callable[[], float] | None = None,
         timing: Timing | None = None,
+        *,
+        local: bool = False,
     ) -> None:
         given, self._timing = timing, timing or Timing()
         timing = self._timing
@@ -121,6 +125,11 @@ class Serving:
         self._service.counting.registry.register(Gauges(self._service, self._watches, self._effects, self._notes))
         access = Access(Reviews(connection), timing) if settings.explain.tenants else None
         self._tls = ExtenderTls(settings.tls, connection, counting, timing) if settings.tls.enabled else None
+        self._page: Final = (
+            Page(self._service, access, local=local, timing=timing)
+            if settings.page.enabled and (access or local)
+            else None
+        )
         routes = application(
             self._service,
             self._not_ready,
@@ -130,11 +139,15 @@ class Serving:
             predicate_reply=settings.volcano.predicate_reply,
             strangers=self._tls.strangers if self._tls else None,
             tenants=not settings.explain.port,
+            page=None if settings.explain.port else self._page,
         )
         tls, host, budget = self._tls.context if self._tls else None, settings.http.host, Budget()
         self._server = Server(routes, tls=tls, budget=budget)
         for_volcano = volcano_application(self._service, self._not_ready, self._notes, settings.volcano.predicate_reply)
-        for_tenants, port = tenant_application(self._service, access), settings.explain.port if access else 0
+        for_tenants, port = (
+            tenant_application(self._service, access, self._page),
+            settings.explain.port if access else 0,
+        )
         self._further = tuple(
             filter(
                 attrgetter("on"),
@@ -258,6 +271,8 @@ class Serving:
 
     async def _stop_parts(self, parts: set[asyncio.Task[None]]) -> None:
         log.info("stopping: waiting for binds in flight")
+        if self._page:
+            self._page.close("the service is stopping")
         left = await self._service.drain(self._settings.http.drain)
         if left:
             log.warning("the outcome of %d binds is not known; it is read from the cluster after the next start", left)

@@ -103,6 +103,8 @@ class Service:
         self._binding: set[asyncio.Task[str]] = set()
         self._settling: set[asyncio.Task[None]] = set()
         self._draining = False
+        self._observed = 0
+        """batches of watch events"""
         self._next_status = 0.0
 
     # watch events
@@ -112,8 +114,14 @@ class Service:
         """Whether this replica decides."""
         return self.synced and not self.refusal()
 
+    @property
+    def changes(self) -> tuple[int, int]:
+        """A value that differs once anything has changed that explanations depend on."""
+        return self._observed, self.broker.device_changes
+
     def observe(self, events: Sequence[WatchEvent]) -> None:
         """Apply watch events; effects follow only once the initial lists are complete and this replica leads."""
+        self._observed += 1
         if self.publisher:
             self.publisher.observe(events)
         if not self.synced:
@@ -409,6 +417,15 @@ class Service:
             raise NotNowError("Linkwise is still listing the cluster; try again in a moment")
         if refusal:
             raise NotNowError(f"this replica of Linkwise is not the leader: {refusal}")
+
+    def check_explains(self) -> None:
+        """NotNowError if this replica can't explain the cluster: it does not decide, or is still listing it."""
+        if refusal := self._standby_refusal():
+            raise NotNowError(refusal)
+        if self._draining:
+            raise NotNowError("this replica of Linkwise is stopping; try again")
+        if not self.synced:
+            raise NotNowError("Linkwise is still listing the cluster; try again in a moment")
 
     def _standby_refusal(self) -> str:
         """Why explanations are not for this replica to give; empty if they are."""

@@ -10,10 +10,13 @@ from linkwise.topology.rings import rings
 from linkwise.vendors.registry import VENDORS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from linkwise.model.inventory import NodeInventory
+    from linkwise.model.link import Link
     from linkwise.model.topology import Topology
 
-__all__ = ["links_text", "rings_of"]
+__all__ = ["kind_name", "link_names", "links_text", "rings_of"]
 
 
 def links_text(inventory: NodeInventory) -> str:
@@ -47,9 +50,18 @@ def _kinds(topology: Topology | None) -> list[str]:
     if topology is None or not topology.links:
         return []
     pairs = [topology.links[i][j] for i, j in combinations(range(len(topology.devices)), 2)]
-    direct = [link for link in pairs if link.direct]
-    names = {link.code: link.name for vendor in VENDORS.values() for link in vendor.links}
-    # A code that no vendor registered and that is direct all the same is a number of NVLinks.
-    kinds = {names.get(link.partition("+")[0], "NVLink") for link in direct}
+    names = link_names()
+    kinds = {kind_name(link, names) for link in pairs if link.direct}
     unlinked = any(not link.direct and link.pcie for link in pairs)
     return [*sorted(kinds), *(["PCIe"] if unlinked else [])]
+
+
+def link_names() -> dict[str, str]:
+    """Return the names of vendors' direct links by their codes."""
+    return {link.code: link.name for vendor in VENDORS.values() for link in vendor.links}
+
+
+def kind_name(link: Link, names: Mapping[str, str]) -> str:
+    """Return the name of a direct link, or PCIe."""
+    # A code that no vendor registered and that is direct all the same is a number of NVLinks.
+    return names.get(link.partition("+")[0], "NVLink") if link.direct else "PCIe"

@@ -24,7 +24,16 @@ if TYPE_CHECKING:
 
     Selects = Callable[[NodeView], bool]
 
-__all__ = ["device_rows", "device_state", "holder_text", "node_rows"]
+__all__ = [
+    "MODES",
+    "allocator_text",
+    "device_rows",
+    "device_state",
+    "health_state",
+    "holder_text",
+    "node_problems",
+    "node_rows",
+]
 
 MODES: Final = {"any": "any", "whole": "whole", "share": "memory", "percent": "percent"}
 GIB: Final = 1024
@@ -48,21 +57,8 @@ def _nodes(cluster: ClusterView, name: str | None, selects: Selects) -> list[Nod
 
 
 def _node(cluster: ClusterView, node: NodeInspection) -> Row:
-    broker = cluster.broker
-    stock, view = broker.inventories[node.name], broker.nodes[node.name]
-    unhealthy = sum(not device.healthy for device in node.devices) + stock.sick
-    problems = [
-        *([] if view.ready else ["NotReady"]),
-        *(["cordoned"] if view.unschedulable else []),
-        *([f"{unhealthy} unhealthy"] if unhealthy else []),
-        *(f"device {device.index} {cordon_text(device)}" for device in node.devices if device.cordoned),
-        *([by_index_text(node.by_index)] if node.by_index else []),
-        *(
-            drift_text(drift, partial(broker.pod_name, readable=cluster.only))
-            for drift in broker.drift.get(node.name, ())
-        ),
-        *(problem.text for problem in stock.problems),
-    ]
+    stock, view = cluster.broker.inventories[node.name], cluster.broker.nodes[node.name]
+    problems = node_problems(cluster, node)
     address = view.address if cluster.only is None else ""
     models = ", ".join(sorted({device.model for device in node.devices if device.model}))
     links = links_text(stock)
@@ -77,7 +73,7 @@ def _node(cluster: ClusterView, node: NodeInspection) -> Row:
         "model": Cell(models, wide=True),
         "profile": Cell(node.profile, wide=True),
         "address": Cell(address, wide=True),
-        "allocated by": Cell(_allocator(node), wide=True),
+        "allocated by": Cell(allocator_text(node), wide=True),
         "problems": Cell("; ".join(problems), "yellow"),
     }
     return Row(
@@ -91,6 +87,25 @@ def _node(cluster: ClusterView, node: NodeInspection) -> Row:
             "problems": problems,
         },
     )
+
+
+def node_problems(cluster: ClusterView, node: NodeInspection) -> list[str]:
+    """Return what keeps pods off the node or its devices, and records that disagree."""
+    broker = cluster.broker
+    stock, view = broker.inventories[node.name], broker.nodes[node.name]
+    unhealthy = sum(not device.healthy for device in node.devices) + stock.sick
+    return [
+        *([] if view.ready else ["NotReady"]),
+        *(["cordoned"] if view.unschedulable else []),
+        *([f"{unhealthy} unhealthy"] if unhealthy else []),
+        *(f"device {device.index} {cordon_text(device)}" for device in node.devices if device.cordoned),
+        *([by_index_text(node.by_index)] if node.by_index else []),
+        *(
+            drift_text(drift, partial(broker.pod_name, readable=cluster.only))
+            for drift in broker.drift.get(node.name, ())
+        ),
+        *(problem.text for problem in stock.problems),
+    ]
 
 
 def _reserved(cluster: ClusterView, node: NodeInspection) -> str:
@@ -110,7 +125,8 @@ def _reserved_for(cluster: ClusterView, pod: Holder) -> str:
     return named(key)[1] if key else "a deleted pod"
 
 
-def _allocator(node: NodeInspection) -> str:
+def allocator_text(node: NodeInspection) -> str:
+    """Return what allocates the devices of the node."""
     if node.by_claims:
         names = [device.id for device in node.devices if device.claim]
         return f"ResourceClaims: {', '.join(names)}" if names else "ResourceClaims"
@@ -137,7 +153,7 @@ def _device(node: NodeInspection, device: InspectedDevice) -> Row:
         "device": Cell(str(device.index)),
         "id": Cell(device.id, wide=True),
         "model": Cell(device.model),
-        "health": Cell(_health(device), "" if device.usable and device.reachable else "red"),
+        "health": Cell(health_state(device), "" if device.usable and device.reachable else "red"),
         "state": Cell(state, style),
         "pods": Cell(
             ", ".join(sorted(holder_text(pod, node.unit) for pod in device.pods))
@@ -149,7 +165,8 @@ def _device(node: NodeInspection, device: InspectedDevice) -> Row:
     return Row(name, cells, lambda: {"node": node.name, "unit": node.unit, **plain(device)})
 
 
-def _health(device: InspectedDevice) -> str:
+def health_state(device: InspectedDevice) -> str:
+    """Return whether new pods can get a device: Healthy, or what is against it."""
     return health_text(device, short=True).capitalize() or "Healthy"
 
 

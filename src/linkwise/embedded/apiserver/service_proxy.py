@@ -5,6 +5,8 @@ The address comes from the Endpoints of the Service. Credentials of the client a
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
 import ssl
 from dataclasses import dataclass
@@ -15,11 +17,14 @@ from linkwise.embedded.api_errors import ApiError, not_found
 from linkwise.embedded.service_addresses import NoAddressError, service_address
 from linkwise.errors import ClusterError
 from linkwise.net.http.client import Http, Origin
-from linkwise.net.http.messages import TEXT, Response
+from linkwise.net.http.messages import TEXT, HangUpError, Response
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from linkwise.embedded.apiserver.request import ApiRequest
     from linkwise.embedded.storage.database import Database
+    from linkwise.net.http.client import Exchange
 
 __all__ = ["ProxyTarget", "ServiceProxy", "proxy_target"]
 
@@ -28,6 +33,7 @@ _NOT_FORWARDED: Final = frozenset(
     {b"authorization", b"host", b"connection", b"content-length", b"transfer-encoding", b"upgrade", b"expect"}
 )
 _WAIT: Final = 30.0  # seconds
+EVENTS: Final = "text/event-stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +79,34 @@ class ServiceProxy:
             b"%b: %b\r\n" % (name, value) for name, value in request.headers.items() if name not in _NOT_FORWARDED
         )
         path = quote(target.path, safe="/:@!$&'()*+,;=~") + (f"?{request.raw_query}" if request.raw_query else "")
-        method = "GET" if request.method == "HEAD" else request.method
+        headers += b"x-forwarded-host: %b\r\n" % request.headers.get(b"host", b"")  # as by kube-apiserver
         try:
-            answer = await http.call(method, path, headers, request.body, _WAIT)
+            if request.method in {"GET", "HEAD"}:
+                return await _read(http, path, headers)
+            answer = await http.call(request.method, path, headers, request.body, _WAIT)
+            return Response(answer.body, answer.status, answer.content_type or TEXT)
         except ClusterError as error:
             raise _unavailable(f"error trying to reach service: {error}") from error
-        finally:
-            await http.close()
-        return Response(answer.body, answer.status, answer.content_type or TEXT)
+
+
+async def _read(http: Http, path: str, headers: bytes) -> Response:
+    """The response to a GET; a stream of events is passed on as it comes."""
+    async with contextlib.AsyncExitStack() as stack:
+        exchange = await stack.enter_async_context(http.stream(path, headers, _WAIT))
+        kind = exchange.content_type or TEXT
+        if not kind.startswith(EVENTS):
+            async with asyncio.timeout(_WAIT):
+                return Response(b"".join([part async for part in exchange.chunks()]), exchange.status, kind)
+        return Response(b"", exchange.status, kind, stream=_passed_on(exchange, stack.pop_all()))
+
+
+async def _passed_on(exchange: Exchange, stack: contextlib.AsyncExitStack) -> AsyncGenerator[bytes, None]:
+    async with stack:
+        try:
+            async for part in exchange.chunks():
+                yield part
+        except ClusterError as error:
+            raise HangUpError from error
 
 
 def _unverified() -> ssl.SSLContext:

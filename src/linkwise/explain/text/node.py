@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from linkwise.explain.inspect import Holder, InspectedDevice
     from linkwise.explain.reports.node import NodeExplanation
 
-__all__ = ["by_index_text", "claim_text", "cordon_text", "health_text", "node_lines"]
+__all__ = ["by_index_text", "claim_text", "cordon_text", "fits_lines", "health_text", "node_lines"]
 
 _MODES: Final = {"whole": "whole devices", "share": "device memory", "percent": "percentages of devices"}
 _MARKS: Final = {
@@ -47,7 +47,7 @@ def node_lines(report: NodeExplanation) -> list[str]:
         *_by_claims(report),
         *_by_device(report),
         *_unattributed(report),
-        *_could_take(report),
+        *fits_lines(report),
         *_suspects(report),
         *_links(report),
         *report.drift,
@@ -145,7 +145,8 @@ def by_index_text(pods: int) -> str:
     return f"the {records} device ids that the node does not report; its inventory may be missing, and the index counts"
 
 
-def _could_take(report: NodeExplanation) -> Iterator[str]:
+def fits_lines(report: NodeExplanation) -> Iterator[str]:
+    """Yield the requests that still fit, or why none does."""
     if report.devices.mode != "share":
         yield from _sizes(report)
     if report.devices.mode in {"share", "percent"}:

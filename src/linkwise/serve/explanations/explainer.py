@@ -14,7 +14,7 @@ from linkwise.explain.pod import explain_pod
 from linkwise.serve.explanations.slices import Slices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from linkwise.broker.broker import Broker
     from linkwise.explain.reports.group import GroupExplanation
@@ -44,6 +44,10 @@ class Explainer:
     def pause(self) -> None:
         """Let calls be answered if the slice is over; for work that has loops of its own."""
         self._slices.pause()
+
+    def pausing(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield the items, with a pause before every few of them."""
+        return self.broker.state_at(self.clock()).pausing(items)
 
     def pod(self, namespace: str, name: str) -> Explanation | None:
         """Explain a pod; to be run by `consistent`."""

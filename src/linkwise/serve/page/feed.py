@@ -1,0 +1,269 @@
+"""Feed of the cluster document: computed once per change for all readers with the same rights, and only while there are any.
+
+A refresh runs in slices between the calls of schedulers, at most a few times per second, and makes only the strips of nodes
+that changed. What takes longer, sentences and capacities, is computed less often on a cluster where it takes long. A reader
+that does not keep up gets the whole document instead of the changes that it missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import logging
+from collections import deque
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from secrets import token_hex
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import UNSET
+
+from linkwise.errors import NotNowError
+from linkwise.views.cluster import ClusterView
+from linkwise.views.documents import rfc3339
+from linkwise.views.page.cluster import Strips, model_fits, total_of, waiting_list
+from linkwise.views.page.documents import Change, Cluster, Reader, Totals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from linkwise.net.timing import Timing
+    from linkwise.serve.service import Service
+    from linkwise.views.page.documents import ModelFit, Waiting
+
+__all__ = ["DEFAULT", "Feed", "Mailbox", "View"]
+
+log: Final = logging.getLogger(__name__)
+
+REFRESH_SECONDS: Final = 0.25
+"""between two refreshes"""
+SLOW_SECONDS: Final = 2.0
+"""at least between two computations of sentences and capacities"""
+SLOW_SHARE: Final = 10.0
+"""they rest for this many times as long as they took"""
+MOST_CHANGES: Final = 16
+"""changes that wait for a reader; one that is further behind gets the whole document"""
+MOST_VIEWS: Final = 32
+"""views without readers that are kept, so that the next reader does not wait for a new one"""
+GZIP_LEVEL: Final = 5
+NOTHING: Final = Cluster("", "", Reader(everywhere=False, namespaces=()), Totals(0, 0, 0, 0, 0, 0), (), (), (), ())
+HIDDEN: Final = "pods of namespaces that your rights do not cover are not named"
+DEFAULT: Final = "default"
+"""the namespace whose pods capacities are computed for, as for `linkwise get capacity`"""
+
+
+@dataclass(eq=False, slots=True)
+class Mailbox:
+    """Changes that wait for one reader."""
+
+    filled: asyncio.Event = field(default_factory=asyncio.Event)
+    changes: deque[bytes] = field(default_factory=deque)
+    behind: bool = False
+    """whether changes were dropped, so that it needs the whole document"""
+    ended: str = ""
+    """why there are no more changes"""
+
+    def end(self, reason: str) -> None:
+        """Add no more changes."""
+        self.ended = reason
+        self.filled.set()
+
+    def put(self, change: bytes) -> None:
+        """Add a change."""
+        if self.behind or len(self.changes) == MOST_CHANGES:
+            self.changes.clear()
+            self.behind = True
+        else:
+            self.changes.append(change)
+        self.filled.set()
+
+    def take(self) -> list[bytes] | None:
+        """Take all changes out; None if the reader needs the whole document."""
+        changes = None if self.behind else list(self.changes)
+        self.changes.clear()
+        self.behind = False
+        self.filled.clear()
+        return changes
+
+
+@dataclass(eq=False, slots=True)
+class View:
+    """The document for readers of these namespaces, or of all."""
+
+    only: frozenset[str] | None
+    readers: set[Mailbox] = field(default_factory=set)
+    strips: Strips = field(default_factory=Strips)
+    document: Cluster = NOTHING
+    body: bytes = b""
+    """the document as JSON"""
+    refreshing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    seen: object = None
+    """the state of the cluster that the document shows"""
+    models: tuple[ModelFit, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    """with sentences, as they were computed last"""
+    slow_seen: object = None
+    slow_due: float = 0.0
+    _zipped: bytes = b""
+    _serial: int = 0
+    _name: str = field(default_factory=lambda: token_hex(4))
+
+    def next_version(self) -> str:
+        """Return a version that no other document has."""
+        self._serial += 1
+        return f"{self._name}-{self._serial}"
+
+    def show(self, document: Cluster) -> None:
+        """Replace the document."""
+        self.document, self.body, self._zipped = document, msgspec.json.encode(document), b""
+
+    async def zipped(self) -> bytes:
+        """Return the document as compressed JSON."""
+        body, zipped = self.body, self._zipped
+        if not zipped:
+            zipped = await asyncio.to_thread(gzip.compress, body, GZIP_LEVEL, mtime=0)
+            if body is self.body:
+                self._zipped = zipped
+        return zipped
+
+
+class Feed:
+    """Documents of the cluster for every kind of reader."""
+
+    def __init__(self, service: Service, timing: Timing) -> None:
+        self._service: Final = service
+        self._timing: Final = timing
+        self._views: dict[frozenset[str] | None, View] = {}
+        self._task: asyncio.Task[None] | None = None
+        self.ended = ""
+        """why there are no more documents; empty while there are"""
+
+    async def view(self, only: frozenset[str] | None) -> View:
+        """Return the document for readers of these namespaces, brought up to date.
+
+        Raises:
+            NotNowError: this replica does not decide, or is still listing the cluster.
+        """
+        view = self._views.pop(only, None) or View(only)
+        self._views[only] = view
+        if len(self._views) > MOST_VIEWS:
+            self._views = {key: one for key, one in self._views.items() if one.readers or one is view}
+        await self._refresh(view)
+        return view
+
+    @contextmanager
+    def reading(self, view: View) -> Iterator[Mailbox]:
+        """Receive the changes of a document while the `with` lasts."""
+        mailbox = Mailbox()
+        view.readers.add(mailbox)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name="page")
+        try:
+            yield mailbox
+        finally:
+            view.readers.discard(mailbox)
+
+    def close(self, reason: str) -> None:
+        """End all streams; new ones end at once."""
+        self.ended = reason
+        self._end_streams(reason)
+
+    def _end_streams(self, reason: str) -> None:
+        for view in self._views.values():
+            for mailbox in view.readers:
+                mailbox.end(reason)
+
+    async def _run(self) -> None:
+        """Refresh the documents that are read, until there are none."""
+        while not self.ended:
+            await self._timing.sleep(REFRESH_SECONDS)
+            views = [view for view in self._views.values() if view.readers]
+            if not views:
+                return
+            for view in views:
+                try:
+                    await self._refresh(view)
+                except NotNowError as error:
+                    self._end_streams(str(error))
+                    return
+                except Exception:
+                    log.exception("page not refreshed (a bug in Linkwise)")
+
+    async def _refresh(self, view: View) -> None:
+        """Bring a document up to date, and send what differs to its readers."""
+        async with view.refreshing:
+            self._service.check_explains()
+            now = self._service.changes
+            if view.body and view.seen == now and view.slow_seen == now:
+                return
+            change = await self._service.explainer.once(lambda: self._computed(view))
+            if change is None:
+                return  # the cluster changed meanwhile: the next refresh tries again
+            view.seen = now
+            if view.body and not any(part is not UNSET for part in _parts(change)):
+                return
+            self._show(view, change)
+
+    def _computed(self, view: View) -> Change:
+        """Return what differs from the document; run in slices."""
+        service, document, explainer = self._service, view.document, self._service.explainer
+        cluster = ClusterView(service.broker, service.clock(), DEFAULT, is_service=True, only=view.only)
+        began, seen = self._timing.clock(), service.changes
+        changed, gone = view.strips.refresh(cluster)
+        if began >= view.slow_due and view.slow_seen != seen:
+            view.models = model_fits(cluster)
+            view.waiting = waiting_list(cluster)[0]
+            view.slow_seen = seen
+            spent = self._timing.clock() - began
+            view.slow_due = self._timing.clock() + max(SLOW_SECONDS, SLOW_SHARE * spent)
+        known = {(row.kind, row.namespace, row.name): row for row in view.waiting}
+        listed, pods = waiting_list(cluster, explained=False)
+        waiting = tuple(_with_sentence(row, known.get((row.kind, row.namespace, row.name))) for row in listed)
+        totals = total_of(explainer.pausing(view.strips.by_name.values()), pods)
+        notes = _notes(view)
+        return Change(
+            "",
+            "",
+            totals if totals != document.totals else UNSET,
+            view.models if view.models != document.models else UNSET,
+            waiting if waiting != document.waiting else UNSET,
+            notes if notes != document.notes else UNSET,
+            tuple(changed) or UNSET,
+            tuple(gone) or UNSET,
+        )
+
+    def _show(self, view: View, change: Change) -> None:
+        """Apply a change to a document and send it."""
+        document = view.document
+        version, at = view.next_version(), rfc3339(self._service.clock()) or ""
+        nodes = document.nodes
+        if not view.body or change.nodes is not UNSET or change.gone is not UNSET:
+            nodes = tuple(view.strips.by_name[name] for name in sorted(view.strips.by_name))
+        view.show(
+            Cluster(
+                version,
+                at,
+                Reader(view.only is None, tuple(sorted(view.only or ()))),
+                document.totals if change.totals is UNSET else change.totals,
+                document.models if change.models is UNSET else change.models,
+                nodes,
+                document.waiting if change.waiting is UNSET else change.waiting,
+                document.notes if change.notes is UNSET else change.notes,
+            )
+        )
+        sent = msgspec.json.encode(msgspec.structs.replace(change, version=version, at=at))
+        for mailbox in view.readers:
+            mailbox.put(sent)
+
+
+def _parts(change: Change) -> tuple[object, ...]:
+    return change.totals, change.models, change.waiting, change.notes, change.nodes, change.gone
+
+
+def _with_sentence(row: Waiting, known: Waiting | None) -> Waiting:
+    return msgspec.structs.replace(row, sentence=known.sentence, code=known.code) if known else row
+
+
+def _notes(view: View) -> tuple[str, ...]:
+    return () if view.only is None else (HIDDEN,)
