@@ -3,12 +3,11 @@ import type { Plugin } from 'vite'
 import { defineConfig } from 'vitest/config'
 import { fixtures } from './fixtures/server'
 
-// The service sends index.html for every path below /page/ and sets the href of <base> to the way up to /page/.
-// In development there is one place, so that it is absolute.
+// The service inserts a <base> with the way up to /page/ for every address inside the page. In development it is absolute.
 const absoluteBase: Plugin = {
   name: 'absolute-base',
   apply: 'serve',
-  transformIndexHtml: (html) => html.replace('<base href="./">', '<base href="/page/">'),
+  transformIndexHtml: (html) => html.replace('<head>', '<head><base href="/page/">'),
 }
 
 export default defineConfig(({ command, mode }) => ({

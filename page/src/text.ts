@@ -76,8 +76,8 @@ export function sentence(text: string): string {
   return !start || /[.!?:]$/.test(start) ? start : `${start}.`
 }
 
-/** The reason of many nodes reads after their number: "node(s) had ..." loses its subject. */
-export const reasonText = (text: string): string => text.replace(/^node\(s\) /, '')
+/** The reason of many nodes stands beside their number: "8 nodes had ..." loses its subject. */
+export const reasonText = (text: string): string => text.replace(/^(\d[\d,]* nodes?|node\(s\)) /, '')
 
 /** Memory of a device in the largest unit that reads well. */
 export function memoryText(amount: number, unit: string): string {

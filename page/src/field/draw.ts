@@ -217,7 +217,10 @@ function drawNode(context: CanvasRenderingContext2D, scene: Scene, group: Group,
       if (bar) context.globalAlpha = Math.max(0.5, alpha(bar.held))
       if (node.marks[device] === '.') context.fillText(String(device), x + at.x + size.device / 2, y + at.y + size.height / 2 + 0.5)
     }
-    if (node.marks[device] !== '.') flaw(context, scene, size, x + at.x, y + at.y, radius)
+    if (node.marks[device] !== '.') {
+      const bar = strip.bars.find(({ from, count: devices, held }) => device >= from && device < from + devices && !isPromised(held))
+      flaw(context, scene, size, x + at.x, y + at.y, radius, !!bar && alpha(bar.held) === 1)
+    }
     if (places?.has(device)) {
       context.globalAlpha = 1
       context.strokeStyle = palette.ink
@@ -242,18 +245,25 @@ function idle(context: CanvasRenderingContext2D, { palette }: Scene, size: Size,
   }
 }
 
-function flaw(context: CanvasRenderingContext2D, { palette }: Scene, size: Size, x: number, y: number, radius: number): void {
+function flaw(context: CanvasRenderingContext2D, { palette }: Scene, size: Size, x: number, y: number, radius: number, used: boolean): void {
   context.globalAlpha = 1
   if (size.device <= 10) {
     context.fillStyle = palette.red
     context.fillRect(x, y + size.height / 2 - 1.5, size.device, 3)
     return
   }
-  outlined(context, x, y, size.device, size.height, radius, palette.red, palette.card)
+  if (used) {
+    // the colour of the pod stays visible
+    context.strokeStyle = palette.red
+    context.lineWidth = 2
+    context.beginPath()
+    context.roundRect(x, y, size.device, size.height, radius)
+    context.stroke()
+  } else outlined(context, x, y, size.device, size.height, radius, palette.red, palette.card)
   const middleX = x + size.device / 2
   const middleY = y + size.height / 2
   const arm = size.device > 20 ? 5 : 2.8
-  context.strokeStyle = palette.red
+  context.strokeStyle = used ? palette.card : palette.red
   context.lineWidth = size.device > 20 ? 2.2 : 1.7
   context.beginPath()
   context.moveTo(middleX - arm, middleY - arm)

@@ -49,7 +49,14 @@ export function place(links: Links, count: number): Drawing {
 }
 
 const point = (x: number, y: number): Point => ({ x, y })
-const direct = (links: Links): Links['pairs'] => links.pairs.filter(([, , kind]) => links.kinds[kind]?.direct)
+
+/** Kinds that are drawn as lines: direct ones, or where a machine was only measured, all but the slowest. */
+export function isDrawn(kind: number, { kinds, layout }: Links): boolean {
+  if (kinds.some((one) => one.direct)) return !!kinds[kind]?.direct
+  return layout.shape !== 'tree' && kind < kinds.length - 1
+}
+
+const direct = (links: Links): Links['pairs'] => links.pairs.filter(([, , kind]) => isDrawn(kind, links))
 const line = (a: Point, b: Point): string => `M${round(a.x)} ${round(a.y)}L${round(b.x)} ${round(b.y)}`
 const round = (value: number): number => Math.round(value * 10) / 10
 
@@ -81,7 +88,7 @@ function quads(links: Links, count: number): Drawing {
   const groups = links.layout.groups
   const [left, right] = groups
   if (!left || !right || groups.length !== 2 || left.length !== 4 || right.length !== 4) return circles(links, count)
-  const corners = [point(30, 72), point(30, 222), point(162, 72), point(162, 222)]
+  const corners = [point(30, 58), point(30, 208), point(162, 58), point(162, 208)]
   const mirrored = corners.map(({ x, y }) => point(WIDTH - x, y))
   const pairs = direct(links)
   let best = Infinity
@@ -103,10 +110,10 @@ function quads(links: Links, count: number): Drawing {
   const path = (a: Point, b: Point): string => {
     const far = Math.abs(a.x - b.x) > 300 && a.y === b.y
     if (!far) return line(a, b)
-    const bend = a.y < 147 ? -64 : 64
+    const bend = a.y < 133 ? -64 : 64
     return `M${a.x} ${a.y}Q${(a.x + b.x) / 2} ${a.y + bend} ${b.x} ${b.y}`
   }
-  return { width: WIDTH, height: 294, radius: 22, points, edges: edgesOf(pairs, points, path), hub: null, boxes: [], wires: [] }
+  return { width: WIDTH, height: 266, radius: 22, points, edges: edgesOf(pairs, points, path), hub: null, boxes: [], wires: [] }
 }
 
 /** Long links and links that run from top to bottom between the quads cost more. */
@@ -216,7 +223,7 @@ function tree(links: Links, count: number): Drawing {
       } else joints.push(points[unit[0]!]!)
     }
     const x = radius + 4 + ((begin + column - 1) / 2) * step
-    const wide = Math.max(76, (column - begin - 1) * step)
+    const wide = Math.max(76, (column - begin - 1) * step + 2 * radius)
     boxes.push({ x: x - wide / 2, y: top, width: wide, height: 28, label: layout.numa.length ? `NUMA ${index}` : 'host' })
     for (const joint of joints) wires.push(line(point(Math.max(x - wide / 2 + 8, Math.min(x + wide / 2 - 8, joint.x)), top + 28), joint))
     roots[row]!.push(point(x, top + 14))
@@ -257,18 +264,18 @@ function neighbours(devices: number[], partner: Map<number, number>): number[] {
 }
 
 /** Width of a link's line, by its bandwidth beside the fastest of the machine. */
-export function thickness(gbps: number | null, kind: number, links: Pick<Links, 'kinds'>): number {
+export function thickness(gbps: number | null, kind: number, links: Links): number {
   const fastest = Math.max(...links.kinds.map((one) => one.gbps ?? 0), 1)
   const value = gbps ?? links.kinds[kind]?.gbps ?? null
-  if (!links.kinds[kind]?.direct) return 1.5
+  if (!isDrawn(kind, links)) return 1.5
   if (value === null) return kind === 0 ? 5 : 3.5
   return Math.max(2, Math.min(6, 6 * Math.sqrt(value / fastest)))
 }
 
 /** Class of a link's colour: the fastest direct kind, the next one, others, and PCIe. */
-export function kindClass(kind: number, links: Pick<Links, 'kinds'>): string {
-  if (!links.kinds[kind]?.direct) return 'k-slow'
-  const order = links.kinds.filter((one) => one.direct).indexOf(links.kinds[kind]!)
+export function kindClass(kind: number, links: Links): string {
+  if (!isDrawn(kind, links)) return 'k-slow'
+  const order = links.kinds.filter((_, index) => isDrawn(index, links)).indexOf(links.kinds[kind]!)
   return ['k-first', 'k-second', 'k-third'][Math.min(2, order)]!
 }
 

@@ -6,7 +6,7 @@ import type { Held, NodeStrip } from '../api'
 import { holdersOf, isPromised, namespaceOf } from '../state/cluster'
 import { hoveredPod } from '../state/view'
 import { nodeText } from '../text'
-import { kindClass, place, thickness } from './layout'
+import { isDrawn, kindClass, place, thickness } from './layout'
 
 interface Props {
   links: Links
@@ -26,7 +26,7 @@ export function Machine({ links, node, chosen, runnerUp }: Props) {
   const second = new Set((runnerUp ?? []).filter((device) => !picked?.has(device)))
   const isLit = (device: number): boolean => (focus >= 0 ? device === focus : !picked || picked.has(device) || second.has(device))
   const edgeLit = (i: number, j: number): boolean => (focus >= 0 ? i === focus || j === focus : !picked || (picked.has(i) && (j < 0 || picked.has(j))))
-  const slow = links.kinds.filter((kind) => !kind.direct)
+  const drawn = links.kinds.some((_, kind) => isDrawn(kind, links))
   const fastest = links.kinds[0]
   return (
     <figure class="machine">
@@ -76,6 +76,7 @@ export function Machine({ links, node, chosen, runnerUp }: Props) {
               <title>{nodeText(node, device)}</title>
               {picked?.has(device) && <circle cx={x} cy={y} r={radius + 4} class="ring" />}
               {second.has(device) && <circle cx={x} cy={y} r={radius + 4} class="ring dashed" />}
+              <circle cx={x} cy={y} r={radius + 1} class="backing" />
               <circle cx={x} cy={y} r={radius} class={`disc ${discClass(holders)}`} />
               <Fill holders={holders} x={x} y={y} r={radius} />
               {node.marks[device] !== '.' && <circle cx={x} cy={y} r={radius} class="disc-flaw" />}
@@ -102,12 +103,12 @@ export function Machine({ links, node, chosen, runnerUp }: Props) {
                 <svg width="20" height="8" aria-hidden="true">
                   <path d="M1 4H19" class={`edge ${kindClass(index, links)}`} stroke-width={thickness(kind.gbps, index, links)} />
                 </svg>
-                <span title={kind.name}>{kind.code}</span> {gb(kind.gbps)}
+                <span title={kind.name}>{kind.code}</span> {kind.code.includes('GB/s') ? '' : gb(kind.gbps)}
               </span>
             ))}
             {second.size > 0 && <span>dashed circle: runner-up</span>}
             <span>{links.measured ? 'measured on this node' : 'typical for the kind of link'}</span>
-            {slow.length > 0 && drawing.edges.length === 0 && <span>no direct links</span>}
+            {!drawn && <span>no direct links</span>}
           </>
         )}
       </figcaption>
@@ -140,7 +141,8 @@ function FocusText({ links, focus }: { links: Links; focus: number }) {
   const byKind = new Map<string, number[]>()
   for (const [i, j, kind, gbps] of links.pairs) {
     if (i !== focus && j !== focus) continue
-    const key = `${links.kinds[kind]?.code ?? ''} ${gb(gbps ?? links.kinds[kind]?.gbps ?? null)}`
+    const code = links.kinds[kind]?.code ?? ''
+    const key = `${code.includes('GB/s') ? '' : code} ${gb(gbps ?? links.kinds[kind]?.gbps ?? null)}`
     const list = byKind.get(key)
     const other = i === focus ? j : i
     if (list) list.push(other)

@@ -70,6 +70,7 @@ export function Say({ text, plain = false }: { text: string; plain?: boolean }) 
       {parts.map((part, index) => {
         if (index % 2 === 0) return part
         const [kind, name] = part.split(' ') as [string, string]
+        if (location.pathname.endsWith(`/${name}`)) return part
         if (/^node$/i.test(kind) && cluster.nodes.has(name)) return <span key={index}>{kind} <NodeLink name={name} /></span>
         if (!/^node$/i.test(kind) && /^[^/]+\/[^/]+$/.test(name)) return <span key={index}>{kind} {/^pod$/i.test(kind) ? <PodLink pod={name} /> : <GroupLink group={name} />}</span>
         return part

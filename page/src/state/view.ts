@@ -2,6 +2,7 @@
 import { computed, effect, signal } from '@preact/signals'
 import type { Held, NodeStrip } from '../api'
 import { namespaceOf } from './cluster'
+import { beat, cluster } from './live'
 import { route } from './route'
 
 export type Theme = 'system' | 'light' | 'dark'
@@ -85,11 +86,14 @@ export const lit = computed<((node: NodeStrip, held: Held | null) => boolean) | 
   const at = route.value
   if (at.view === 'pod') {
     const pod = `${at.namespace}/${at.name}`
-    return (_, held) => held?.pod === pod
+    beat.value
+    // a pod that waits has no devices to highlight
+    if (cluster.pods.has(pod)) return (_, held) => held?.pod === pod
   }
   if (at.view === 'group') {
     const group = `${at.namespace}/${at.name}`
-    return (_, held) => held?.group === group
+    beat.value
+    if (cluster.groups.has(group)) return (_, held) => held?.group === group
   }
   if (only.value) {
     const { namespace, state } = only.value

@@ -42,7 +42,10 @@ const MEMBERS = 24
 
 export function GroupDetails({ page }: { page: GroupPage }) {
   const against = page.against as unknown as Against[]
-  const nodes = against.reduce((sum, one) => sum + one.count, 0)
+  // the nodes that could take a member are counted in a line of their own
+  const able = /^(\d+) of \d+ nodes can take a member/.exec(page.lines.find((line) => line.includes('can take a member')) ?? '')
+  const fitting = Number(able?.[1] ?? 0)
+  const nodes = against.reduce((sum, one) => sum + one.count, fitting)
   return (
     <>
       <p class="headline">
@@ -106,7 +109,7 @@ export function GroupDetails({ page }: { page: GroupPage }) {
           </div>
         </Section>
       )}
-      {against.length > 0 && <Reasons nodes={nodes} fitting={0} against={against} />}
+      {against.length > 0 && <Reasons nodes={nodes} fitting={fitting} against={against} whom="can take a member" />}
       <Remedies remedies={page.remedies} />
       <Printed lines={page.lines} command={`linkwise explain group/${page.name} -n ${page.namespace}`} />
     </>

@@ -19,7 +19,9 @@ export function NodePanel({ name }: { name: string }) {
 function Details({ page }: { page: NodePage }) {
   const strip = cluster.nodes.get(page.name)
   const idle = page.devices.filter((device) => !device.pods.length && !device.cordon && !device.fault && device.state === 'idle').length
-  const sub = [page.model, MODE_TEXT[page.mode] ?? page.mode, page.allocator].filter(Boolean).join(' · ')
+  const first = page.devices[0]
+  const each = first && first.memory > 0 ? `${memoryText(first.memory, first.unit)}${page.devices.length > 1 ? ' each' : ''}` : ''
+  const sub = [page.model, uniform(page.devices) ? each : '', MODE_TEXT[page.mode] ?? page.mode, page.allocator].filter(Boolean).join(' · ')
   return (
     <>
       <Head title={page.name} badge={`${idle} of ${page.devices.length} idle`} sub={sub} />
@@ -61,6 +63,9 @@ function Details({ page }: { page: NodePage }) {
   )
 }
 
+/** Whether all devices have the same memory and no shares, so that one number says all. */
+const uniform = (devices: DeviceDetail[]): boolean => devices.every(({ memory, used }) => memory === devices[0]!.memory && (used === 0 || used === memory))
+
 /** Equal neighbours in one row: idle devices of a large machine are not eight rows. */
 function rowsOf(devices: DeviceDetail[]): DeviceDetail[][] {
   const rows: DeviceDetail[][] = []
@@ -81,7 +86,7 @@ function rowsOf(devices: DeviceDetail[]): DeviceDetail[][] {
 }
 
 function Devices({ devices }: { devices: DeviceDetail[] }) {
-  const memory = devices.some((device) => device.memory > 0)
+  const memory = devices.some((device) => device.memory > 0) && !uniform(devices)
   const usage = devices.some((device) => device.usage)
   return (
     <div class="table-box">
@@ -127,7 +132,7 @@ function Devices({ devices }: { devices: DeviceDetail[] }) {
                     {memoryText(device.memory, device.unit)}
                   </td>
                 )}
-                {usage && <td class="right">{device.usage?.compute === null || !device.usage ? <span class="muted">–</span> : `${device.usage.compute} %`}</td>}
+                {usage && <td class="right nowrap">{device.usage?.compute === null || !device.usage ? <span class="muted">–</span> : `${device.usage.compute} %`}</td>}
                 <td class="right">
                   <State device={device} />
                 </td>
@@ -141,11 +146,12 @@ function Devices({ devices }: { devices: DeviceDetail[] }) {
 }
 
 function State({ device }: { device: DeviceDetail }) {
-  const unhealthy = device.fault || (/^healthy$/i.test(device.health) || !device.health ? '' : device.health)
+  const cordon = device.cordon.replace(/^cordoned:? */, '')
+  const unhealthy = device.fault || (/^(healthy|cordoned)?$/i.test(device.health) ? '' : device.health)
   return (
     <>
-      {unhealthy && <Badge text={device.fault ? `unhealthy: ${device.fault}` : unhealthy} tone="bad" />}
-      {device.cordon && <Badge text={`cordoned: ${device.cordon}`} tone="bad" />}
+      {unhealthy && <Badge text={device.fault ? `unhealthy: ${device.fault.replace(/^unhealthy:? */i, '')}`.replace(/: $/, '') : unhealthy} tone="bad" />}
+      {device.cordon && <Badge text={cordon ? `cordoned: ${cordon}` : 'cordoned'} tone="bad" />}
       {!unhealthy && !device.cordon && (device.state === 'idle' ? <Badge text="idle" /> : <span>{/^\d/.test(device.state) ? 'shared' : device.state}</span>)}
     </>
   )

@@ -12,7 +12,7 @@ export interface Against {
 }
 
 /** One bar over all nodes, then one entry per reason. */
-export function Reasons({ nodes, fitting, against }: { nodes: number; fitting: number; against: Against[] }) {
+export function Reasons({ nodes, fitting, against, whom = 'can take it' }: { nodes: number; fitting: number; against: Against[]; whom?: string }) {
   const total = Math.max(1, nodes)
   const sorted = [...against].sort((a, b) => Number(b.temporary) - Number(a.temporary))
   const kinds = [fitting > 0 && 'fits', sorted.some(({ temporary }) => temporary) && 'soon', sorted.some(({ temporary }) => !temporary) && 'never'].filter(Boolean)
@@ -31,7 +31,7 @@ export function Reasons({ nodes, fitting, against }: { nodes: number; fitting: n
           <li>
             <i class="mark fits" />
             <b>{fitting}</b>
-            <div>can take it now</div>
+            <div>{whom} now</div>
           </li>
         )}
         {sorted.map((one) => (

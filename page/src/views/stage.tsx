@@ -101,7 +101,7 @@ function Cards() {
       <section class="card wide">
         <h3>Largest pod that fits now, in devices</h3>
         <ul class="largest">
-          {models.slice(0, 12).map(({ model, largest }) => (
+          {models.filter(({ fits }) => Object.keys(fits).length > 0).slice(0, 12).map(({ model, largest }) => (
             <li key={model} title={model}>
               {shortModel(model)} <b class={largest ? '' : 'none'}>{largest}</b>
             </li>

@@ -95,7 +95,7 @@ function Fits({ models }: { models: ModelFit[] }) {
                 const fits = model.fits[size]
                 return (
                   <td key={size} class={`right ${fits === 0 ? 'none' : ''}`}>
-                    {fits === undefined ? '' : number(fits)}
+                    {fits === undefined ? <span class="muted">–</span> : number(fits)}
                   </td>
                 )
               })}
