@@ -170,7 +170,9 @@ function Matrix({ page }: { page: NodePage }) {
       <table class={`matrix ${size > 8 ? 'dense' : ''}`}>
         <thead>
           <tr>
-            <th scope="col" aria-label="Device" />
+            <th scope="col">
+              <span class="hidden">Device</span>
+            </th>
             {cells.map((_, index) => (
               <th scope="col" key={index}>
                 {index}

@@ -72,7 +72,7 @@ function Cards() {
   return (
     <div class="cards">
       <section class="card">
-        <h3>Devices in use</h3>
+        <h2>Devices in use</h2>
         <p class="figure">
           <b>{number(inUse)}</b> of {number(devices)} · {percent(inUse, devices)} %
         </p>
@@ -83,14 +83,14 @@ function Cards() {
         </svg>
       </section>
       <section class="card">
-        <h3>Idle</h3>
+        <h2>Idle</h2>
         <p class="figure">
           <b>{number(idle)}</b> {reserved > 0 && <span>+ {number(reserved)} reserved</span>}
         </p>
         {unusable > 0 && <p class="aside bad">{number(unusable)} unusable</p>}
       </section>
       <section class="card">
-        <h3>Waiting</h3>
+        <h2>Waiting</h2>
         <p class="figure">
           <b>{number(waitingPods)}</b> {waitingPods === 1 ? 'pod' : 'pods'}
         </p>
@@ -99,7 +99,7 @@ function Cards() {
         </button>
       </section>
       <section class="card wide">
-        <h3>Largest pod that fits now, in devices</h3>
+        <h2>Largest pod that fits now, in devices</h2>
         <ul class="largest">
           {models.filter(({ fits }) => Object.keys(fits).length > 0).slice(0, 12).map(({ model, largest }) => (
             <li key={model} title={model}>
