@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from linkwise.cli.inputs.manifests import Manifest
     from linkwise.kube.client.api import Connection
     from linkwise.kube.client.apply import Applied, Kind
+    from linkwise.manifests.objects import Manifest
 
 __all__ = ["SourceObject", "read_objects", "send"]
 

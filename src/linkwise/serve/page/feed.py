@@ -13,6 +13,7 @@ import logging
 from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +23,7 @@ from msgspec import UNSET
 from linkwise.errors import NotNowError
 from linkwise.views.cluster import ClusterView
 from linkwise.views.documents import rfc3339
-from linkwise.views.page.cluster import Strips, model_fits, total_of, waiting_list
+from linkwise.views.page.cluster import Sentences, Strips, model_fits, total_of, waiting_list
 from linkwise.views.page.documents import Change, Cluster, Reader, Totals
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
     from linkwise.net.timing import Timing
     from linkwise.serve.service import Service
-    from linkwise.views.page.documents import ModelFit, Waiting
+    from linkwise.views.page.cluster import Reason
+    from linkwise.views.page.documents import ModelFit
 
 __all__ = ["DEFAULT", "Feed", "Mailbox", "View"]
 
@@ -40,8 +42,12 @@ REFRESH_SECONDS: Final = 0.25
 """between two refreshes"""
 SLOW_SECONDS: Final = 2.0
 """at least between two computations of sentences and capacities"""
-SLOW_SHARE: Final = 10.0
+SLOW_SHARE: Final = 3.0
 """they rest for this many times as long as they took"""
+IDLE_SHARE: Final = 1.0
+"""after a sentence, others have the explainer for this many times as long as it took"""
+PATIENCE: Final = 1.0  # seconds
+"""for which the first reader waits for sentences; on a large cluster they follow"""
 MOST_CHANGES: Final = 16
 """changes that wait for a reader; one that is further behind gets the whole document"""
 MOST_VIEWS: Final = 32
@@ -95,16 +101,19 @@ class View:
     readers: set[Mailbox] = field(default_factory=set)
     strips: Strips = field(default_factory=Strips)
     document: Cluster = NOTHING
-    body: bytes = b""
-    """the document as JSON"""
     refreshing: asyncio.Lock = field(default_factory=asyncio.Lock)
     seen: object = None
     """the state of the cluster that the document shows"""
     models: tuple[ModelFit, ...] = ()
-    waiting: tuple[Waiting, ...] = ()
-    """with sentences, as they were computed last"""
-    slow_seen: object = None
-    slow_due: float = 0.0
+    reasons: dict[str, Reason] = field(default_factory=dict)
+    """why pods and groups wait, as they were explained last"""
+    explaining: asyncio.Task[None] | None = None
+    """computes what takes long"""
+    explained: object = None
+    """the state of the cluster that was explained last"""
+    due: float = 0.0
+    """when the next explanation may begin"""
+    _body: bytes = b""
     _zipped: bytes = b""
     _serial: int = 0
     _name: str = field(default_factory=lambda: token_hex(4))
@@ -116,16 +125,28 @@ class View:
 
     def show(self, document: Cluster) -> None:
         """Replace the document."""
-        self.document, self.body, self._zipped = document, msgspec.json.encode(document), b""
+        self.document, self._body, self._zipped = document, b"", b""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there is no document yet."""
+        return self.document is NOTHING
+
+    @property
+    def body(self) -> bytes:
+        """The document as JSON; only made when it is asked for, since a large one takes a moment."""
+        self._body = self._body or msgspec.json.encode(self.document)
+        return self._body
 
     async def zipped(self) -> bytes:
         """Return the document as compressed JSON."""
-        body, zipped = self.body, self._zipped
-        if not zipped:
+        if not self._zipped:
+            body, document = self.body, self.document
             zipped = await asyncio.to_thread(gzip.compress, body, GZIP_LEVEL, mtime=0)
-            if body is self.body:
-                self._zipped = zipped
-        return zipped
+            if document is not self.document:
+                return zipped
+            self._zipped = zipped
+        return self._zipped
 
 
 class Feed:
@@ -149,7 +170,11 @@ class Feed:
         self._views[only] = view
         if len(self._views) > MOST_VIEWS:
             self._views = {key: one for key, one in self._views.items() if one.readers or one is view}
+        is_new = view.is_new
         await self._refresh(view)
+        if is_new and view.explaining:
+            await asyncio.wait({view.explaining}, timeout=PATIENCE)
+            await self._refresh(view)
         return view
 
     @contextmanager
@@ -168,6 +193,9 @@ class Feed:
         """End all streams; new ones end at once."""
         self.ended = reason
         self._end_streams(reason)
+        for view in self._views.values():
+            if view.explaining:
+                view.explaining.cancel()
 
     def _end_streams(self, reason: str) -> None:
         for view in self._views.values():
@@ -194,34 +222,56 @@ class Feed:
         """Bring a document up to date, and send what differs to its readers."""
         async with view.refreshing:
             self._service.check_explains()
-            now = self._service.changes
-            if view.body and view.seen == now and view.slow_seen == now:
-                return
-            change = await self._service.explainer.once(lambda: self._computed(view))
-            if change is None:
-                return  # the cluster changed meanwhile: the next refresh tries again
-            view.seen = now
-            if view.body and not any(part is not UNSET for part in _parts(change)):
-                return
-            self._show(view, change)
+            now = self._service.changes, len(view.reasons), view.explaining is not None and view.explaining.done()
+            if view.is_new or view.seen != now:
+                change = await self._service.explainer.once(lambda: self._computed(view))
+                if change is None:
+                    return  # the cluster changed meanwhile: the next refresh tries again
+                view.seen = now
+                if view.is_new or any(part is not UNSET for part in _parts(change)):
+                    self._show(view, change)
+            self._explain(view)
+
+    def _explain(self, view: View) -> None:
+        """Begin to compute what takes long, if anything has changed since the last time and that is long enough ago."""
+        running = view.explaining is not None and not view.explaining.done()
+        if not running and view.explained != self._service.changes and self._timing.clock() >= view.due:
+            view.explaining = asyncio.create_task(self._explained(view), name="page reasons")
+
+    async def _explained(self, view: View) -> None:
+        """Compute capacities and sentences, one after the other, so that others who explain something have their turn."""
+        explainer, clock, seen = self._service.explainer, self._timing.clock, self._service.changes
+        began = clock()
+        try:
+            cluster = self._cluster(view)
+            sentences = Sentences(cluster)
+            view.models = await explainer.once(lambda: model_fits(cluster)) or view.models
+            keys = await explainer.once(sentences.keys) or []
+            for key in keys:
+                started = clock()
+                reason = await explainer.once(partial(sentences.of, key))
+                if reason:
+                    view.reasons[key] = reason
+                await self._timing.sleep(IDLE_SHARE * (clock() - started))
+            view.reasons = {key: view.reasons[key] for key in keys if key in view.reasons}
+        except Exception:
+            log.exception("reasons for the page not computed (a bug in Linkwise)")
+        view.explained, view.due = seen, clock() + max(SLOW_SECONDS, SLOW_SHARE * (clock() - began))
+
+    def _cluster(self, view: View) -> ClusterView:
+        service = self._service
+        return ClusterView(service.broker, service.clock(), DEFAULT, is_service=True, only=view.only)
 
     def _computed(self, view: View) -> Change:
         """Return what differs from the document; run in slices."""
-        service, document, explainer = self._service, view.document, self._service.explainer
-        cluster = ClusterView(service.broker, service.clock(), DEFAULT, is_service=True, only=view.only)
-        began, seen = self._timing.clock(), service.changes
-        changed, gone = view.strips.refresh(cluster)
-        if began >= view.slow_due and view.slow_seen != seen:
+        document, cluster = view.document, self._cluster(view)
+        view.strips.refresh(cluster)
+        changed = view.strips.changed
+        if view.is_new:
             view.models = model_fits(cluster)
-            view.waiting = waiting_list(cluster)[0]
-            view.slow_seen = seen
-            spent = self._timing.clock() - began
-            view.slow_due = self._timing.clock() + max(SLOW_SECONDS, SLOW_SHARE * spent)
-        known = {(row.kind, row.namespace, row.name): row for row in view.waiting}
-        listed, pods = waiting_list(cluster, explained=False)
-        waiting = tuple(_with_sentence(row, known.get((row.kind, row.namespace, row.name))) for row in listed)
-        totals = total_of(explainer.pausing(view.strips.by_name.values()), pods)
-        notes = _notes(view)
+        waiting, pods = waiting_list(cluster, view.reasons)
+        totals = total_of(self._service.explainer.pausing(view.strips.by_name.values()), pods)
+        notes = () if view.only is None else (HIDDEN,)
         return Change(
             "",
             "",
@@ -229,16 +279,17 @@ class Feed:
             view.models if view.models != document.models else UNSET,
             waiting if waiting != document.waiting else UNSET,
             notes if notes != document.notes else UNSET,
-            tuple(changed) or UNSET,
-            tuple(gone) or UNSET,
+            tuple(strip for strip in changed.values() if strip) or UNSET,
+            tuple(sorted(name for name, strip in changed.items() if strip is None)) or UNSET,
         )
 
     def _show(self, view: View, change: Change) -> None:
         """Apply a change to a document and send it."""
+        view.strips.changed.clear()
         document = view.document
         version, at = view.next_version(), rfc3339(self._service.clock()) or ""
         nodes = document.nodes
-        if not view.body or change.nodes is not UNSET or change.gone is not UNSET:
+        if view.is_new or change.nodes is not UNSET or change.gone is not UNSET:
             nodes = tuple(view.strips.by_name[name] for name in sorted(view.strips.by_name))
         view.show(
             Cluster(
@@ -252,18 +303,11 @@ class Feed:
                 document.notes if change.notes is UNSET else change.notes,
             )
         )
-        sent = msgspec.json.encode(msgspec.structs.replace(change, version=version, at=at))
-        for mailbox in view.readers:
-            mailbox.put(sent)
+        if view.readers:
+            sent = msgspec.json.encode(msgspec.structs.replace(change, version=version, at=at))
+            for mailbox in view.readers:
+                mailbox.put(sent)
 
 
 def _parts(change: Change) -> tuple[object, ...]:
     return change.totals, change.models, change.waiting, change.notes, change.nodes, change.gone
-
-
-def _with_sentence(row: Waiting, known: Waiting | None) -> Waiting:
-    return msgspec.structs.replace(row, sentence=known.sentence, code=known.code) if known else row
-
-
-def _notes(view: View) -> tuple[str, ...]:
-    return () if view.only is None else (HIDDEN,)

@@ -17,9 +17,12 @@ from linkwise.serve.explanations.access import Granted
 from linkwise.serve.page.access import PageAccess
 from linkwise.serve.page.feed import DEFAULT, Feed
 from linkwise.serve.page.files import file_routes
+from linkwise.serve.page.planning import read_manifest
 from linkwise.views.cluster import ClusterView
+from linkwise.views.page.documents import PlanPage
 from linkwise.views.page.group import group_page
 from linkwise.views.page.node import node_page
+from linkwise.views.page.plan import plan_page
 from linkwise.views.page.pod import pod_page
 
 if TYPE_CHECKING:
@@ -40,6 +43,11 @@ EVENTS: Final = "text/event-stream"
 PRIVATE: Final = (("cache-control", "no-cache"), ("vary", "accept-encoding, x-linkwise-token, authorization"))
 
 
+MAX_MANIFEST: Final = 256 << 10
+"""bytes"""
+MAX_PLANS: Final = 2
+"""manifests that are read and planned at a time"""
+MANIFEST_TYPES: Final = ("application/yaml", "application/x-yaml", "text/yaml", "application/json")
 NOT_STORED: Final = (("cache-control", "no-store"),)
 
 
@@ -54,6 +62,7 @@ class Page:
         self._local: Final = local
         self._access: Final = PageAccess(service.broker, access, local=local)
         self._timing: Final = timing or Timing()
+        self._plans: Final = asyncio.Semaphore(MAX_PLANS)
         self._feed: Final = Feed(service, self._timing)
 
     def routes(self, *, root: bool = False) -> list[Route]:
@@ -65,6 +74,7 @@ class Page:
             Route("GET", "/v1/page/nodes/{name}", self.node),
             Route("GET", "/v1/page/pods/{namespace}/{name}", self.pod),
             Route("GET", "/v1/page/groups/{namespace}/{name}", self.group),
+            Route("POST", "/v1/page/plan", self.plan, guard=_readable),
         ]
 
     def close(self, reason: str) -> None:
@@ -115,6 +125,20 @@ class Page:
         namespace, name = variables["namespace"], variables["name"]
         granted = await self._access.group(request, namespace)
         return await self._found(granted, namespace, lambda cluster: group_page(cluster, namespace, name))
+
+    async def plan(self, request: Request, variables: Mapping[str, str]) -> Response:
+        """Where the pods of a manifest would go; nothing is created."""
+        del variables
+        if len(request.body) > MAX_MANIFEST:
+            return text(f"the manifest has {len(request.body)} bytes; the limit is {MAX_MANIFEST}", 413)
+        granted = await self._access.cluster(request)
+        if not isinstance(granted, Granted):
+            return granted
+        async with self._plans:
+            job, errors = await asyncio.to_thread(read_manifest, request.body)
+            if not job.groups:
+                return Response(msgspec.json.encode(PlanPage(tuple(errors), "", (), (), (), ())), headers=NOT_STORED)
+            return await self._found(granted, DEFAULT, lambda cluster: plan_page(cluster, job.groups, job.made, errors))
 
     async def _found(
         self, granted: Granted | Response, namespace: str, look: Callable[[ClusterView], msgspec.Struct]
@@ -187,6 +211,17 @@ class Page:
         if not isinstance(granted, Granted):
             return granted.body.decode().strip()
         return "" if granted.readable == view.only else "your rights have changed"
+
+
+def _readable(request: Request) -> Response | None:
+    """The refusal of a manifest by its head; a form of another site can't send this content type."""
+    kind = request.header(b"content-type").partition(";")[0].strip().lower()
+    if kind not in MANIFEST_TYPES:
+        return text(f"unsupported content type {kind!r}; send {MANIFEST_TYPES[0]}", 415)
+    length = request.header(b"content-length")
+    if length.isdigit() and int(length) > MAX_MANIFEST:
+        return text(f"the manifest has {int(length)} bytes; the limit is {MAX_MANIFEST}", 413)
+    return None
 
 
 def _event(kind: str, data: bytes) -> bytes:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET
 
 from linkwise.dialects.groups.network_labels import current_labels
-from linkwise.errors import NotFoundError
 from linkwise.explain.capacity import capacity_rows
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.explain.published.lists import (
@@ -34,10 +33,14 @@ if TYPE_CHECKING:
     from linkwise.views.cluster import ClusterView
     from linkwise.views.page.documents import HeldState
 
-__all__ = ["MAX_WAITING", "Strips", "model_fits", "total_of", "waiting_list"]
+__all__ = ["MAX_WAITING", "Reason", "Sentences", "Strips", "model_fits", "model_of", "total_of", "waiting_list"]
 
 MAX_WAITING: Final = 500
 """rows of what waits"""
+ALONE: Final = "pod "
+"""begins the key of a pod without a group"""
+Reason = tuple[str, str]
+"""why something waits: a sentence and its code"""
 _STATES: Final[Mapping[HolderState, HeldState]] = {
     "scheduling": "offered",
     "reserved": "reserved",
@@ -58,16 +61,17 @@ class Strips:
     """The strips of all nodes with devices, of which a refresh makes only those again whose node changed."""
 
     by_name: dict[str, NodeStrip] = field(default_factory=dict)
+    changed: dict[str, NodeStrip | None] = field(default_factory=dict)
+    """those that differ since the caller emptied it; None for a node that is gone"""
     _marks: dict[str, tuple[object, ...]] = field(default_factory=dict)
     """by node, what its strip was made of"""
 
-    def refresh(self, cluster: ClusterView) -> tuple[list[NodeStrip], list[str]]:
-        """Bring the strips up to date; return those that differ, and the names of nodes that are gone."""
+    def refresh(self, cluster: ClusterView) -> None:
+        """Bring the strips up to date."""
         broker, state = cluster.broker, cluster.broker.state_at(cluster.now)
         entries: dict[str, list[Entry]] = {}
         for entry in state.pausing(list(broker.entries())):
             entries.setdefault(entry.node, []).append(entry)
-        changed = []
         names = sorted(name for name, stock in broker.inventories.items() if stock.devices)
         for name in state.pausing(names):
             mark = _mark(cluster, name, entries.get(name, ()))
@@ -77,12 +81,10 @@ class Strips:
             strip = _strip(cluster, found[0])
             self._marks[name] = mark
             if self.by_name.get(name) != strip:
-                self.by_name[name] = strip
-                changed.append(strip)
-        gone = sorted(self.by_name.keys() - set(names))
-        for name in gone:
+                self.by_name[name] = self.changed[name] = strip
+        for name in self.by_name.keys() - set(names):
             del self.by_name[name], self._marks[name]
-        return changed, gone
+            self.changed[name] = None
 
 
 def _mark(cluster: ClusterView, name: str, entries: Iterable[Entry]) -> tuple[object, ...] | None:
@@ -222,26 +224,30 @@ def model_fits(cluster: ClusterView) -> tuple[ModelFit, ...]:
     )
 
 
-def waiting_list(cluster: ClusterView, *, explained: bool = True) -> tuple[tuple[Waiting, ...], int]:
+def waiting_list(cluster: ClusterView, known: Mapping[str, Reason]) -> tuple[tuple[Waiting, ...], int]:
     """Return what waits, the highest priority and the oldest first, and the number of all pods that wait.
 
-    Without `explained` there are no sentences, which take a while on a large cluster.
+    `known` has reasons by the keys of `Sentences`; others are as published on a pod.
     """
+    rows = waiting_rows(cluster)
+    listed = [_waiting(cluster, key, rows[key], known.get(key)) for key in list(rows)[:MAX_WAITING]]
+    return tuple(listed), sum(map(len, rows.values()))
+
+
+def waiting_rows(cluster: ClusterView) -> dict[str, list[PodView]]:
+    """Return the pods that wait by the key of their group, or by `pod ` and their UID."""
     rows: dict[str, list[PodView]] = {}
-    pods = waiting_pods(cluster.broker, cluster.only)
-    for pod in pods:
-        rows.setdefault(cluster.broker.group_of(pod.uid) or f"pod {pod.uid}", []).append(pod)
-    explain = _Sentences(cluster) if explained else None
-    listed = [_waiting(cluster, key, members, explain) for key, members in list(rows.items())[:MAX_WAITING]]
-    return tuple(listed), len(pods)
+    for pod in waiting_pods(cluster.broker, cluster.only):
+        rows.setdefault(cluster.broker.group_of(pod.uid) or f"{ALONE}{pod.uid}", []).append(pod)
+    return rows
 
 
-def _waiting(cluster: ClusterView, key: str, pods: list[PodView], explain: _Sentences | None) -> Waiting:
-    is_group = not key.startswith("pod ")
-    namespace, name = named(key) if is_group else (pods[0].namespace, pods[0].name)
-    sentence, code = explain.of(key, pods[0]) if explain else ("", "")
+def _waiting(cluster: ClusterView, key: str, pods: list[PodView], known: Reason | None) -> Waiting:
+    alone = key.startswith(ALONE)
+    namespace, name = (pods[0].namespace, pods[0].name) if alone else named(key)
+    sentence, code = known or next(filter(None, map(_published, pods)), ("", ""))
     return Waiting(
-        "group" if is_group else "pod",
+        "pod" if alone else "group",
         namespace,
         name,
         len(pods),
@@ -252,31 +258,35 @@ def _waiting(cluster: ClusterView, key: str, pods: list[PodView], explain: _Sent
     )
 
 
+def _published(pod: PodView) -> Reason | None:
+    condition = pod.condition
+    return (condition.message, condition.reason) if condition and not condition.status else None
+
+
 def _asked(cluster: ClusterView, pod: PodView) -> int:
     """Return the number of devices that a pod requests; a share is of one device."""
     ask = cluster.broker.request(pod).ask
     return (ask.devices or 1) if ask else 0
 
 
-class _Sentences:
-    """Why pods and groups wait, for the first of them: equal pods are explained once, each group is planned once."""
+class Sentences:
+    """Why pods and groups wait, one by one: equal pods are explained once, each group is planned once."""
 
     def __init__(self, cluster: ClusterView) -> None:
         self._cluster: Final = cluster
         self._explainer: Final = PodExplainer(cluster.broker, cluster.now)
-        self._pods = self._groups = 0
 
-    def of(self, key: str, pod: PodView) -> tuple[str, str]:
-        """Return the sentence and the code of a row; empty for rows beyond the first."""
-        if key.startswith("pod "):
-            self._pods += 1
-            explanation = self._explainer.explain(pod.uid, self._cluster.only) if self._pods <= MAX_EXPLAINED else None
-            return (why_text(explanation), explanation.code) if explanation else ("", "")
-        self._groups += 1
-        if self._groups > MAX_PLANS:
-            return "", ""
-        try:
-            rows = group_rows(self._cluster.broker, self._cluster.now, None, key, readable=self._cluster.only)
-        except NotFoundError:
-            return "", ""
-        return (rows[0].why, rows[0].explanation.code) if rows else ("", "")
+    def keys(self) -> list[str]:
+        """Return the keys of the rows to explain: the first pods and groups."""
+        keys = list(waiting_rows(self._cluster))
+        alone = [key for key in keys if key.startswith(ALONE)][:MAX_EXPLAINED]
+        groups = [key for key in keys if not key.startswith(ALONE)][:MAX_PLANS]
+        return [*alone, *groups]
+
+    def of(self, key: str) -> Reason | None:
+        """Return the sentence and the code of a row; None if it waits no more."""
+        if key.startswith(ALONE):
+            explanation = self._explainer.explain(key.removeprefix(ALONE), self._cluster.only)
+            return (why_text(explanation), explanation.code) if explanation else None
+        rows = group_rows(self._cluster.broker, self._cluster.now, None, key, readable=self._cluster.only)
+        return (rows[0].why, rows[0].explanation.code) if rows else None
