@@ -7,12 +7,12 @@ export interface Found {
 
 /** Lower is better; Infinity if the text does not occur. */
 export function rank(key: string, text: string): number {
+  const at = key.indexOf(text)
+  if (at < 0) return Infinity
   const name = key.slice(key.indexOf('/') + 1)
   if (name === text || key === text) return 0
   if (name.startsWith(text)) return 1
   if (key.startsWith(text)) return 2
-  const at = key.indexOf(text)
-  if (at < 0) return Infinity
   return /[-./_]/.test(key[at - 1] ?? '') ? 3 : 4
 }
 
@@ -23,7 +23,8 @@ export function find(text: string, sources: Iterable<readonly [Found['kind'], It
   const buckets: Found[][] = [[], [], [], [], []]
   for (const [kind, keys] of sources) {
     for (const key of keys) {
-      const value = rank(key.toLowerCase(), wanted)
+      // names of Kubernetes are lower case
+      const value = rank(key, wanted)
       if (value !== Infinity) buckets[value]!.push({ kind, key })
     }
   }

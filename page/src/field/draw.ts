@@ -35,7 +35,6 @@ export interface Scene {
   focused: string
   hovered: string
   planned: ReadonlyMap<string, ReadonlySet<number>> | null
-  titles: boolean
   sums: GroupSum[]
 }
 

@@ -7,7 +7,7 @@ import { cluster, frame, loaded } from '../state/live'
 import { go, nodePath, podPath, route } from '../state/route'
 import { colouring, dark, density, grouping, hoveredPod, lit, planned, printing, sheetOpen } from '../state/view'
 import { heldText, nodeText } from '../text'
-import { draw, sumsOf, type Scene } from './draw'
+import { draw, sumsOf, type GroupSum, type Scene } from './draw'
 import { cornerOf, hit, layout, sizeFor, step, type Hit, type Layout, type Step } from './layout'
 import { readPalette } from './palette'
 
@@ -35,6 +35,8 @@ export function Field() {
     let focused = ''
     let device = -1 // of the focused node, by the keyboard
     let asked = false
+    let sums: GroupSum[] = []
+    let summedFor = ''
 
     const arrange = (): void => {
       const key = [cluster.shape, grouping.value, density.value, box.clientWidth, grouping.value === 'namespace' && performance.now() - madeAt > RELAYOUT ? cluster.revision : ''].join()
@@ -71,6 +73,10 @@ export function Field() {
       }
       picture.style.transform = `translateY(${top}px)`
       context.setTransform(ratio, 0, 0, ratio, 0, 0)
+      if (summedFor !== `${cluster.revision} ${madeFor}`) {
+        sums = sumsOf(cluster, field)
+        summedFor = `${cluster.revision} ${madeFor}`
+      }
       const at = route.peek()
       const scene: Scene = {
         state: cluster,
@@ -82,8 +88,7 @@ export function Field() {
         focused: document.activeElement === box ? focused : '',
         hovered: hovered?.node ?? '',
         planned: planned.peek(),
-        titles: true,
-        sums: sumsOf(cluster, field),
+        sums,
       }
       draw(context, scene, top, height)
     }

@@ -40,7 +40,7 @@ function Sub({ page }: { page: GroupPage }) {
 
 const MEMBERS = 24
 
-export function GroupDetails({ page }: { page: GroupPage }) {
+export function GroupDetails({ page, headline = true }: { page: GroupPage; headline?: boolean }) {
   const against = page.against as unknown as Against[]
   // the nodes that could take a member are counted in a line of their own
   const able = /^(\d+) of \d+ nodes can take a member/.exec(page.lines.find((line) => line.includes('can take a member')) ?? '')
@@ -48,9 +48,11 @@ export function GroupDetails({ page }: { page: GroupPage }) {
   const nodes = against.reduce((sum, one) => sum + one.count, fitting)
   return (
     <>
-      <p class="headline">
-        <Say text={page.headline} />
-      </p>
+      {headline && (
+        <p class="headline">
+          <Say text={page.headline} />
+        </p>
+      )}
       <Notes notes={page.notes} />
       <Facts page={page} />
       {page.lacks.length > 0 && (

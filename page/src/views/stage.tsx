@@ -74,7 +74,10 @@ function Cards() {
       <section class="card">
         <h2>Devices in use</h2>
         <p class="figure">
-          <b>{number(inUse)}</b> of {number(devices)} · {percent(inUse, devices)} %
+          <b>{number(inUse)}</b>
+          <span>
+            of {number(devices)} · {percent(inUse, devices)} %
+          </span>
         </p>
         <svg class="thin" viewBox="0 0 1000 10" preserveAspectRatio="none" aria-hidden="true">
           <rect width="1000" height="10" class="track" />
@@ -85,14 +88,16 @@ function Cards() {
       <section class="card">
         <h2>Idle</h2>
         <p class="figure">
-          <b>{number(idle)}</b> {reserved > 0 && <span>+ {number(reserved)} reserved</span>}
+          <b>{number(idle)}</b>
+          {reserved > 0 && <span>+ {number(reserved)} reserved</span>}
         </p>
         {unusable > 0 && <p class="aside bad">{number(unusable)} unusable</p>}
       </section>
       <section class="card">
         <h2>Waiting</h2>
         <p class="figure">
-          <b>{number(waitingPods)}</b> {waitingPods === 1 ? 'pod' : 'pods'}
+          <b>{number(waitingPods)}</b>
+          <span>{waitingPods === 1 ? 'pod' : 'pods'}</span>
         </p>
         <button type="button" class="only-phone linklike" onClick={() => (sheetOpen.value = true)}>
           Why
@@ -259,7 +264,7 @@ function NodeTable() {
                 <th scope="row" class="nowrap">
                   <NodeLink name={node.name} />
                 </th>
-                <td>{shortModel(node.model)}</td>
+                <td class="nowrap">{shortModel(node.model)}</td>
                 <td>{node.rack || <span class="muted">–</span>}</td>
                 <td class="right nowrap">
                   {stripOf(node).inUse} / {node.marks.length}
