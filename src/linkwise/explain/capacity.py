@@ -98,9 +98,9 @@ def _pools(state: State, requests: _Requests, selects: Callable[[NodeView], bool
     """Return pools by resource and model; a node is in one pool per sharing mode that it may still get."""
     cluster = state.cluster
     pools: dict[tuple[str, str], _Pool] = {}
-    for name in sorted(cluster.inventories):
-        inventory, view = cluster.inventories[name], cluster.nodes.get(name)
-        if view is None or not inventory.devices or not selects(view):
+    for name in state.pausing(sorted(cluster.inventories)):
+        inventory, view = cluster.inventories.get(name), cluster.nodes.get(name)  # nodes may come and go in a pause
+        if view is None or inventory is None or not inventory.devices or not selects(view):
             continue
         model = ", ".join(sorted({device.model for device in inventory.devices if device.model}))
         for resource, whole in _resources(state, inventory, view, requests):

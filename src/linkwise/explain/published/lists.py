@@ -219,16 +219,17 @@ def namespaces_with_requests(broker: BrokerView) -> set[str]:
     return {*pods, *(named(key)[0] for key in broker.group_keys())}
 
 
-def waiting_pods(broker: BrokerView, only: frozenset[str] | None = None) -> list[PodView]:
+def waiting_pods(broker: Broker, now: float, only: frozenset[str] | None = None) -> list[PodView]:
     """Return the pods that wait for devices, of these namespaces or of all: by priority, then the oldest first.
 
     A pod that has a place on a node, and is bound in a moment, does not wait.
     """
-    pods = (pod for pod in broker.pods.values() if only is None or pod.namespace in only)
+    pods = broker.state_at(now).pausing(list(broker.pods.values()))
     waiting = [
         pod
         for pod in pods
-        if not (pod.node or pod.deleting or pod.phase in FINISHED)
+        if (only is None or pod.namespace in only)
+        and not (pod.node or pod.deleting or pod.phase in FINISHED)
         and _is_shown(pod)
         and not _has_place(broker, pod.uid)
     ]

@@ -224,7 +224,11 @@ class Feed:
             self._service.check_explains()
             now = self._service.changes, len(view.reasons), view.explaining is not None and view.explaining.done()
             if view.is_new or view.seen != now:
-                change = await self._service.explainer.once(lambda: self._computed(view))
+                explainer, cluster = self._service.explainer, self._cluster(view)
+                # In parts, between which others explain something, and the garbage collector has little to look at.
+                while await explainer.once(lambda: view.strips.refresh(cluster)) is False:
+                    pass
+                change = await explainer.once(lambda: self._computed(view))
                 if change is None:
                     return  # the cluster changed meanwhile: the next refresh tries again
                 view.seen = now
@@ -265,7 +269,6 @@ class Feed:
     def _computed(self, view: View) -> Change:
         """Return what differs from the document; run in slices."""
         document, cluster = view.document, self._cluster(view)
-        view.strips.refresh(cluster)
         changed = view.strips.changed
         if view.is_new:
             view.models = model_fits(cluster)

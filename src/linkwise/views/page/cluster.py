@@ -66,8 +66,8 @@ class Strips:
     _marks: dict[str, tuple[object, ...]] = field(default_factory=dict)
     """by node, what its strip was made of"""
 
-    def refresh(self, cluster: ClusterView) -> None:
-        """Bring the strips up to date."""
+    def refresh(self, cluster: ClusterView, most: int = 1000) -> bool:
+        """Bring the strips up to date, at most so many of them; return whether all are."""
         broker, state = cluster.broker, cluster.broker.state_at(cluster.now)
         entries: dict[str, list[Entry]] = {}
         for entry in state.pausing(list(broker.entries())):
@@ -77,6 +77,9 @@ class Strips:
             mark = _mark(cluster, name, entries.get(name, ()))
             if mark is None or _is_same(mark, self._marks.get(name)):
                 continue
+            if not most:
+                return False
+            most -= 1
             found = inspect_nodes(broker, name, cluster.now, cluster.only)
             strip = _strip(cluster, found[0])
             self._marks[name] = mark
@@ -85,6 +88,7 @@ class Strips:
         for name in self.by_name.keys() - set(names):
             del self.by_name[name], self._marks[name]
             self.changed[name] = None
+        return True
 
 
 def _mark(cluster: ClusterView, name: str, entries: Iterable[Entry]) -> tuple[object, ...] | None:
@@ -198,7 +202,7 @@ def model_fits(cluster: ClusterView) -> tuple[ModelFit, ...]:
     broker = cluster.broker
     nodes: Counter[str] = Counter()
     devices: Counter[str] = Counter()
-    for stock in broker.inventories.values():
+    for stock in broker.state_at(cluster.now).pausing(list(broker.inventories.values())):
         if stock.devices:
             model = ", ".join(sorted({device.model for device in stock.devices if device.model}))
             nodes[model] += 1
@@ -237,7 +241,7 @@ def waiting_list(cluster: ClusterView, known: Mapping[str, Reason]) -> tuple[tup
 def waiting_rows(cluster: ClusterView) -> dict[str, list[PodView]]:
     """Return the pods that wait by the key of their group, or by `pod ` and their UID."""
     rows: dict[str, list[PodView]] = {}
-    for pod in waiting_pods(cluster.broker, cluster.only):
+    for pod in waiting_pods(cluster.broker, cluster.now, cluster.only):
         rows.setdefault(cluster.broker.group_of(pod.uid) or f"{ALONE}{pod.uid}", []).append(pod)
     return rows
 
