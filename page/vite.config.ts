@@ -10,12 +10,19 @@ const absoluteBase: Plugin = {
   transformIndexHtml: (html) => html.replace('<head>', '<head><base href="/page/">'),
 }
 
+const token = process.env.LINKWISE_TOKEN
+const service = {
+  target: process.env.LINKWISE_URL ?? 'http://127.0.0.1:8080',
+  secure: false,
+  headers: (token ? { authorization: `Bearer ${token}` } : {}) as Record<string, string>,
+}
+
 export default defineConfig(({ command, mode }) => ({
   base: command === 'build' ? './' : '/page/',
   plugins: [absoluteBase, ...(mode === 'fixtures' ? [fixtures()] : [])],
   server: {
     port: 5173,
-    ...(mode === 'fixtures' ? {} : { proxy: { '/v1': { target: process.env.LINKWISE_URL ?? 'http://127.0.0.1:8080', secure: false } } }),
+    ...(mode === 'fixtures' ? {} : { proxy: { '/v1': service } }),
   },
   build: {
     outDir: '../src/linkwise/serve/page_files',

@@ -1,9 +1,9 @@
 // The whole page: header, the cluster on the left, details on the right or, on a phone, in a sheet.
 import { useEffect, useRef } from 'preact/hooks'
-import { Empty } from './parts/common'
+import { close, Empty } from './parts/common'
 import { Header } from './parts/header'
 import { beat, cluster, loaded } from './state/live'
-import { go, route } from './state/route'
+import { route } from './state/route'
 import { asTable, only, printing, sheetOpen } from './state/view'
 import { count } from './text'
 import { reveal } from './field/field'
@@ -47,10 +47,8 @@ export function App() {
     const escape = (event: KeyboardEvent): void => {
       if (event.key !== 'Escape' || event.defaultPrevented) return
       if (only.value) only.value = null
-      else {
-        sheetOpen.value = false
-        go('')
-      }
+      else if (/^(TEXTAREA|SELECT)$/.test((event.target as HTMLElement).tagName)) (event.target as HTMLElement).blur()
+      else close()
     }
     const before = (): void => {
       printing.value = true
@@ -119,7 +117,7 @@ function Peek() {
   beat.value
   if (!loaded.value || sheetOpen.value) return null
   const waits = cluster.totals.waitingPods
-  const text = route.value.view === 'cluster' ? (waits ? `${count(waits, 'pod')} waiting, and what still fits` : 'What still fits') : `Details of ${titleOf(route.value)}`
+  const text = route.value.view === 'cluster' ? (waits ? `${count(waits, 'pod')} waiting, and what still fits` : 'What still fits') : route.value.view === 'plan' ? 'Back to the manifest' : `Details of ${titleOf(route.value)}`
   return (
     <button type="button" class="peek" onClick={() => (sheetOpen.value = true)}>
       {text}

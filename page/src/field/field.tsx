@@ -197,9 +197,9 @@ export function Field() {
       if (!node) return
       const current = route.peek()
       const holder = found.device >= 0 ? holdersOf(node, found.device).find((held) => held.pod) : undefined
-      // the first click shows the node, a click on a pod of the node that is shown opens the pod
-      const same = (current.view === 'node' && current.name === node.name) || current.view === 'pod'
-      go(holder && same && node.name ? podPath(holder.pod) : nodePath(node.name))
+      // a bar opens its pod; where nodes have no names to click, the first click shows the node, and the next one the pod
+      const direct = field.size.name > 0 || (current.view === 'node' && current.name === node.name)
+      go(holder && direct ? podPath(holder.pod) : nodePath(node.name))
       sheetOpen.value = true
     }
     const click = (event: MouseEvent): void => {

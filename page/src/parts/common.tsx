@@ -191,6 +191,13 @@ export function SignedOut() {
   )
 }
 
+/** On a phone the sheet goes, and the selection stays in the field below it; elsewhere the details give way to the cluster. */
+export function close(): void {
+  const phone = matchMedia('(max-width: 760px)').matches
+  if (!phone || !sheetOpen.value) go('')
+  sheetOpen.value = false
+}
+
 /** Title of the details with what closes them. */
 export function Head({ title, badge, tone, sub, kind }: { title: ComponentChildren; badge?: string; tone?: string; sub?: ComponentChildren; kind?: string }) {
   return (
@@ -201,11 +208,11 @@ export function Head({ title, badge, tone, sub, kind }: { title: ComponentChildr
           {title}
         </h2>
         {badge && <Badge text={badge} {...(tone ? { tone } : {})} />}
-        <Link to="" class="close" label="Close the details" onGo={() => (sheetOpen.value = false)}>
+        <button type="button" class="close" aria-label="Close the details" onClick={close}>
           <svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">
             <path d="M3 3l10 10M13 3L3 13" stroke="currentColor" stroke-width="1.6" stroke-linecap="round" />
           </svg>
-        </Link>
+        </button>
       </div>
       {sub && <p class="sub">{sub}</p>}
     </header>

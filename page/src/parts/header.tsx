@@ -1,5 +1,5 @@
 // Header: where one can go, search, whether the page is live, and the theme.
-import { beat, cluster, live, loaded, retry } from '../state/live'
+import { beat, cluster, live, retry } from '../state/live'
 import { route } from '../state/route'
 import { dark, sheetOpen, theme } from '../state/view'
 import { clock, number } from '../text'
@@ -55,10 +55,7 @@ export function Header() {
   )
 }
 
-const STALE = 10_000 // ms without a connection, after which the picture is called stale
-
 function LiveState() {
-  beat.value
   const now = live.value
   if (now.state === 'live')
     return (
@@ -74,7 +71,7 @@ function LiveState() {
         connecting
       </span>
     )
-  const stale = loaded.value && Date.now() - now.since.getTime() > STALE
+  const { stale } = now
   return (
     <button type="button" class="live" title={`${now.sentence} Click to try again now.`} onClick={retry}>
       <i class={`dot ${stale ? 'bad' : 'warn'}`} />

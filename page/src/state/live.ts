@@ -8,7 +8,7 @@ import { delayAfter, EventParser } from './stream'
 export type Live =
   | { state: 'connecting' }
   | { state: 'live' }
-  | { state: 'reconnecting'; since: Date; status: number; sentence: string }
+  | { state: 'reconnecting'; since: Date; stale: boolean; status: number; sentence: string }
 
 export const cluster = new ClusterState()
 /** whether a whole cluster has arrived */
@@ -20,6 +20,7 @@ export const frame = signal(0)
 export const beat = signal(0)
 
 const BEAT = 250 // ms
+const STALE = 10_000 // ms without a connection, after which the picture is called stale
 const SILENCE = 40_000 // ms without a byte, with a heartbeat every 15 s, after which the connection is given up
 let frameAsked = false
 let beatAsked = false
@@ -95,7 +96,13 @@ export async function connect(): Promise<void> {
     }
     failures += 1
     const before = live.peek()
-    live.value = { state: 'reconnecting', since: before.state === 'reconnecting' ? before.since : new Date(), status, sentence }
+    const since = before.state === 'reconnecting' ? before.since : new Date()
+    const stale = (): boolean => loaded.peek() && Date.now() - since.getTime() >= STALE
+    live.value = { state: 'reconnecting', since, stale: stale(), status, sentence }
+    setTimeout(() => {
+      const now = live.peek()
+      if (now.state === 'reconnecting' && now.since === since && stale()) live.value = { ...now, stale: true }
+    }, STALE + 50)
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, 1000 * delayAfter(failures, Math.random()))
       retryNow = () => {

@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { beat } from '../state/live'
 import { useResource } from '../state/resource'
+import { capital } from '../text'
 import { Empty, Notes, Shown } from '../parts/common'
 import { useSlowStamp } from './stamp'
 
@@ -15,7 +16,7 @@ interface Table {
 }
 
 const TEXT = {
-  usage: { title: 'Usage by namespace', sub: 'Devices that the pods of each namespace hold, as `linkwise usage` prints them.', none: 'No pod holds devices.' },
+  usage: { title: 'Usage by namespace', sub: 'Devices that the pods of each namespace hold, as `linkwise get usage` prints them.', none: 'No pod holds devices.' },
   policies: { title: 'Policies', sub: 'AcceleratorPolicies of this cluster, as `linkwise get policies` prints them.', none: 'There is no AcceleratorPolicy in this cluster.' },
 }
 
@@ -48,7 +49,7 @@ export function TablePage({ view }: { view: 'usage' | 'policies' }) {
   )
 }
 
-const heading = (name: string): string => (name === name.toUpperCase() ? name.charAt(0) + name.slice(1).toLowerCase() : name)
+const heading = (name: string): string => capital(name === name.toUpperCase() ? name.toLowerCase() : name)
 
 function Rows({ table, wide, none }: { table: Table; wide: boolean; none: string }) {
   const shown = table.columns.map((column, index) => ({ ...column, index })).filter((column) => wide || !column.wide)
