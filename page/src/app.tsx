@@ -2,7 +2,7 @@
 import { useEffect, useRef } from 'preact/hooks'
 import { close, Empty } from './parts/common'
 import { Header } from './parts/header'
-import { beat, cluster, loaded } from './state/live'
+import { beat, cluster, live, loaded } from './state/live'
 import { route } from './state/route'
 import { asTable, only, printing, sheetOpen } from './state/view'
 import { count } from './text'
@@ -78,14 +78,17 @@ export function App() {
       </div>
     )
 
+  // before the first answer there is nothing to show beside what went wrong
+  const alone = at.view === 'cluster' && !loaded.value && live.value.state === 'reconnecting'
   return (
-    <div class={`app ${sheetOpen.value ? 'sheet-open' : ''}`}>
+    <div class={`app ${alone ? 'single' : ''} ${sheetOpen.value ? 'sheet-open' : ''}`}>
       <Skip />
       <Header />
       <main class="stage" id="content" tabIndex={-1}>
         <h1 class="hidden">Linkwise: {title}</h1>
         <Stage />
       </main>
+      {!alone && (
       <aside class="panel" ref={panel} aria-label="Details" tabIndex={0}>
         {at.view === 'cluster' && <WaitingPanel />}
         {at.view === 'node' && <NodePanel key={at.name} name={at.name} />}
@@ -93,6 +96,7 @@ export function App() {
         {at.view === 'group' && <GroupPanel key={`${at.namespace}/${at.name}`} namespace={at.namespace} name={at.name} />}
         {at.view === 'plan' && <PlanPanel />}
       </aside>
+      )}
       <Peek />
     </div>
   )

@@ -138,7 +138,7 @@ export function Shown<T>({ resource, what, children }: { resource: Resource<T>; 
         )}
         {error && !gone && (
           <p class="banner warn" role="status">
-            {error.message} The page tries again.
+            {sentence(capital(error.message))} The page tries again.
           </p>
         )}
         <div class={gone ? 'past' : undefined}>{children(data)}</div>
@@ -147,8 +147,8 @@ export function Shown<T>({ resource, what, children }: { resource: Resource<T>; 
   if (!error) return <Skeleton />
   if (error.status === 404) return <Empty title={`${what} does not exist`} text="It may have finished or been deleted, or its name is misspelled." />
   if (error.status === 401) return <SignedOut />
-  if (error.status === 403) return <Empty title="Not permitted" text={error.message} />
-  return <Empty title="Not available right now" text={`${error.message} The page tries again.`} />
+  if (error.status === 403) return <Empty title="Not permitted" text={sentence(capital(error.message))} />
+  return <Empty title="Not available right now" text={`${sentence(capital(error.message))} The page tries again.`} />
 }
 
 export function Skeleton() {
@@ -168,10 +168,12 @@ export function Empty({ title, text, children }: { title: string; text: string; 
     <div class="empty">
       <h2>{title}</h2>
       <p>{text}</p>
-      {children ?? (
+      {children === undefined ? (
         <Link to="" class="button">
           Show the cluster
         </Link>
+      ) : (
+        children
       )}
     </div>
   )

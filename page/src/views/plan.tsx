@@ -5,7 +5,7 @@ import type { PlanPage } from '../api'
 import { reveal } from '../field/field'
 import { load, refusalOf } from '../state/server'
 import { planned } from '../state/view'
-import { count, devicesText } from '../text'
+import { capital, count, devicesText, sentence } from '../text'
 import { Head, Key, NodeLink, Printed, Section, SignedOut, Badge, Say } from '../parts/common'
 import { GroupDetails } from './group'
 import { PodDetails } from './pod'
@@ -113,7 +113,7 @@ export function PlanPanel() {
         )}
       </div>
       <div role="status">
-        {failure.value && <p class="banner bad">{failure.value.message}</p>}
+        {failure.value && <p class="banner bad">{sentence(capital(failure.value.message))}</p>}
         {errors.value.length > 0 && (
           <ul class="errors">
             {errors.value.map((error, index) => (

@@ -6,7 +6,7 @@ import { sizeFor, SIZES } from '../field/layout'
 import { stripOf } from '../state/cluster'
 import { beat, cluster, live, loaded } from '../state/live'
 import { asTable, colouring, density, grouping, only, sheetOpen, type Colouring, type Density, type Grouping, type StateClass } from '../state/view'
-import { count, heldText, natural, number, percent, shortModel } from '../text'
+import { capital, count, heldText, natural, number, percent, sentence, shortModel } from '../text'
 import { Empty, NodeLink, SignedOut, Skeleton } from '../parts/common'
 
 export function Stage() {
@@ -14,8 +14,8 @@ export function Stage() {
   const now = live.value
   if (!loaded.value) {
     if (now.state === 'reconnecting' && now.status === 401) return <SignedOut />
-    if (now.state === 'reconnecting' && now.status === 403) return <Empty title="Not permitted" text={now.sentence}>{null}</Empty>
-    if (now.state === 'reconnecting') return <Empty title="The cluster is not available right now" text={`${now.sentence} The page tries again.`}>{null}</Empty>
+    if (now.state === 'reconnecting' && now.status === 403) return <Empty title="Not permitted" text={sentence(capital(now.sentence))}>{null}</Empty>
+    if (now.state === 'reconnecting') return <Empty title="The cluster is not available right now" text={`${sentence(capital(now.sentence))} The page tries again.`}>{null}</Empty>
     return <Skeleton />
   }
   if (!cluster.nodes.size)
@@ -47,7 +47,7 @@ export function Stage() {
 function Banners() {
   const now = live.value
   const expired = now.state === 'reconnecting' && now.status === 401
-  const sentences = [...cluster.notes, ...(now.state === 'reconnecting' && now.status >= 500 ? [now.sentence] : [])]
+  const sentences = [...cluster.notes, ...(now.state === 'reconnecting' && now.status >= 500 ? [capital(now.sentence)] : [])]
   if (!cluster.reader.everywhere && cluster.reader.namespaces.length)
     sentences.push(`Pods are named for ${cluster.reader.namespaces.join(', ')} only; devices of other namespaces are grey.`)
   return (
@@ -57,9 +57,9 @@ function Banners() {
           The session has expired, and this picture is no longer updated. Run <code>linkwise page</code> again.
         </p>
       )}
-      {sentences.map((sentence) => (
-        <p class="banner" key={sentence}>
-          {sentence}
+      {sentences.map((text) => (
+        <p class="banner" key={text}>
+          {sentence(text)}
         </p>
       ))}
     </>

@@ -32,9 +32,11 @@ export function TablePage({ view }: { view: 'usage' | 'policies' }) {
           <h2>{title}</h2>
           <p class="sub">{sub.split('`').map((part, index) => (index % 2 ? <code key={part}>{part}</code> : part))}</p>
         </div>
-        <label class="check">
-          <input type="checkbox" checked={wide.value} onChange={(event) => (wide.value = event.currentTarget.checked)} /> All columns
-        </label>
+        {[resource.data ?? []].flat().some(({ columns }) => columns.some((column) => column.wide)) && (
+          <label class="check">
+            <input type="checkbox" checked={wide.value} onChange={(event) => (wide.value = event.currentTarget.checked)} /> All columns
+          </label>
+        )}
       </header>
       <Shown resource={resource} what={title}>
         {(data) => (
@@ -73,12 +75,12 @@ function Rows({ table, wide, none }: { table: Table; wide: boolean; none: string
           </thead>
           <tbody>
             {table.rows.map((row) => (
-              <tr key={`${row.namespace ?? ''}/${row.name}`}>
+              <tr key={`${row.namespace ?? ''}/${row.name}`} class={row.cells.some((cell) => textOf(cell, wide) === 'TOTAL') ? 'total' : ''}>
                 {namespaced && <td>{row.namespace}</td>}
                 {shown.map(({ index, name }) => {
                   const cell = row.cells[index]!
                   return (
-                    <td key={name} class={`${numeric.has(index) ? 'right' : ''} ${Array.isArray(cell) && cell[1] ? `style-${cell[1].replace(/\W+/g, '-')}` : ''}`}>
+                    <td key={name} class={`${numeric.has(index) ? 'right' : ''} ${/^(0|-)$/.test(textOf(cell, wide)) ? 'muted' : ''} ${Array.isArray(cell) && cell[1] ? `style-${cell[1].replace(/\W+/g, '-')}` : ''}`}>
                       {textOf(cell, wide)}
                     </td>
                   )
