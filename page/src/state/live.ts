@@ -16,7 +16,10 @@ export const loaded = signal(false)
 export const live = signal<Live>({ state: 'connecting' })
 /** grows once per drawn frame in which something changed: for the field */
 export const frame = signal(0)
-/** grows at most four times per second: for figures and lists, which nobody reads faster */
+/**
+ * Grows at most four times per second, for figures and lists. The cluster itself is not a signal: every component that
+ * reads it reads this one, or it is not drawn again.
+ */
 export const beat = signal(0)
 
 const BEAT = 250 // ms

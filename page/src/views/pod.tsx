@@ -105,6 +105,7 @@ const reasonsOf = (placed: NonNullable<PodPage['placed']>): string[] =>
   placed.reasons.filter((reason) => !/^(it requests|runner-up) /.test(reason) && reason !== placed.nextNode?.sentence)
 
 function Placed({ placed }: { placed: NonNullable<PodPage['placed']> }) {
+  beat.value
   const node = useResource<NodePage>(`page/nodes/${encodeURIComponent(placed.node)}`, cluster.stampOf(placed.node))
   const strip = cluster.nodes.get(placed.node)
   const links: Links | null = node.data?.links ?? null

@@ -45,6 +45,7 @@ export function Stage() {
 }
 
 function Banners() {
+  beat.value
   const now = live.value
   const expired = now.state === 'reconnecting' && now.status === 401
   const sentences = [...cluster.notes, ...(now.state === 'reconnecting' && now.status >= 500 ? [capital(now.sentence)] : [])]
@@ -67,6 +68,7 @@ function Banners() {
 }
 
 function Cards() {
+  beat.value
   const { totals, models } = cluster
   const { devices, inUse, idle, reserved, unusable, waitingPods } = totals
   return (
@@ -132,6 +134,7 @@ function Choice<T extends string>({ label, value, options, onChange }: { label: 
 const ORDER: Density[] = ['tiny', 'small', 'medium', 'large']
 
 function Toolbar() {
+  beat.value
   const size = sizeFor(density.value, cluster.nodes.size)
   const at = ORDER.findIndex((key) => key !== 'auto' && SIZES[key] === size)
   const zoom = (by: number): void => {
@@ -175,6 +178,7 @@ const STATES: [StateClass, string][] = [
 const SHOWN = 8
 
 function Legend() {
+  beat.value
   const [all, setAll] = useState(false)
   const names = [...cluster.namespaces].sort((a, b) => natural(a[0], b[0])).map(([name]) => name)
   const shown = all ? names : names.slice(0, SHOWN)
@@ -237,6 +241,7 @@ const ROWS = 100
 
 /** The field in words, for screen readers and for copying. */
 function NodeTable() {
+  beat.value
   const [shown, setShown] = useState(ROWS)
   const nodes = [...cluster.nodes.values()].sort((a, b) => natural(a.model, b.model) || natural(a.name, b.name))
   return (
