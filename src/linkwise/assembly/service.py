@@ -51,6 +51,8 @@ __all__ = ["Serving", "serve"]
 log: Final = logging.getLogger("linkwise.serve")
 
 SYNC_POLL: Final = 0.05  # seconds between checks whether the initial lists are complete
+TURNS: Final = 5
+"""of the loop, in which streams are ended"""
 MAX_LIST_SECONDS: Final = 60.0  # the initial lists of a reachable cluster take less
 
 
@@ -203,6 +205,7 @@ class Serving:
                 ("effects", self._performer.run()),
                 ("broker", self._service.run()),
                 ("explanations", self._service.publish()),
+                ("placeable", self._service.placeable.run()),
                 ("life", self._start_when_synced()),
                 *((("webhook", self.webhook.run()),) if self.webhook else ()),
                 *((("leader", self.election.elector.run()),) if self.election else ()),
@@ -215,6 +218,7 @@ class Serving:
         try:
             ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             if any(isinstance(task.exception(), LostLeaseError) for task in ended):
+                await self._end_streams("this replica of Linkwise is not the leader any more")
                 await self._abort(parts)  # it may write nothing any more, and what it knows may be outdated
             else:
                 await self._shut_down(parts)
@@ -271,8 +275,7 @@ class Serving:
 
     async def _stop_parts(self, parts: set[asyncio.Task[None]]) -> None:
         log.info("stopping: waiting for binds in flight")
-        if self._page:
-            self._page.close("the service is stopping")
+        await self._end_streams("the service is stopping")
         left = await self._service.drain(self._settings.http.drain)
         if left:
             log.warning("the outcome of %d binds is not known; it is read from the cluster after the next start", left)
@@ -299,6 +302,13 @@ class Serving:
         await asyncio.gather(*parts, return_exceptions=True)
         await self._connection.close()
         log.info("stopped")
+
+    async def _end_streams(self, reason: str) -> None:
+        """Say goodbye to those who read the page, which takes a few turns of the loop."""
+        if self._page:
+            self._page.close(reason)
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
 
     def _end_connections(self) -> None:
         """End connections of schedulers, which would keep them alive and not find another leader."""

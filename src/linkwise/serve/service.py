@@ -21,6 +21,7 @@ from linkwise.serve.explanations.explainer import Explainer
 from linkwise.serve.explanations.publisher import Publisher
 from linkwise.serve.foreign_grants import ForeignGrants
 from linkwise.serve.leadership import ALONE
+from linkwise.serve.placeable import Placeable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -92,6 +93,8 @@ class Service:
         self.elsewhere: Final = ForeignGrants(clock())
         """grants of a second service in this cluster"""
         self.explainer: Final = Explainer(broker, clock, self._standby_refusal)
+        self.placeable: Final = Placeable(self.explainer, lambda: self.leads)
+        """counts pods that could be placed, for metrics"""
         self.publisher: Final = (
             Publisher(self.explainer, self._perform, explain, timing) if explain and explain.publish else None
         )

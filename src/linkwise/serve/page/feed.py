@@ -189,6 +189,16 @@ class Feed:
         finally:
             view.readers.discard(mailbox)
 
+    @property
+    def readers(self) -> int:
+        """The number of streams."""
+        return sum(len(view.readers) for view in self._views.values())
+
+    @property
+    def is_refreshing(self) -> bool:
+        """Whether documents are brought up to date, because someone reads them."""
+        return self._task is not None and not self._task.done()
+
     def close(self, reason: str) -> None:
         """End all streams; new ones end at once."""
         self.ended = reason
@@ -250,7 +260,7 @@ class Feed:
             cluster = self._cluster(view)
             sentences = Sentences(cluster)
             view.models = await explainer.once(lambda: model_fits(cluster)) or view.models
-            keys = await explainer.once(sentences.keys) or []
+            keys = await explainer.once(sentences.first) or []
             for key in keys:
                 started = clock()
                 reason = await explainer.once(partial(sentences.of, key))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from linkwise.net.http.messages import Request
 
-__all__ = ["file_routes", "page_headers"]
+__all__ = ["FOLDER", "file_routes", "page_headers"]
 
 FOLDER: Final = Path(__file__).parent.parent / "page_files"
 INDEX: Final = "index.html"
@@ -55,7 +55,7 @@ class _File(NamedTuple):
 
 
 @cache
-def _files(folder: Path = FOLDER) -> Mapping[str, _File]:
+def _files(folder: Path) -> Mapping[str, _File]:
     """All files by their path below the folder."""
     paths = sorted(path for path in folder.rglob("*") if path.suffix in TYPES and path.is_file())
     return {path.relative_to(folder).as_posix(): _file(path.suffix, path.read_bytes()) for path in paths}
@@ -66,13 +66,17 @@ def _file(suffix: str, body: bytes) -> _File:
     return _File(body, zipped, TYPES[suffix], sha256(body).hexdigest()[:16])
 
 
-def file_routes(*, root: bool) -> list[Route]:
+def file_routes(*, root: bool, folder: Path = FOLDER) -> list[Route]:
     """Return the routes of the page's files; with `root`, the root leads to the page, too."""
+
+    def answer(request: Request, variables: Mapping[str, str]) -> Response:
+        return _answer(request, variables.get("rest", ""), _files(folder))
+
     return [
         *([Route("GET", "/", _to_page)] if root else []),
         Route("GET", "/page", _to_page),
-        Route("GET", "/page/", _answer),
-        Route("GET", "/page/{rest:path}", _answer),
+        Route("GET", "/page/", answer),
+        Route("GET", "/page/{rest:path}", answer),
     ]
 
 
@@ -93,8 +97,7 @@ def _to_page(request: Request, variables: Mapping[str, str]) -> Response:
     return text("the page is at page/", 302, (("location", "page/"),))
 
 
-def _answer(request: Request, variables: Mapping[str, str]) -> Response:
-    rest, files = variables.get("rest", ""), _files()
+def _answer(request: Request, rest: str, files: Mapping[str, _File]) -> Response:
     if INDEX not in files:
         return text(MISSING, 404)
     inside = not rest or rest.partition("/")[0] in ADDRESSES

@@ -16,7 +16,7 @@ from linkwise.net.timing import Timing
 from linkwise.serve.explanations.access import Granted
 from linkwise.serve.page.access import PageAccess
 from linkwise.serve.page.feed import DEFAULT, Feed
-from linkwise.serve.page.files import file_routes
+from linkwise.serve.page.files import FOLDER, file_routes
 from linkwise.serve.page.planning import read_manifest
 from linkwise.views.cluster import ClusterView
 from linkwise.views.page.documents import PlanPage
@@ -27,6 +27,7 @@ from linkwise.views.page.pod import pod_page
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
+    from pathlib import Path
 
     from linkwise.net.http.messages import Request
     from linkwise.serve.explanations.access import Access
@@ -55,8 +56,15 @@ class Page:
     """The routes of the page; `close` ends its streams."""
 
     def __init__(
-        self, service: Service, access: Access | None, *, local: bool = False, timing: Timing | None = None
+        self,
+        service: Service,
+        access: Access | None,
+        *,
+        local: bool = False,
+        timing: Timing | None = None,
+        files: Path = FOLDER,
     ) -> None:
+        self._files: Final = files
         self._service: Final = service
         self._broker: Final = service.broker
         self._local: Final = local
@@ -68,7 +76,7 @@ class Page:
     def routes(self, *, root: bool = False) -> list[Route]:
         """Return all routes; with `root`, the root of the port leads to the page."""
         return [
-            *file_routes(root=root or self._local),
+            *file_routes(root=root or self._local, folder=self._files),
             Route("GET", "/v1/page/cluster", self.cluster),
             Route("GET", "/v1/page/stream", self.stream),
             Route("GET", "/v1/page/nodes/{name}", self.node),
@@ -76,6 +84,16 @@ class Page:
             Route("GET", "/v1/page/groups/{namespace}/{name}", self.group),
             Route("POST", "/v1/page/plan", self.plan, guard=_readable),
         ]
+
+    @property
+    def readers(self) -> int:
+        """The number of streams."""
+        return self._feed.readers
+
+    @property
+    def is_refreshing(self) -> bool:
+        """Whether documents are brought up to date, because someone reads them."""
+        return self._feed.is_refreshing
 
     def close(self, reason: str) -> None:
         """End the streams, and tell the readers why."""
@@ -177,9 +195,9 @@ class Page:
 
     async def _events(self, request: Request, view: View, since: str) -> AsyncGenerator[bytes, None]:
         with self._feed.reading(view) as mailbox:
+            quiet = checked = self._timing.clock()
             if view.document.version != since:
                 yield _event("cluster", view.body)
-            quiet, checked = self._timing.clock(), self._timing.clock()
             while True:
                 await self._wait(mailbox, min(quiet + HEARTBEAT, checked + CHECK))
                 now = self._timing.clock()

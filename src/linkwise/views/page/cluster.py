@@ -280,7 +280,7 @@ class Sentences:
         self._cluster: Final = cluster
         self._explainer: Final = PodExplainer(cluster.broker, cluster.now)
 
-    def keys(self) -> list[str]:
+    def first(self) -> list[str]:
         """Return the keys of the rows to explain: the first pods and groups."""
         keys = list(waiting_rows(self._cluster))
         alone = [key for key in keys if key.startswith(ALONE)][:MAX_EXPLAINED]
