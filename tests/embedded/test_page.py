@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import pytest
+
 from embedded.test_local_cluster import JANE, pod
 from embedded.test_usage import two_tenants
 from linkwise.assembly.page_proxy import PageProxy
@@ -19,6 +21,7 @@ from linkwise.embedded.users import ADMIN
 from linkwise.kube.client.api import connect
 from linkwise.net.http.client import Http, Origin
 from linkwise.net.http.messages import Request, Response
+from linkwise.serve.page.files import FOLDER
 from support.embedded.local import SECONDS, Trial, trial
 from support.environment import surroundings
 
@@ -108,6 +111,7 @@ def test_changes_come_through_the_api_server_as_they_happen(tmp_path: Path) -> N
     story()
 
 
+@pytest.mark.skipif(not (FOLDER / "index.html").exists(), reason="the files of the page are not built")
 def test_the_command_prints_an_address_that_works_until_ctrl_c(tmp_path: Path) -> None:
     @trial(dgx1_v100=1)
     async def story(tried: Trial) -> None:
