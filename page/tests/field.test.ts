@@ -16,6 +16,13 @@ for (const count of [10, 60, 5000])
           }
       })
 
+test('just below its devices a node still answers with one of them', () => {
+  const field = layout(nodes(60), 'model', SIZES.medium, 900)
+  const corner = cornerOf(field.groups[0]!, 0)
+  const below = corner.y + SIZES.medium.name + SIZES.medium.height + 2
+  expect(hit(field, corner.x + 2, below)?.device).toBe(0)
+})
+
 test('nothing leaves the field, and groups do not overlap', () => {
   const field = layout(nodes(200), 'rack', SIZES.medium, 900)
   let bottom = 0

@@ -91,3 +91,10 @@ def test_a_service_that_is_not_the_leader_is_quoted(window: Window, address: str
         opened.page.route("**/v1/page/stream*", lambda route: route.fulfill(status=503, body=sentence))
         opened.page.goto(address)
         opened.page.get_by_text("This replica is not the leader.").wait_for()
+
+
+@pytest.mark.parametrize(("view", "title"), [("usage", "Usage by namespace"), ("policies", "Policies")])
+def test_tables_of_the_command_line_have_addresses_too(view: str, title: str, window: Window, address: str) -> None:
+    with window() as opened:
+        opened.page.goto(address + view)
+        opened.page.get_by_role("heading", name=title, exact=True).wait_for()

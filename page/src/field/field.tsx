@@ -158,7 +158,10 @@ export function Field() {
 
     const at = (event: MouseEvent): Hit | null => {
       const rect = box.getBoundingClientRect()
-      return hit(field, event.clientX - rect.left, event.clientY - rect.top)
+      const found = hit(field, event.clientX - rect.left, event.clientY - rect.top)
+      // a node may have fewer devices than its group has room for
+      if (found && found.device >= (cluster.nodes.get(found.node)?.marks.length ?? 0)) found.device = -1
+      return found
     }
     const move = (event: PointerEvent): void => {
       if (event.pointerType === 'touch') return
@@ -295,7 +298,7 @@ export function Field() {
 function Tip({ text, x, y, below }: { text: string[]; x: number; y: number; below: boolean }) {
   const [title, ...lines] = text
   return (
-    <div class="tip" style={{ left: x, ...(below ? { top: y + 18 } : { bottom: innerHeight - y + 12 }) }}>
+    <div class="tip" style={{ left: `${x}px`, ...(below ? { top: `${y + 18}px` } : { bottom: `${innerHeight - y + 12}px` }) }}>
       <b class="mono">{title}</b>
       {lines.slice(0, 5).map((line) => (
         <span key={line}>{line}</span>

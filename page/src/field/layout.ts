@@ -162,7 +162,8 @@ export function hit(field: Layout, x: number, y: number): Hit | null {
   if (inX > group.width + slack && (size.name === 0 || inY > 0)) return null
   if (inY > group.pitchY - size.name - size.row + slack) return null
   const place = Math.min(group.perRow - 1, Math.max(0, Math.floor(inX / (size.device + size.gap))))
-  const line = Math.floor(inY / (size.height + size.gap))
+  const lines = Math.round((group.pitchY - size.name - size.row + size.gap) / (size.height + size.gap))
+  const line = Math.min(lines - 1, Math.floor(inY / (size.height + size.gap)))
   return { node: name, device: inY < 0 || inX > group.width ? -1 : line * group.perRow + place }
 }
 

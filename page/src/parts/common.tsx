@@ -4,7 +4,7 @@ import { go, groupPath, href, nodePath, podPath } from '../state/route'
 import { sheetOpen } from '../state/view'
 import { reveal } from '../field/field'
 import type { Resource } from '../state/resource'
-import { cluster } from '../state/live'
+import { cluster, live } from '../state/live'
 import { capital, clock, holderText, sentence } from '../text'
 import type { Held } from '../api'
 
@@ -180,6 +180,16 @@ export function Empty({ title, text, children }: { title: string; text: string; 
 }
 
 export function SignedOut() {
+  // on `linkwise up` the page itself needs no token, but the tables of the command line do
+  if (live.value.state === 'live')
+    return (
+      <div class="empty">
+        <h2>This view needs a token</h2>
+        <p>
+          Run <code>linkwise page</code>: it opens this page with the token of your kubeconfig.
+        </p>
+      </div>
+    )
   return (
     <div class="empty">
       <h2>The session has expired</h2>

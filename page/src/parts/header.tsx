@@ -2,7 +2,7 @@
 import { beat, cluster, live, retry } from '../state/live'
 import { route } from '../state/route'
 import { dark, sheetOpen, theme } from '../state/view'
-import { clock, number } from '../text'
+import { capital, clock, number, sentence } from '../text'
 import { Link } from './common'
 import { Search } from './search'
 
@@ -73,7 +73,7 @@ function LiveState() {
     )
   const { stale } = now
   return (
-    <button type="button" class="live" title={`${now.sentence} Click to try again now.`} onClick={retry}>
+    <button type="button" class="live" title={`${sentence(capital(now.sentence))} Click to try again now.`} onClick={retry}>
       <i class={`dot ${stale ? 'bad' : 'warn'}`} />
       <span role="status">{stale ? `stale since ${clock(now.since)}` : 'reconnecting'}</span>
     </button>

@@ -2,7 +2,7 @@
 import { batch, signal } from '@preact/signals'
 import type { Change, Cluster } from '../api'
 import { ClusterState } from './cluster'
-import { refusalOf, request } from './server'
+import { Refused, refusalOf, request } from './server'
 import { delayAfter, EventParser } from './stream'
 
 export type Live =
@@ -58,6 +58,15 @@ function handle(event: string, data: string): void {
   changed()
 }
 
+/** Why the service ends a stream in order. */
+function reasonOf(data: string): string {
+  try {
+    return (JSON.parse(data) as { reason: string }).reason
+  } catch {
+    return 'The service ended the connection.'
+  }
+}
+
 async function follow(): Promise<void> {
   const abort = new AbortController()
   let watchdog = setTimeout(() => abort.abort(), SILENCE)
@@ -73,7 +82,7 @@ async function follow(): Promise<void> {
       clearTimeout(watchdog)
       watchdog = setTimeout(() => abort.abort(), SILENCE)
       for (const { event, data } of parser.push(decoder.decode(value, { stream: true }))) {
-        if (event === 'bye') return
+        if (event === 'bye') throw new Refused(0, reasonOf(data))
         handle(event, data)
       }
       if (live.peek().state !== 'live' && loaded.peek()) live.value = { state: 'live' }

@@ -26,7 +26,7 @@ __all__ = ["FOLDER", "file_routes", "page_headers"]
 
 FOLDER: Final = Path(__file__).parent.parent / "page_files"
 INDEX: Final = "index.html"
-ADDRESSES: Final = frozenset({"nodes", "pods", "groups", "plan"})
+ADDRESSES: Final = frozenset({"nodes", "pods", "groups", "plan", "usage", "policies"})
 """first segments of addresses inside the page"""
 TYPES: Final = {
     ".html": "text/html; charset=utf-8",
