@@ -29,6 +29,16 @@ function titleOf(at: typeof route.value): string {
   }
 }
 
+/** The first node that an address is about, empty if there is none. */
+function firstNodeOf(at: typeof route.value): string {
+  if (at.view === 'node') return at.name
+  if (at.view === 'pod') return [...(cluster.pods.get(`${at.namespace}/${at.name}`) ?? [])][0] ?? ''
+  if (at.view !== 'group') return ''
+  const key = `${at.namespace}/${at.name}`
+  for (const node of cluster.nodes.values()) if (node.held.some((held) => held.group === key)) return node.name
+  return ''
+}
+
 export function App() {
   const at = route.value
   const panel = useRef<HTMLElement>(null)
@@ -39,10 +49,14 @@ export function App() {
     panel.current?.scrollTo(0, 0)
   }, [title])
 
+  // bring what the address names into view; what is visible already stays where it is
+  const here = loaded.value
   useEffect(() => {
-    // a deep link: bring its subject into view once
+    if (here) reveal.value = firstNodeOf(route.peek())
+  }, [title, here])
+
+  useEffect(() => {
     const first = route.peek()
-    if (first.view === 'node') reveal.value = first.name
     if (first.view !== 'cluster') sheetOpen.value = true
     const escape = (event: KeyboardEvent): void => {
       if (event.key !== 'Escape' || event.defaultPrevented) return

@@ -1,7 +1,6 @@
 // Search in the header: a combobox over nodes, pods and groups; the field fades what does not match.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { reveal } from '../field/field'
 import { find, type Found } from '../search'
 import { cluster } from '../state/live'
 import { go, groupPath, nodePath, podPath } from '../state/route'
@@ -53,8 +52,6 @@ export function Search() {
     text.value = ''
     close()
     input.current?.blur()
-    if (one.kind === 'node') reveal.value = one.key
-    else if (one.kind === 'pod') reveal.value = [...(cluster.pods.get(one.key) ?? [])][0] ?? ''
     sheetOpen.value = true
     go(pathOf(one))
   }

@@ -3,7 +3,8 @@ import type { GroupPage } from '../api'
 import { beat } from '../state/live'
 import { podPath } from '../state/route'
 import { useResource } from '../state/resource'
-import { count, devicesText, secondsText } from '../text'
+import { nameOf } from '../state/cluster'
+import { capital, count, devicesText, secondsText } from '../text'
 import { Head, Key, Link, NodeLink, Notes, Printed, Say, Section, Shown } from '../parts/common'
 import { Reasons, Remedies, type Against } from './reasons'
 import { useSlowStamp } from './stamp'
@@ -40,7 +41,8 @@ function Sub({ page }: { page: GroupPage }) {
 
 const MEMBERS = 24
 
-export function GroupDetails({ page, headline = true }: { page: GroupPage; headline?: boolean }) {
+/** With `plan` the group does not exist: its members have no pages. */
+export function GroupDetails({ page, headline = true, plan = false }: { page: GroupPage; headline?: boolean; plan?: boolean }) {
   const against = page.against as unknown as Against[]
   // the nodes that could take a member are counted in a line of their own
   const able = /^(\d+) of \d+ nodes can take a member/.exec(page.lines.find((line) => line.includes('can take a member')) ?? '')
@@ -70,9 +72,13 @@ export function GroupDetails({ page, headline = true }: { page: GroupPage; headl
         <ul class="members">
           {page.members.slice(0, MEMBERS).map((member) => (
             <li key={member.pod}>
-              <Link to={podPath(member.pod)} class={`chip ${member.node ? 'on' : ''}`} label={`${member.pod}, ${member.state}${member.node ? ` on ${member.node}` : ''}`}>
-                {member.pod.slice(member.pod.indexOf('/') + 1)}
-              </Link>
+              {plan ? (
+                <span class={`chip ${member.node ? 'on' : ''}`}>{nameOf(member.pod)}</span>
+              ) : (
+                <Link to={podPath(member.pod)} class={`chip ${member.node ? 'on' : ''}`} label={`${member.pod}, ${member.state}${member.node ? ` on ${member.node}` : ''}`}>
+                  {nameOf(member.pod)}
+                </Link>
+              )}
             </li>
           ))}
           {page.members.length > MEMBERS && <li class="muted">and {page.members.length - MEMBERS} more</li>}
@@ -113,7 +119,7 @@ export function GroupDetails({ page, headline = true }: { page: GroupPage; headl
       )}
       {against.length > 0 && <Reasons nodes={nodes} fitting={fitting} against={against} whom="can take a member" />}
       <Remedies remedies={page.remedies} />
-      <Printed lines={page.lines} command={`linkwise explain group/${page.name} -n ${page.namespace}`} />
+      {!plan && <Printed lines={page.lines} command={`linkwise explain group/${page.name} -n ${page.namespace}`} />}
     </>
   )
 }
@@ -121,8 +127,9 @@ export function GroupDetails({ page, headline = true }: { page: GroupPage; headl
 function Facts({ page }: { page: GroupPage }) {
   const facts: [string, string][] = []
   if (page.heldSeconds > 0) facts.push(['Plan expires in', secondsText(page.heldSeconds)])
-  if (page.slowest) facts.push(['Slowest link', page.slowest])
-  for (const { name, value, proven } of page.levels) facts.push([`Within one ${name}`, `${value}${proven ? '' : ' (not proven best)'}`])
+  if (page.slowest && !page.levels.length) facts.push(['Slowest link', page.slowest])
+  // the aims of a plan, the most important one first
+  for (const { name, value, proven } of page.levels) facts.push([capital(name), `${value}${proven ? '' : ' (there may be better ones)'}`])
   if (!facts.length) return null
   return (
     <dl class="facts">

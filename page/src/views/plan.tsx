@@ -171,7 +171,7 @@ function Outcome({ page }: { page: PlanPage }) {
           <h3 class="planned-title">
             group <Key namespace={group.namespace} name={group.name} /> <Badge text={group.stage} />
           </h3>
-          <GroupDetails page={group} headline={group.headline !== page.headline} />
+          <GroupDetails page={group} plan headline={group.headline !== page.headline} />
         </article>
       ))}
       {page.pods.map((pod) => (

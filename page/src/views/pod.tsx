@@ -95,7 +95,7 @@ export function PodDetails({ page, plan = false }: { page: PodPage; plan?: boole
           )}
         </>
       )}
-      <Printed lines={page.lines} command={`linkwise explain pod/${page.name} -n ${page.namespace}`} />
+      {!plan && <Printed lines={page.lines} command={`linkwise explain pod/${page.name} -n ${page.namespace}`} />}
     </>
   )
 }
