@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from linkwise.agent.http import agent_application
-from linkwise.agent.metrics import AgentMetrics
+from linkwise.agent.http import AgentMetrics, agent_application
 from linkwise.agent.node_agent import NodeAgent
 from linkwise.config.settings import AgentSettings
 from linkwise.model.device import Device
-from linkwise.model.discovery import Discovery
+from linkwise.model.driver import Driver
+from linkwise.model.inventory import Discovery
 from linkwise.model.usage import DeviceUsage, NodeUsage, PodUsage
 from linkwise.net.http.messages import Request, Response
 from linkwise.net.timing import Timing
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 DEVICES = tuple(Device(f"GPU-{index}", index, minor=index, healthy=index < 2) for index in range(3))
 
 
-class Machine:
+class Machine(Driver):
     """A machine of three devices, the last of which has failed."""
 
     name = "test"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from linkwise.model.requester import Requester
+    from linkwise.model.access_policy import Requester
 
 GPU = "nvidia.com/gpu"
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.engine.drift import DriftKind, drift_text
 from linkwise.engine.ledger import Entry
-from linkwise.engine.usage import Usage, node_after, node_of, resolved, usage_of
+from linkwise.engine.usage import DriftKind, Usage, drift_text, node_after, node_of, resolved, usage_of
 from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.device import Device
 from linkwise.model.inventory import NodeInventory
@@ -193,7 +192,7 @@ def test_a_node_that_was_switched_hands_out_nothing_until_the_old_grants_are_gon
 
 
 def test_unidentified_unhealthy_devices_count_as_allocated() -> None:
-    unhealthy = NodeInventory("n", DEVICES, sick=2)
+    unhealthy = NodeInventory("n", DEVICES, unidentified=2)
     assert node_of(unhealthy, usage_of(unhealthy, [unattributed("a", devices=1)])).unattributed == 3
 
 

@@ -19,7 +19,7 @@ from linkwise.sim.replay import Runner
 from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:
-    from linkwise.explain.reports.node import NodeExplanation
+    from linkwise.explain.reports import NodeExplanation
     from linkwise.model.node import Mode
 
 GPU, NPU, MEMORY = "nvidia.com/gpu", "huawei.com/Ascend910", "aliyun.com/gpu-mem"
@@ -130,7 +130,7 @@ def test_promised_and_leaving_pods_are_marked() -> None:
 
 def test_pods_without_a_record_and_unhealthy_devices_are_shown() -> None:
     runner = Runner(Broker())
-    runner.show(*fleet_node(profile("dgx-a100"), "a", sick=(5,)))
+    runner.show(*fleet_node(profile("dgx-a100"), "a", unhealthy=(5,)))
     runner.show(replace(pod("wild", GPU, 2), node="a", phase="Running"))
     assert lines(runner) == [
         "node a: 8 devices (NVIDIA A100-SXM4-40GB), 5 idle; allocates whole devices (set by the node)",

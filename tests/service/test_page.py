@@ -16,7 +16,7 @@ from linkwise.net.http.routes import Routes
 from linkwise.net.timing import Timing
 from linkwise.serve.explanations.access import REMEMBERED_SECONDS, Access
 from linkwise.serve.metrics import Counting
-from linkwise.serve.page.feed import MOST_CHANGES
+from linkwise.serve.page.feed import MOST_CHANGES, REFRESH_SECONDS
 from linkwise.serve.page.routes import CHECK, HEARTBEAT, MAX_MANIFEST, Page
 from linkwise.serve.service import Service
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place
@@ -80,7 +80,7 @@ def world(*, local: bool = False, synced: bool = True, files: Path | None = None
         service = Service(broker, Recorder(), Counting(), clock=lambda: 1.0, timing=timing)
         service.synced = synced
         more = {"files": files} if files else {}
-        page = Page(service, Access(api.reviewer(), timing), local=local, timing=timing, **more)
+        page = Page(service, Access(api.reviewer(), timing, local=local), root=local, timing=timing, **more)
         yield World(service, page, now)
 
 
@@ -162,6 +162,20 @@ def test_an_unchanged_cluster_is_not_sent_again_and_can_be_compressed() -> None:
     assert gzip.decompress(third.body) == first.body
 
 
+def test_however_often_it_is_asked_for_the_cluster_is_computed_a_few_times_per_second() -> None:
+    async def work(it: World) -> list[str]:
+        tags = []
+        for seconds in (0.0, 0.0, REFRESH_SECONDS):
+            it.now[0] += seconds
+            tags.append(dict((await it.get("/v1/page/cluster", ADMIN)).headers)["etag"])
+            it.bind(f"more-{len(tags)}")
+        return tags
+
+    with world() as it:
+        first, second, third = run(work(it))
+    assert first == second != third
+
+
 async def _streamed(it: World, query: str = "", who: dict[str, str] = ADMIN) -> AsyncGenerator[bytes, None]:
     answer = await it.get(f"/v1/page/stream{query}", who)
     assert answer.stream is not None
@@ -208,6 +222,7 @@ def test_a_reader_that_does_not_keep_up_gets_the_whole_document() -> None:
             it.bind(f"more-{number}", "b") if number < 4 else it.service.observe(
                 [device_pod(f"waits-{number}", 8, namespace="team-a")]
             )
+            it.now[0] += REFRESH_SECONDS
             await it.get("/v1/page/cluster", ADMIN)
         kinds.append(event(await anext(stream))[0])
         await stream.aclose()

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from concurrent.futures import Executor, Future
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from threading import Thread
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
-from linkwise.agent.driver_threads import DRIVER_THREADS
 from linkwise.errors import LinkwiseError
 from linkwise.node.health import with_faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from linkwise.model.discovery import Discovery
+    from linkwise.model.driver import Driver
+    from linkwise.model.inventory import Discovery
     from linkwise.net.timing import Timing
     from linkwise.node.health import Recovery
 
-__all__ = ["Discoverer", "Driver", "EventDriver"]
+__all__ = ["DRIVER_THREADS", "Discoverer"]
 
 log = logging.getLogger(__name__)
 
@@ -29,29 +31,6 @@ SLOW: Final = 15.0  # seconds after which a discovery counts as stuck
 WAIT: Final = 0.5  # seconds that a thread waits for faults, and so the longest delay of a shutdown
 FAILURES: Final = 3
 """discoveries that fail in a row before all devices count as unhealthy"""
-
-
-class Driver(Protocol):
-    """Reads the devices of this machine."""
-
-    name: str
-
-    def discover(self) -> Discovery:
-        """Read all devices; blocks. DriverError if nothing can be read."""
-        ...
-
-    def close(self) -> None:
-        """Release the hardware."""
-        ...
-
-
-@runtime_checkable
-class EventDriver(Protocol):
-    """A driver that is notified of faults."""
-
-    def wait(self, seconds: float) -> Mapping[str, str] | None:
-        """Wait for faults: sentences by device id; None if there are no notifications. Blocks."""
-        ...
 
 
 class Discoverer:
@@ -147,8 +126,6 @@ class Discoverer:
 
     async def _faults(self, seconds: float) -> Mapping[str, str] | None:
         """Faults that the driver reports within the time; None if it is not notified of them."""
-        if not isinstance(self._driver, EventDriver):
-            return None
         try:
             return await asyncio.get_running_loop().run_in_executor(DRIVER_THREADS, self._driver.wait, seconds)
         except Exception:
@@ -196,3 +173,29 @@ class Discoverer:
         for sentence in found.problems:
             if self._last is None or sentence not in self._last.problems:
                 log.warning("driver=%s %s", self._driver.name, sentence)
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _DaemonThreads(Executor):
+    """Runs each call in a thread of its own, which ends with the process: Python waits for the threads of other executors."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Start a call."""
+        future: Future[T] = Future()
+
+        def work() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(fn(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001 - the caller gets it
+                future.set_exception(error)
+
+        Thread(target=work, name="driver", daemon=True).start()
+        return future
+
+
+DRIVER_THREADS: Final = _DaemonThreads()

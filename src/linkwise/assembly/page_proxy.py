@@ -15,7 +15,7 @@ from linkwise.assembly.service_client import ServiceUnavailableError
 from linkwise.errors import ClusterError
 from linkwise.net.http.messages import HangUpError, Response, text
 from linkwise.net.http.routes import Route, Routes
-from linkwise.serve.page.access import is_loopback_host
+from linkwise.serve.explanations.access import is_loopback_host
 from linkwise.serve.page.files import page_headers
 
 if TYPE_CHECKING:

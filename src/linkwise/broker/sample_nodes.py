@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.watch_events import NodeObject
 from linkwise.dialects.aliyun import COUNT, MEMORY
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_object
-from linkwise.dialects.nvidia.dialect import RESOURCE as NVIDIA, TOPOLOGY, matrix_annotation
+from linkwise.dialects.nvidia import RESOURCE as NVIDIA, TOPOLOGY, matrix_annotation
 from linkwise.dialects.registry import whole_device_dialect
 from linkwise.errors import InputError
 from linkwise.model.inventory import NodeFacts
@@ -47,13 +47,13 @@ def fleet_node(  # noqa: PLR0913 - a builder: every field has a default
     name: str,
     *,
     mode: Mode = "any",
-    sick: Collection[int] = (),
+    unhealthy: Collection[int] = (),
     inventory: bool = True,
     labels: Mapping[str, str] | None = None,
 ) -> tuple[WatchEvent, ...]:
     """A node of this machine; with its inventory as our agent writes it, or as a vendor's plugin alone reports it."""
     offered = _offered(machine, mode)
-    devices = machine_devices(machine, name, offered.memory, sick)
+    devices = machine_devices(machine, name, offered.memory, unhealthy)
     view = NodeView(
         name,
         labels={"kubernetes.io/hostname": name, **_labels(machine, offered), **(labels or {})},

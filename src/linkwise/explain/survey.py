@@ -10,17 +10,16 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.access.enforcement import refused_on
-from linkwise.broker.candidates import Candidates
+from linkwise.broker.access import refused_on
+from linkwise.broker.candidates import Candidates, misfit, needed_by
 from linkwise.broker.cluster.demand import capacity_of
-from linkwise.broker.cluster.host_fit import misfit, needed_by
+from linkwise.broker.holding.reserved_devices import reserved_reason
 from linkwise.broker.readers import readable
-from linkwise.broker.reservations.devices import reserved_reason
 from linkwise.engine.access import RULE
 from linkwise.engine.feasibility import lasting, unfit
 from linkwise.engine.reasons.catalog import refusal, short_refusal
 from linkwise.engine.reasons.phrases import is_or_are
-from linkwise.model.demand import Load
+from linkwise.model.ask import Load
 from linkwise.model.verdict import Offer, Reason, Reject
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.index.score_table import Code
-    from linkwise.model.demand import Demand
+    from linkwise.model.ask import Demand
     from linkwise.model.inventory import NodeInventory
     from linkwise.model.verdict import Fact
     from linkwise.model.views import PodView
@@ -139,7 +138,7 @@ def _health_remark(state: State, name: str, reason: Reason) -> str:
         [device.index for device in inventory.devices if device.id in inventory.faults],
         len(inventory.devices),
     )
-    count = len(known) + inventory.sick
+    count = len(known) + inventory.unidentified
     set_aside = cordoned + _hold_remark(inventory)
     if not count or reason.kind == "unhealthy":
         return set_aside
@@ -168,10 +167,10 @@ def _never(state: State, query: Query, rejected: Reject, name: str) -> bool:
         # Where the first pod of a node decided, the next one may decide otherwise.
         return inventory.mode not in {"any", query.ask.mode}
     if rejected.reason.rule == "002.whole":
-        return len(node.healthy()) - inventory.sick < query.ask.devices
+        return len(node.healthy()) - inventory.unidentified < query.ask.devices
     if rejected.reason.rule != "003.predicate":
         return False
-    empty = replace(node, used={}, unattributed=inventory.sick, unattributed_share=0, unattributed_core=0)
+    empty = replace(node, used={}, unattributed=inventory.unidentified, unattributed_share=0, unattributed_core=0)
     return not isinstance(query.pick(empty), Offer)
 
 
@@ -254,6 +253,7 @@ _MEASURES: Final[dict[tuple[str, str], Callable[[Reason], float]]] = {
     ("001.filters", "memory"): _left,
     ("001.filters", "ephemeral"): _left,
     ("002.whole", ""): _left,
+    ("002.whole", "too small"): _left,
     ("003.predicate", "one group"): _in_one_place,
     ("003.predicate", "whole groups"): _in_one_place,
     ("003.predicate", "even split"): _in_one_place,

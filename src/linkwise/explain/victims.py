@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from linkwise.broker.preemption.notices import of_preemptor
-from linkwise.explain.reports.pod import Leaver
+from linkwise.broker.holding.evictions import of_preemptor
+from linkwise.explain.reports import Leaver
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from linkwise.broker.cluster.pod_request import read_request
 from linkwise.broker.watch_events import ClusterObject
 from linkwise.dialects.groups.membership import NAME, REPLICA, group_by_owner, group_of
-from linkwise.dialects.pod_templates.kinds import pod_templates
+from linkwise.dialects.misspelt_keys import misspelt_keys, misspelt_resources
+from linkwise.dialects.pod_templates import pod_templates
 from linkwise.errors import InputError
 from linkwise.manifests.objects import NODE_KINDS, WITHOUT_PODS
 from linkwise.wire.kubernetes.objects import pod_view
@@ -16,7 +17,7 @@ from linkwise.wire.kubernetes.objects import pod_view
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from linkwise.dialects.pod_templates.template import PodTemplate
+    from linkwise.dialects.pod_templates import PodTemplate
     from linkwise.manifests.objects import Manifest
     from linkwise.model.views import PodView
 
@@ -142,7 +143,11 @@ def _view(file: str, manifest: Manifest, template: PodTemplate, note: Note) -> P
     request = read_request(view, {})
     if invalid := request.broken:
         raise _input_error(file, manifest, template, invalid.key, f"{invalid.key}: {invalid.sentence}")
-    for problem in request.problems:
+    misspelt, unknown = misspelt_keys(view), dict(misspelt_resources(view))
+    for problem in misspelt:
+        if problem.key in unknown:
+            raise _input_error(file, manifest, template, problem.key, problem.text)
+    for problem in dict.fromkeys((*request.problems, *misspelt)):
         place = manifest.place(problem.key, manifest.part(template.path))
         note(f"{file}:{place.line}:{place.column}: {problem.text}")
     return replace(view, uid=f"{view.namespace}/{view.name}")

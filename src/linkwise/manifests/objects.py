@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import yaml
 
 from linkwise.config.yaml_tree import fault_of, place_of
-from linkwise.dialects.pod_templates.template import WorkloadObject
+from linkwise.dialects.pod_templates import WorkloadObject
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:

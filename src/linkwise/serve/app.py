@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from linkwise.net.http.health import health_routes
 from linkwise.net.http.messages import Response
-from linkwise.net.http.routes import Route, Routes
+from linkwise.net.http.routes import Route, Routes, health_routes
 from linkwise.serve.debug import debug_routes
 from linkwise.serve.explanations.tenants import tenant_routes
-from linkwise.serve.extender import Extender
-from linkwise.serve.gpushare import PREFIX, gpushare_routes
+from linkwise.serve.extender import PREFIX, Extender, gpushare_routes
 from linkwise.serve.volcano import Volcano
 
 if TYPE_CHECKING:
@@ -75,7 +73,7 @@ def application(  # noqa: PLR0913 - what the routes need
 
 def tenant_application(service: Service, access: Access | None, page: Page | None = None) -> Routes:
     """The application of explain.port: the routes for tenants and the page, so that every user may reach the port."""
-    return Routes([*tenant_routes(service, access), *(page.routes(root=True) if page else ())])
+    return Routes([*tenant_routes(service, access), *(page.routes() if page else ())])
 
 
 def volcano_application(

@@ -7,16 +7,20 @@ not refuse pods. What the cluster knows adds warnings, and filter checks request
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.broker.admission.pod_changes import change_pod
-from linkwise.broker.admission.scope import is_managed
-from linkwise.broker.admission.user import copies_workloads, set_template_creator
-from linkwise.broker.admission.validation import Validator
-from linkwise.broker.admission.verdict import UNCHANGED
-from linkwise.dialects.workloads import templates, workload_of
+from linkwise.broker.admission import (
+    UNCHANGED,
+    Validator,
+    change_pod,
+    copies_workloads,
+    is_managed,
+    set_template_creator,
+)
+from linkwise.dialects.pod_templates import WorkloadObject, is_operator_job, pod_templates, templates, workload_of
 from linkwise.errors import InputError
-from linkwise.model.requester import Requester
+from linkwise.model.access_policy import Requester
 from linkwise.net.http.routes import Endpoint, Route
 from linkwise.net.timing import LogLimit
 from linkwise.wire.admission import allow, decode_review, deny, document_of
@@ -25,10 +29,9 @@ from linkwise.wire.kubernetes.objects import decode_pod, pod_view
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from linkwise.broker.admission.validation import Task
-    from linkwise.broker.admission.verdict import AdmissionVerdict
+    from linkwise.broker.admission import AdmissionVerdict, Task
     from linkwise.broker.broker import Broker
-    from linkwise.dialects.workloads import Template, Workload
+    from linkwise.dialects.pod_templates import Template, Workload
     from linkwise.model.settings import AdmissionSettings
     from linkwise.model.views import PodView
     from linkwise.net.timing import Timing
@@ -105,6 +108,8 @@ class Webhook:
         requester = _requester(request)
         if _is_new_pod(request):
             return self._validator.pod(_pod(request), requester)
+        if is_operator_job(request.resource.group, request.resource.resource):
+            return self._validator.operator_job(_operator_pods(request), requester)
         workload = _workload(request, requester)
         if workload is None:
             return UNCHANGED
@@ -149,6 +154,17 @@ def _template_pod(request: AdmissionRequest, template: Template) -> PodView:
     own: Mapping[str, Any] = meta if isinstance(meta, dict) else {}
     name = request.name or "pod"
     return pod_view({**template.document, "metadata": {**own, "name": name, "namespace": request.namespace}})
+
+
+def _operator_pods(request: AdmissionRequest) -> list[PodView]:
+    """One pod per template; none if the object can't be read, which its operator decides on."""
+    if request.operation != CREATE or request.sub_resource:
+        return []
+    try:
+        found = pod_templates(WorkloadObject(dict(document_of(request.object))))
+        return [replace(pod_view(template.document), namespace=request.namespace) for template in found]
+    except InputError:
+        return []
 
 
 def _no_review(sentence: str) -> None:

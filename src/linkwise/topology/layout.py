@@ -12,9 +12,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.model.link import Pcie
-from linkwise.topology.canonical import classes
+from linkwise.topology.canonical import classes, clean_samples
 from linkwise.topology.rings import rings
-from linkwise.topology.sample_cleaning import clean_samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,11 +11,11 @@ from linkwise.broker.watch_events import NodeGone
 from linkwise.model.views import PodCondition
 from linkwise.testing.cluster import MEMORY, FakeNode, broker_of, device_pod, in_gang, place
 from linkwise.views.cluster import ClusterView
-from linkwise.views.page.cluster import Sentences, Strips, model_fits, total_of, waiting_list
-from linkwise.views.page.documents import Held, NodeStrip
+from linkwise.views.page.cluster import Sentences, Strips, model_fits, waiting_list
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
+    from linkwise.views.page.documents import NodeStrip
 
 
 def two_namespaces() -> Broker:
@@ -95,12 +95,17 @@ def test_a_refresh_can_stop_after_some_nodes_and_go_on() -> None:
     assert len(made.by_name) == 3
 
 
-def test_totals_count_each_device_once() -> None:
-    held = (Held("a/p", "", "bound", (0, 1)), Held("a/q", "", "planned", (1, 2)), Held("a/r", "", "offered", (3,)))
-    strip = NodeStrip("n", "", "", "....xc..", held, "any", "")
-    totals = total_of([strip], 3)
-    assert (totals.devices, totals.in_use, totals.reserved, totals.unusable, totals.idle) == (8, 2, 2, 2, 2)
-    assert totals.waiting_pods == 3
+def test_totals_count_each_device_once_and_follow_changes() -> None:
+    broker = two_namespaces()
+    made = Strips()
+    made.refresh(seen(broker))
+    before = made.totals(0)
+    place(broker, device_pod("more", 1, namespace="team-a"), "a")
+    broker.observe([NodeGone("s")], 0.0)
+    made.refresh(seen(broker))
+    after = made.totals(3)
+    assert (before.devices, before.in_use, before.idle) == (6, 4, 2)
+    assert (after.devices, after.in_use, after.idle, after.waiting_pods) == (4, 4, 0, 3)
 
 
 def test_capacities_say_how_many_pods_of_each_size_still_fit() -> None:

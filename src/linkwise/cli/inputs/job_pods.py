@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from linkwise.cli.inputs.manifests import load_manifests
-from linkwise.cli.options.files import file_name
+from linkwise.cli.options.io import file_name
 from linkwise.manifests.job_pods import job_of
 
 if TYPE_CHECKING:
@@ -17,18 +17,19 @@ if TYPE_CHECKING:
 
     from linkwise.manifests.job_pods import JobFile
 
-__all__ = ["read_job"]
+__all__ = ["note", "read_job"]
 
 
 def read_job(files: Sequence[str]) -> JobFile:
     """Read all groups of the files; InputError names file, line and column, other problems are printed as notes."""
     manifests = [(file_name(file), manifest) for file in files for manifest in load_manifests(file)]
-    return job_of(manifests, ", ".join(map(file_name, files)), _stem(files[0]), _note)
+    return job_of(manifests, ", ".join(map(file_name, files)), _stem(files[0]), note)
 
 
 def _stem(file: str) -> str:
     return "job" if file == "-" else re.sub(r"[^A-Za-z0-9]+", "-", Path(file).stem).strip("-") or "job"
 
 
-def _note(sentence: str) -> None:
+def note(sentence: str) -> None:
+    """Print something that the reader of the plan should know beside it."""
     click.echo(f"note: {sentence}", err=True)

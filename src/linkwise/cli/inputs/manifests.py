@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from linkwise.cli.options.files import file_name
+from linkwise.cli.options.io import file_name
 from linkwise.errors import InputError
 from linkwise.manifests.objects import parse_manifests
 

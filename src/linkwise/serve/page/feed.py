@@ -21,9 +21,9 @@ import msgspec
 from msgspec import UNSET
 
 from linkwise.errors import NotNowError
+from linkwise.views.blocks import rfc3339
 from linkwise.views.cluster import ClusterView
-from linkwise.views.documents import rfc3339
-from linkwise.views.page.cluster import Sentences, Strips, model_fits, total_of, waiting_list
+from linkwise.views.page.cluster import Sentences, Strips, model_fits, waiting_list
 from linkwise.views.page.documents import Change, Cluster, Reader, Totals
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ log: Final = logging.getLogger(__name__)
 
 REFRESH_SECONDS: Final = 0.25
 """between two refreshes"""
+REFRESH_SHARE: Final = 9.0
+"""at least between two refreshes, as a multiple of what the last one took: they take a tenth of the time at most"""
 SLOW_SECONDS: Final = 2.0
 """at least between two computations of sentences and capacities"""
 SLOW_SHARE: Final = 3.0
@@ -102,6 +104,9 @@ class View:
     strips: Strips = field(default_factory=Strips)
     document: Cluster = NOTHING
     refreshing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """held while the document is brought up to date"""
+    refreshed: float = 0.0
+    """when that was last done"""
     seen: object = None
     """the state of the cluster that the document shows"""
     models: tuple[ModelFit, ...] = ()
@@ -171,7 +176,10 @@ class Feed:
         if len(self._views) > MOST_VIEWS:
             self._views = {key: one for key, one in self._views.items() if one.readers or one is view}
         is_new = view.is_new
-        await self._refresh(view)
+        if is_new or self._timing.clock() - view.refreshed >= REFRESH_SECONDS:
+            await self._refresh(view)
+        else:
+            self._service.check_explains()
         if is_new and view.explaining:
             await asyncio.wait({view.explaining}, timeout=PATIENCE)
             await self._refresh(view)
@@ -214,8 +222,10 @@ class Feed:
 
     async def _run(self) -> None:
         """Refresh the documents that are read, until there are none."""
+        spent = 0.0
         while not self.ended:
-            await self._timing.sleep(REFRESH_SECONDS)
+            await self._timing.sleep(max(REFRESH_SECONDS, REFRESH_SHARE * spent))
+            began = self._timing.clock()
             views = [view for view in self._views.values() if view.readers]
             if not views:
                 return
@@ -227,11 +237,13 @@ class Feed:
                     return
                 except Exception:
                     log.exception("page not refreshed (a bug in Linkwise)")
+            spent = self._timing.clock() - began
 
     async def _refresh(self, view: View) -> None:
         """Bring a document up to date, and send what differs to its readers."""
         async with view.refreshing:
             self._service.check_explains()
+            view.refreshed = self._timing.clock()
             now = self._service.changes, len(view.reasons), view.explaining is not None and view.explaining.done()
             if view.is_new or view.seen != now:
                 explainer, cluster = self._service.explainer, self._cluster(view)
@@ -283,7 +295,7 @@ class Feed:
         if view.is_new:
             view.models = model_fits(cluster)
         waiting, pods = waiting_list(cluster, view.reasons)
-        totals = total_of(self._service.explainer.pausing(view.strips.by_name.values()), pods)
+        totals = view.strips.totals(pods)
         notes = () if view.only is None else (HIDDEN,)
         return Change(
             "",

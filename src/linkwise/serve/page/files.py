@@ -100,11 +100,13 @@ def _to_page(request: Request, variables: Mapping[str, str]) -> Response:
 def _answer(request: Request, rest: str, files: Mapping[str, _File]) -> Response:
     if INDEX not in files:
         return text(MISSING, 404)
-    inside = not rest or rest.partition("/")[0] in ADDRESSES
-    name = INDEX if inside else rest
+    known = not rest or rest.partition("/")[0] in ADDRESSES
+    unknown = rest not in files and "." not in rest.rpartition("/")[2]  # the page has a view for an address without one
+    name = INDEX if known or unknown else rest
     file = files.get(name)
     if file is None:
         return text(f"/page/{rest} not found", 404)
+    status = 200 if known or not unknown else 404
     if name == INDEX:
         file = _based(file, "../" * rest.count("/") or "./")
     cached = "public, max-age=31536000, immutable" if HASHED.search(name) else "no-cache"
@@ -114,11 +116,11 @@ def _answer(request: Request, rest: str, files: Mapping[str, _File]) -> Response
         ("vary", "accept-encoding"),
         *page_headers(proxied=is_proxied(request)),
     )
-    if file.etag in request.header(b"if-none-match"):
+    if status == 200 and file.etag in request.header(b"if-none-match"):
         return Response(status=304, headers=headers)
     if file.zipped and "gzip" in request.header(b"accept-encoding"):
-        return Response(file.zipped, 200, file.content_type, (*headers, ("content-encoding", "gzip")))
-    return Response(file.body, 200, file.content_type, headers)
+        return Response(file.zipped, status, file.content_type, (*headers, ("content-encoding", "gzip")))
+    return Response(file.body, status, file.content_type, headers)
 
 
 @cache

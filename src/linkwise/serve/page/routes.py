@@ -10,11 +10,11 @@ from urllib.parse import parse_qs
 import msgspec
 
 from linkwise.errors import NotFoundError, NotNowError
+from linkwise.explain.published.lists import namespaces_with_requests
 from linkwise.net.http.messages import Response, text
 from linkwise.net.http.routes import Route
 from linkwise.net.timing import Timing
 from linkwise.serve.explanations.access import Granted
-from linkwise.serve.page.access import PageAccess
 from linkwise.serve.page.feed import DEFAULT, Feed
 from linkwise.serve.page.files import FOLDER, file_routes
 from linkwise.serve.page.planning import read_manifest
@@ -53,30 +53,38 @@ NOT_STORED: Final = (("cache-control", "no-store"),)
 
 
 class Page:
-    """The routes of the page; `close` ends its streams."""
+    """The routes of the page; `close` ends its streams.
+
+    Args:
+        service: knows the cluster.
+        access: checks callers.
+        root: whether the root of the port leads to the page.
+        timing: of refreshes, heartbeats and checks.
+        files: folder of the page's files.
+    """
 
     def __init__(
         self,
         service: Service,
-        access: Access | None,
+        access: Access,
         *,
-        local: bool = False,
+        root: bool = False,
         timing: Timing | None = None,
         files: Path = FOLDER,
     ) -> None:
         self._files: Final = files
         self._service: Final = service
         self._broker: Final = service.broker
-        self._local: Final = local
-        self._access: Final = PageAccess(service.broker, access, local=local)
+        self._root: Final = root
+        self._access: Final = access
         self._timing: Final = timing or Timing()
         self._plans: Final = asyncio.Semaphore(MAX_PLANS)
         self._feed: Final = Feed(service, self._timing)
 
-    def routes(self, *, root: bool = False) -> list[Route]:
-        """Return all routes; with `root`, the root of the port leads to the page."""
+    def routes(self) -> list[Route]:
+        """Return all routes."""
         return [
-            *file_routes(root=root or self._local, folder=self._files),
+            *file_routes(root=self._root, folder=self._files),
             Route("GET", "/v1/page/cluster", self.cluster),
             Route("GET", "/v1/page/stream", self.stream),
             Route("GET", "/v1/page/nodes/{name}", self.node),
@@ -124,13 +132,13 @@ class Page:
 
     async def node(self, request: Request, variables: Mapping[str, str]) -> Response:
         """A node."""
-        granted = await self._access.cluster(request)
+        granted = await self._granted(request)
         return await self._found(granted, DEFAULT, lambda cluster: node_page(cluster, variables["name"]))
 
     async def pod(self, request: Request, variables: Mapping[str, str]) -> Response:
         """A pod."""
         namespace, name = variables["namespace"], variables["name"]
-        granted = await self._access.pod(request, namespace, name)
+        granted = await self._access.check(request, "get", namespace, name)
         found = await self._found(granted, namespace, lambda cluster: pod_page(cluster, namespace, name))
         if found.status == 404 and isinstance(granted, Granted) and not granted.everywhere:
             return text(
@@ -141,7 +149,7 @@ class Page:
     async def group(self, request: Request, variables: Mapping[str, str]) -> Response:
         """A group."""
         namespace, name = variables["namespace"], variables["name"]
-        granted = await self._access.group(request, namespace)
+        granted = await self._access.check(request, "list", namespace)
         return await self._found(granted, namespace, lambda cluster: group_page(cluster, namespace, name))
 
     async def plan(self, request: Request, variables: Mapping[str, str]) -> Response:
@@ -149,7 +157,7 @@ class Page:
         del variables
         if len(request.body) > MAX_MANIFEST:
             return text(f"the manifest has {len(request.body)} bytes; the limit is {MAX_MANIFEST}", 413)
-        granted = await self._access.cluster(request)
+        granted = await self._granted(request)
         if not isinstance(granted, Granted):
             return granted
         async with self._plans:
@@ -183,9 +191,13 @@ class Page:
             return text(str(answer), 404)
         return Response(msgspec.json.encode(answer), headers=NOT_STORED)
 
+    async def _granted(self, request: Request) -> Granted | Response:
+        """What the caller may read of the cluster; else the response that says why not."""
+        return await self._access.check_nodes(request, sorted(namespaces_with_requests(self._broker)))
+
     async def _view(self, request: Request) -> View | Response:
         """The document of the cluster for a caller; else the response that says why there is none."""
-        granted = await self._access.cluster(request)
+        granted = await self._granted(request)
         if not isinstance(granted, Granted):
             return granted
         try:
@@ -225,7 +237,7 @@ class Page:
 
     async def _objection(self, request: Request, view: View) -> str:
         """Why the reader may not go on reading; empty if it may."""
-        granted = await self._access.cluster(request)
+        granted = await self._granted(request)
         if not isinstance(granted, Granted):
             return granted.body.decode().strip()
         return "" if granted.readable == view.only else "your rights have changed"

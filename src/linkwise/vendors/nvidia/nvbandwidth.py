@@ -10,9 +10,8 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.vendors.error_lines import line_warnings
 from linkwise.vendors.nvidia.bandwidth_table import Section, Title, failure, names, scan
-from linkwise.vendors.reader import DeviceFacts, Reader, Reading
+from linkwise.vendors.reader import DeviceFacts, Reader, Reading, line_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -133,7 +132,7 @@ def _remarks(found: Mapping[str, Section], chosen: Section, lines: Iterable[str]
     if _arrow(chosen) == "<->":
         yield "measured in both directions at once"
     for sentence in chosen.without_value():
-        yield f"{sentence}: no peer access"
+        yield f"{sentence}: no peer access" if chosen.whole else sentence
     if f"{chosen.key} #2" in found:
         yield f"'{chosen.key}' is in the text more than once: the first complete one is read"
     if any(_of_ranks(section) for section in found.values()):

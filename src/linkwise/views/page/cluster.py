@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
 
-from linkwise.dialects.groups.network_labels import current_labels
+from linkwise.dialects.groups.network import current_labels
 from linkwise.explain.capacity import capacity_rows
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.explain.published.lists import (
@@ -20,7 +20,7 @@ from linkwise.explain.published.lists import (
     waiting_pods,
     why_text,
 )
-from linkwise.views.documents import rfc3339
+from linkwise.views.blocks import rfc3339
 from linkwise.views.nodes import MODES, node_problems
 from linkwise.views.page.documents import Held, ModelFit, NodeStrip, Totals, Waiting
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from linkwise.views.cluster import ClusterView
     from linkwise.views.page.documents import HeldState
 
-__all__ = ["MAX_WAITING", "Reason", "Sentences", "Strips", "model_fits", "model_of", "total_of", "waiting_list"]
+__all__ = ["MAX_WAITING", "Reason", "Sentences", "Strips", "model_fits", "model_of", "waiting_list"]
 
 MAX_WAITING: Final = 500
 """rows of what waits"""
@@ -63,6 +63,8 @@ class Strips:
     by_name: dict[str, NodeStrip] = field(default_factory=dict)
     changed: dict[str, NodeStrip | None] = field(default_factory=dict)
     """those that differ since the caller emptied it; None for a node that is gone"""
+    _counts: Counter[str] = field(default_factory=Counter)
+    """devices of all strips by state"""
     _marks: dict[str, tuple[object, ...]] = field(default_factory=dict)
     """by node, what its strip was made of"""
 
@@ -84,11 +86,25 @@ class Strips:
             strip = _strip(cluster, found[0])
             self._marks[name] = mark
             if self.by_name.get(name) != strip:
-                self.by_name[name] = self.changed[name] = strip
+                self._set(name, strip)
         for name in self.by_name.keys() - set(names):
+            self._set(name, None)
             del self.by_name[name], self._marks[name]
-            self.changed[name] = None
         return True
+
+    def totals(self, waiting_pods: int) -> Totals:
+        """Return the sums over all nodes."""
+        counts = self._counts
+        idle = counts["devices"] - counts["used"] - counts["kept"] - counts["unusable"]
+        return Totals(counts["devices"], counts["used"], idle, counts["kept"], counts["unusable"], waiting_pods)
+
+    def _set(self, name: str, strip: NodeStrip | None) -> None:
+        if before := self.by_name.get(name):
+            self._counts.subtract(_counted(before))
+        self.changed[name] = strip
+        if strip:
+            self.by_name[name] = strip
+            self._counts.update(_counted(strip))
 
 
 def _mark(cluster: ClusterView, name: str, entries: Iterable[Entry]) -> tuple[object, ...] | None:
@@ -183,18 +199,13 @@ def _unattributed(node: NodeInspection) -> list[str]:
     return [f"{count} devices in use, it is not known which"] if count else []
 
 
-def total_of(strips: Iterable[NodeStrip], waiting_pods: int) -> Totals:
-    """Return the sums over all nodes."""
-    counts: Counter[str] = Counter()
-    for strip in strips:
-        taken, kept = set[int](), set[int]()
-        for held in strip.held:
-            (taken if held.state in IN_USE else kept).update(held.devices)
-        kept -= taken
-        unusable = sum(mark != "." and place not in taken | kept for place, mark in enumerate(strip.marks))
-        counts.update(devices=len(strip.marks), used=len(taken), kept=len(kept), unusable=unusable)
-    idle = counts["devices"] - counts["used"] - counts["kept"] - counts["unusable"]
-    return Totals(counts["devices"], counts["used"], idle, counts["kept"], counts["unusable"], waiting_pods)
+def _counted(strip: NodeStrip) -> dict[str, int]:
+    """Return the number of devices of a node by state, each once."""
+    taken, kept = set[int](), set[int]()
+    for held in strip.held:
+        (taken if held.state in IN_USE else kept).update(held.devices)
+    unusable = sum(mark != "." and place not in taken | kept for place, mark in enumerate(strip.marks))
+    return {"devices": len(strip.marks), "used": len(taken), "kept": len(kept - taken), "unusable": unusable}
 
 
 def model_fits(cluster: ClusterView) -> tuple[ModelFit, ...]:

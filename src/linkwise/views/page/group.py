@@ -15,7 +15,7 @@ from linkwise.views.page.pod import amounts_of, refusals
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from linkwise.explain.reports.group import GroupExplanation
+    from linkwise.explain.reports import GroupExplanation
     from linkwise.views.cluster import ClusterView
 
 __all__ = ["explained_group", "group_page"]

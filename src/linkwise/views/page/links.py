@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 from linkwise.model.link import Link
 from linkwise.topology.fabric import fabric_of
 from linkwise.topology.layout import link_kinds, shape_of_machine, switch_groups
-from linkwise.topology.link_bandwidth import link_value
-from linkwise.topology.link_score import score_matrix
+from linkwise.topology.link_values import link_value, score_matrix
 from linkwise.views.blocks import bandwidth_forms, link_forms
-from linkwise.views.links import kind_name, link_names, rings_of
+from linkwise.views.nodes import kind_name, link_names, rings_of
 from linkwise.views.page.documents import Layout, LinkKind, Links
 
 if TYPE_CHECKING:

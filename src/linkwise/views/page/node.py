@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from linkwise.errors import NotFoundError
-from linkwise.explain.node import explain_node
-from linkwise.explain.published.usage import node_usage_rows
-from linkwise.explain.text.node import cordon_text, fits_lines
+from linkwise.explain.node import cordon_text, explain_node, fits_lines
+from linkwise.explain.published.allocations import node_usage_rows
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.views.nodes import MODES, allocator_text, device_state, health_state, holder_text, node_problems
 from linkwise.views.page.cluster import model_of

@@ -15,7 +15,7 @@ from linkwise.views.page.pod import explained_pod
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from linkwise.explain.reports.group import GroupExplanation
+    from linkwise.explain.reports import GroupExplanation
     from linkwise.model.views import PodView
     from linkwise.views.cluster import ClusterView
     from linkwise.views.page.documents import ManifestError

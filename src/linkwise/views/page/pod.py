@@ -32,7 +32,7 @@ from linkwise.views.page.links import slowest_speed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from linkwise.explain.reports.pod import Explanation, Leaver
+    from linkwise.explain.reports import Explanation, Leaver
     from linkwise.explain.survey import RefusalSummary
     from linkwise.views.cluster import ClusterView
 
