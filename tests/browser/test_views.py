@@ -22,6 +22,8 @@ VIEWS = {
     "groups/llm/pretrain": "group llm/pretrain",
     "groups/llm/moe": "group llm/moe",
     "plan": "Where would it go?",
+    "usage": "Usage by namespace",
+    "policies": "Policies",
 }
 
 
@@ -36,7 +38,7 @@ def test_a_view_is_clean(view: str, look: tuple[int, str], window: Window, addre
         page.goto(address + view)
         if look[0] == 390 and view == "":
             page.get_by_role("button", name="waiting, and what still fits").click()
-        page.locator(".panel").get_by_role("heading", name=VIEWS[view], exact=True).wait_for()
+        page.locator(".panel, .single .stage").get_by_role("heading", name=VIEWS[view], exact=True).wait_for()
         page.locator(".skeleton").first.wait_for(state="detached")
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -56,6 +58,12 @@ def test_the_policy_of_the_service_allows_all_that_the_page_does(window: Window,
         opened.page.get_by_role("button", name="Plan it").click()
         opened.page.get_by_text("on the picture").wait_for()
         assert opened.problems == []
+
+
+def test_an_address_that_does_not_exist_says_so(window: Window, address: str) -> None:
+    with window() as opened:
+        opened.page.goto(f"{address}no/such")
+        opened.page.get_by_role("heading", name="There is no such page").wait_for()
 
 
 def test_a_name_that_does_not_exist_says_so(window: Window, address: str) -> None:
@@ -91,10 +99,3 @@ def test_a_service_that_is_not_the_leader_is_quoted(window: Window, address: str
         opened.page.route("**/v1/page/stream*", lambda route: route.fulfill(status=503, body=sentence))
         opened.page.goto(address)
         opened.page.get_by_text("This replica is not the leader.").wait_for()
-
-
-@pytest.mark.parametrize(("view", "title"), [("usage", "Usage by namespace"), ("policies", "Policies")])
-def test_tables_of_the_command_line_have_addresses_too(view: str, title: str, window: Window, address: str) -> None:
-    with window() as opened:
-        opened.page.goto(address + view)
-        opened.page.get_by_role("heading", name=title, exact=True).wait_for()

@@ -17,7 +17,7 @@ interface Table {
 
 const TEXT = {
   usage: { title: 'Usage by namespace', sub: 'Devices that the pods of each namespace hold, as `linkwise get usage` prints them.', none: 'No pod holds devices.' },
-  policies: { title: 'Policies', sub: 'AcceleratorPolicies of this cluster, as `linkwise get policies` prints them.', none: 'There is no AcceleratorPolicy in this cluster.' },
+  policies: { title: 'Policies', sub: 'AcceleratorPolicies of this cluster, as `linkwise get policy` prints them.', none: 'There is no AcceleratorPolicy in this cluster.' },
 }
 
 export function TablePage({ view }: { view: 'usage' | 'policies' }) {
