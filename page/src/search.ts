@@ -1,5 +1,7 @@
 // Search of nodes, pods and groups: exact names first, then beginnings, then beginnings of words, then the rest.
 
+import { natural } from './text'
+
 export interface Found {
   kind: 'node' | 'pod' | 'group'
   key: string
@@ -31,8 +33,9 @@ export function find(text: string, sources: Iterable<readonly [Found['kind'], It
   const found: Found[] = []
   for (const bucket of buckets) {
     if (found.length >= limit) break
-    if (bucket.length > limit * 4) found.push(...bucket.slice(0, limit))
-    else found.push(...bucket.sort((a, b) => a.key.localeCompare(b.key, 'en', { numeric: true })))
+    // thousands of equal matches are in no order: the next letter makes them fewer
+    if (bucket.length > 3000) found.push(...bucket.slice(0, limit))
+    else found.push(...bucket.sort((a, b) => natural(a.key, b.key)))
   }
   return found.slice(0, limit)
 }

@@ -145,14 +145,16 @@ export function Field() {
       const stageRect = stage.getBoundingClientRect()
       const bar = document.querySelector('.toolbar')?.getBoundingClientRect().height ?? 0
       const seenFrom = Math.max(0, stageRect.top) + bar
-      const seenTo = Math.min(innerHeight, stageRect.bottom)
+      const scrolls = getComputedStyle(stage).overflowY !== 'visible'
+      // on a phone the window scrolls, and a bar at the bottom opens the details
+      const seenTo = Math.min(innerHeight, stageRect.bottom) - (scrolls ? 0 : 70)
       const top = rect.top + y
       const bottom = top + group.pitchY
       let by = 0
       if (top < seenFrom + 8) by = top - seenFrom - 40
       else if (bottom > seenTo - 8) by = bottom - seenTo + 40
       if (!by) return
-      if (stage.scrollHeight > stage.clientHeight + 1 && getComputedStyle(stage).overflowY !== 'visible') stage.scrollBy(0, by)
+      if (scrolls) stage.scrollBy(0, by)
       else scrollBy(0, by)
     }
 
