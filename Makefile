@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/pytest --numprocesses auto --dist worksteal
 OF_CHECK := tests/architecture tests/docs
 
-.PHONY: help setup demo up test e2e check fix shape mutants bench bench-cluster soak soak-cluster docs site manifests lock clean
+.PHONY: help setup demo up test e2e check fix shape mutants bench bench-cluster soak soak-cluster docs site manifests image lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -76,11 +76,17 @@ site: $(READY)  ## build the documentation as a website in dist/site; warnings a
 manifests: $(READY)  ## render the manifests of `linkwise manifests all` from the Helm chart (needs helm; HELM=FILE)
 	HELM="$(or $(HELM),helm)" $(BIN)/python scripts/manifests.py
 
+# The programs that this needs are installed on demand only, since building an image should not change the machine.
+image: $(READY)  ## build the container image as dist/linkwise-VERSION.oci.tar, without Docker (root; INSTALL=1, IMAGE_BASE, ARGS="--tag 1")
+	@$(BIN)/python scripts/oci_image.py $(if $(INSTALL),--install) $(IMAGE_BASE:%=--base %) $(ARGS)
+
 lock: pyproject.toml  ## update requirements.lock, and the part of it that the container image has (needs uv)
 	uv pip compile pyproject.toml --extra agent --group dev --group docs --universal --generate-hashes --upgrade \
 	  --python-version 3.11 --custom-compile-command "make lock" -o requirements.lock
 	uv pip compile pyproject.toml --extra agent --universal --generate-hashes --upgrade --constraints requirements.lock \
 	  --no-annotate --python-version 3.11 --custom-compile-command "make lock" -o deploy/image/requirements.lock
+	uv pip compile --group image --universal --generate-hashes --upgrade --constraints requirements.lock \
+	  --no-annotate --python-version 3.11 --custom-compile-command "make lock" -o deploy/image/tools.lock
 
 clean:  ## remove everything that the other targets created
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
