@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/pytest --numprocesses auto --dist worksteal
 OF_CHECK := tests/architecture tests/docs
 
-.PHONY: help setup demo up test e2e check fix shape mutants bench bench-cluster soak soak-cluster docs site manifests image lock clean
+.PHONY: help setup demo up test e2e check fix shape mutants bench bench-cluster soak soak-cluster docs site manifests image release licences lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -35,6 +35,7 @@ GIVEN = $(if $(filter command,$(origin KUBECONFIG)),$(KUBECONFIG))
 
 e2e: $(READY)  ## tests on two real Kubernetes clusters, built on first use (KUBECONFIG=FILE: on that cluster; CLUSTERS=1)
 	$(BIN)/python scripts/kubernetes.py build $(if $(GIVEN),kubernetes)
+	$(if $(GIVEN),,[ "$$(id -u)" != 0 ] || $(BIN)/python scripts/oci_image.py --cached --install)
 	LINKWISE_E2E=1 LINKWISE_E2E_KUBECONFIG="$(GIVEN)" $(BIN)/pytest tests/e2e -p support.e2e.safety_plugin \
 	  --numprocesses $(if $(GIVEN)$(filter 1,$(CLUSTERS)),0,$(or $(CLUSTERS),2)) --dist loadfile $(ARGS)
 
@@ -79,6 +80,12 @@ manifests: $(READY)  ## render the manifests of `linkwise manifests all` from th
 # The programs that this needs are installed on demand only, since building an image should not change the machine.
 image: $(READY)  ## build the container image as dist/linkwise-VERSION.oci.tar, without Docker (root; INSTALL=1, IMAGE_BASE, ARGS="--tag 1")
 	@$(BIN)/python scripts/oci_image.py $(if $(INSTALL),--install) $(IMAGE_BASE:%=--base %) $(ARGS)
+
+release: $(READY)  ## build all files of a release in dist/VERSION: VERSION=0.1.0 (root; INSTALL=1, ARGS=--dirty for a trial)
+	@$(BIN)/python scripts/release.py $(VERSION) $(if $(INSTALL),--install) $(ARGS)
+
+licences: $(READY)  ## list the licences of the Python packages in the container image
+	@$(BIN)/python scripts/licences.py
 
 lock: pyproject.toml  ## update requirements.lock, and the part of it that the container image has (needs uv)
 	uv pip compile pyproject.toml --extra agent --group dev --group docs --universal --generate-hashes --upgrade \

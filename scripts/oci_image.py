@@ -1,6 +1,7 @@
 """Builder of the container image as an OCI archive, from deploy/Dockerfile, without Docker.
 
     python scripts/oci_image.py [--base IMAGE] [--tag TAG] [--install] [FILE]
+    python scripts/oci_image.py --cached [--install]      for tests: in the cache, unless it is there for these sources
 
 The base is an image of a registry, or by default a Debian that is assembled here from its packages. FILE is
 dist/linkwise-TAG.oci.tar by default, and TAG is the version of the package. Two builds of a commit from the same packages
@@ -10,6 +11,8 @@ have one digest, which is printed. It needs root, and buildah and mmdebstrap, wh
 from __future__ import annotations
 
 import argparse
+import fcntl
+import hashlib
 import json
 import os
 import re
@@ -32,6 +35,19 @@ RELEASE: Final = "bookworm"
 """of Debian; the first with Python 3.11"""
 PACKAGES: Final = {"buildah": "buildah"}
 BASE_PACKAGES: Final = {"mmdebstrap": "mmdebstrap"}
+SOURCES: Final = (
+    "LICENSE",
+    "README.md",
+    "deploy/Dockerfile",
+    "deploy/image",
+    "docs/rules.md",
+    "hatch_build.py",
+    "pyproject.toml",
+    "scripts/image",
+    "scripts/oci_image.py",
+    "src",
+)
+"""what an image in the cache is made of; tests are in the image as evidence for rules only"""
 CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
@@ -41,10 +57,16 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--base", default="", metavar="IMAGE", help="Debian with Python; by default assembled here")
     parser.add_argument("--tag", default=version(), help="of the image (default: %(default)s)")
     parser.add_argument("--install", action="store_true", help="install missing tools with apt-get")
+    parser.add_argument(
+        "--cached", action="store_true", help="build into the cache of the tests, and print the file alone"
+    )
     parser.add_argument("file", nargs="?", type=Path, help="default: dist/linkwise-TAG.oci.tar")
     options = parser.parse_args(arguments)
     file = options.file or ROOT / f"dist/linkwise-{options.tag}.oci.tar"
     try:
+        if options.cached:
+            print(cached(permitted=options.install))
+            return 0
         prepare({**PACKAGES, **({} if options.base else BASE_PACKAGES)}, permitted=options.install)
         file.parent.mkdir(parents=True, exist_ok=True)
         digest = build(file, options.tag, options.base)
@@ -53,6 +75,33 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     print(f"{file} {digest} {file.stat().st_size / 1e6:.0f} MB")
     return 0
+
+
+def cached(*, permitted: bool) -> Path:
+    """The archive in the cache, built if there is none for these sources; those of others are removed."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "linkwise/image"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{fingerprint()}.oci.tar"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not file.exists():
+            print("image: building it for the tests, which takes about a minute", file=sys.stderr, flush=True)
+            prepare({**PACKAGES, **BASE_PACKAGES}, permitted=permitted)
+            for old in folder.glob("*.oci.tar"):
+                old.unlink()
+            build(file, version())
+    return file
+
+
+def fingerprint() -> str:
+    """Digest of the sources."""
+    found = hashlib.sha256()
+    for name in SOURCES:
+        paths = sorted((ROOT / name).rglob("*")) if (ROOT / name).is_dir() else [ROOT / name]
+        for path in paths:
+            if path.is_file() and "__pycache__" not in path.parts:
+                found.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
+    return found.hexdigest()[:16]
 
 
 def version() -> str:

@@ -12,7 +12,6 @@ import pytest
 
 import linkwise
 from support.e2e.agent import replicas
-from support.e2e.built_image import built_image
 from support.e2e.helm import NAMESPACE
 from support.e2e.processes import wait_for
 from support.e2e.real_node.cgroups import memory_limit
@@ -38,19 +37,20 @@ SECONDS: Final = 60.0
 
 
 @pytest.fixture(scope="module")
-def installation(
+def installation(  # noqa: PLR0913, PLR0917 - what a cluster is made of
     programs: Path,
     container_programs: Path,
     helm_programs: Path,
     root: Path,
+    image_archive: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[ContainerInstallation]:
     """The chart on a node with eight GPUs, installed from the archive of the image."""
     if os.environ.get("LINKWISE_E2E_KUBECONFIG"):
         pytest.skip("this needs a cluster of our own: leave out KUBECONFIG")
-    folder, image = tmp_path_factory.mktemp("containers"), built_image(root)
+    folder = tmp_path_factory.mktemp("containers")
     with installed_node(programs, container_programs, helm_programs, root, folder) as made:
-        made.add_image(image)
+        made.add_image(image_archive)
         made.tag(OLD, NEW)
         made.add_gpus(dgx1_v100())
         made.install()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -14,7 +13,6 @@ from typing import Any, NamedTuple
 import pytest
 
 import linkwise
-from support.e2e.built_image import built_image
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = "/opt/linkwise/bin/python"
@@ -39,18 +37,15 @@ class Image(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
-    if os.geteuid() != 0:
-        pytest.skip("only root can assemble a root file system")
+def image(image_archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Image:
     folder = tmp_path_factory.mktemp("image")
-    archive = built_image(ROOT)
-    with tarfile.open(archive) as file:
+    with tarfile.open(image_archive) as file:
         file.extractall(folder, filter="data")
     manifest = read(folder, read_json(folder / "index.json")["manifests"][0])
     for layer in manifest["layers"]:
         with tarfile.open(blob(folder, layer)) as file:
             file.extractall(folder / "root", filter="tar")
-    return Image(archive, folder / "root", read(folder, manifest["config"])["config"])
+    return Image(image_archive, folder / "root", read(folder, manifest["config"])["config"])
 
 
 def blob(folder: Path, descriptor: dict[str, Any]) -> Path:
