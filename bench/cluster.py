@@ -53,7 +53,7 @@ class Run:
     in_vain: int = 0  # binds that were not written
 
 
-class Bed:
+class Testbed:
     """A cluster with nodes, a service, and one scheduler with the extender or without."""
 
     def __init__(self, folder: Path, nodes: int) -> None:
@@ -116,7 +116,7 @@ class Bed:
         return int(self.counted("linkwise_binds_total") - self.counted('linkwise_binds_total{outcome="written"'))
 
     def _serve_only(self, wanted: bool) -> None:  # noqa: FBT001 - whether it runs is all there is to say
-        """Anew each time, so that each run counts for itself; before there are pods that it would wake."""
+        """Started again each time, so that each run counts for itself; before there are pods that it would wake."""
         self.serve.stop()
         if wanted:
             self.serve.start(60)
@@ -165,16 +165,16 @@ def main() -> None:
     console = Console(highlight=False, width=120)
     runs: dict[str, list[Run]] = {OURS: [], PLAIN: [], ALONE: []}
     with tempfile.TemporaryDirectory() as folder:
-        bed = Bed(Path(folder), NODES)
+        testbed = Testbed(Path(folder), NODES)
         try:
             for turn in range(TURNS):
                 for kind in list(runs) if turn % 2 else reversed(list(runs)):
-                    runs[kind].append(bed.measured(kind, PODS))
+                    runs[kind].append(testbed.measured(kind, PODS))
                 console.print(
                     f"turn {turn + 1}: " + ", ".join(f"{kind} {runs[kind][-1].rate:.0f} pods/s" for kind in runs)
                 )
         finally:
-            bed.close()
+            testbed.close()
     rates = {kind: median(run.rate for run in found) for kind, found in runs.items()}
     ratio, whole = rates[OURS] / rates[PLAIN], rates[OURS] / rates[ALONE]
     vain = sum(run.in_vain for run in runs[OURS]) / (TURNS * PODS)

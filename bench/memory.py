@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from cluster import OURS, Bed
+from cluster import OURS, Testbed
 from support.e2e.api_client import Api, in_parallel
 from support.e2e.pod_objects import pod
 from support.e2e.processes import wait_for
@@ -25,14 +25,16 @@ def resident(process: int) -> float:
     return next(int(line.split()[1]) / 1000 for line in lines if line.startswith("VmRSS"))
 
 
-def wave(bed: Bed, namespace: str, number: int) -> None:
+def wave(testbed: Testbed, namespace: str, number: int) -> None:
     """Create pods, wait until they are bound, delete them."""
     names = [f"p{number}-{each}" for each in range(WAVE)]
-    bed.cluster.create([pod(namespace, name, {"nvidia.com/gpu": 1 + each % 2}) for each, name in enumerate(names)])
+    testbed.cluster.create([pod(namespace, name, {"nvidia.com/gpu": 1 + each % 2}) for each, name in enumerate(names)])
     path = f"/api/v1/namespaces/{namespace}/pods"
-    wait_for(lambda: not bed.cluster.api.list(f"{path}?limit=1&fieldSelector=spec.nodeName%3D"), 120, "all are bound")
-    in_parallel(bed.cluster.api, [partial(Api.delete, path=f"{path}/{name}") for name in names])
-    wait_for(lambda: not bed.cluster.api.list(f"{path}?limit=1"), 60, "all are gone")
+    wait_for(
+        lambda: not testbed.cluster.api.list(f"{path}?limit=1&fieldSelector=spec.nodeName%3D"), 120, "all are bound"
+    )
+    in_parallel(testbed.cluster.api, [partial(Api.delete, path=f"{path}/{name}") for name in names])
+    wait_for(lambda: not testbed.cluster.api.list(f"{path}?limit=1"), 60, "all are gone")
 
 
 def main() -> None:
@@ -40,17 +42,17 @@ def main() -> None:
     console = Console(highlight=False, width=120)
     seen: dict[int, float] = {}
     with tempfile.TemporaryDirectory() as folder:
-        bed = Bed(Path(folder), NODES)
+        testbed = Testbed(Path(folder), NODES)
         try:
-            bed.cluster.scheduler.run(bed.configurations[OURS])
-            namespace = bed.cluster.namespace()
+            testbed.cluster.scheduler.run(testbed.configurations[OURS])
+            namespace = testbed.cluster.namespace()
             for number in range(PODS // WAVE):
-                wave(bed, namespace, number)
-                seen[(number + 1) * WAVE] = resident(bed.serve.process.pid)
+                wave(testbed, namespace, number)
+                seen[(number + 1) * WAVE] = resident(testbed.serve.process.pid)
                 if not (number + 1) * WAVE % WARM:
                     console.print(f"{(number + 1) * WAVE} pods: {seen[(number + 1) * WAVE]:.0f} MB")
         finally:
-            bed.close()
+            testbed.close()
     passed = seen[PODS] <= BAR * seen[WARM]
     table = Table("pods", "MB", "after", "MB", "ratio", "bar", "", title="Memory of the service while pods come and go")
     cells = (

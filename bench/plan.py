@@ -1,7 +1,7 @@
 """Speed of planning groups, cold tables included: from members and nodes to a node and devices for each member.
 
 And of gated gangs in the process: from the last member that is observed to the verdict that the gang does not fit, and to what
-is written on each member if it does.
+is written on each member if it does. And of gangs whose members are filtered, bound and observed one after the other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from linkwise.engine.reasons.catalog import refusal
 from linkwise.model.ask import Group
 from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.model.views import ContainerView, PodView
-from linkwise.testing.cluster import KOORDINATOR, FakeNode, broker_of, device_pod
+from linkwise.testing.cluster import KOORDINATOR, FakeNode, binds, broker_of, device_pod, in_gang, seen_bound
 from linkwise.vendors.machine import machine_devices
 from linkwise.vendors.machines import profile
 
@@ -190,6 +190,49 @@ def gated_gang(*, devices: int) -> Gated:
     return Gated(end - begin, longest, written, refusal(reason) if reason else "")
 
 
+BOUND = ((GANG, 0.6), (1_000, 1.5))
+"""members of gangs that are bound, and seconds that this may take"""
+IN_FLIGHT = 16
+
+
+def bound_gang(members: int) -> float:
+    """Seconds from the first filter call of a complete gang to its last bound member, with binds in flight."""
+    nodes = [f"n{number:03}" for number in range(-(-members // 8))]
+    broker = broker_of(*(FakeNode(name, count=8) for name in nodes))
+    pods = in_gang(*(device_pod(f"m{number}") for number in range(members)), least=members)
+    broker.observe(pods, 1.0)
+    gc.collect()
+    gc.freeze()
+    begin = time.process_time()
+    written: list[PodView] = []
+    for pod in pods:
+        while not (names := broker.filter(pod, nodes, 1.0).nodes):
+            broker.step(1.0, 1000)  # the plan of a large gang takes longer than its first call
+        (effect,) = binds(broker.bind(pod.uid, names[0], 1.0).effects)
+        broker.outcome(effect, "written", 1.0)
+        written.append(seen_bound(pod, effect))
+        if len(written) == IN_FLIGHT:
+            broker.observe([written.pop(0)], 1.0)
+    for each in written:
+        broker.observe([each], 1.0)
+    end = time.process_time()
+    gc.unfreeze()
+    return end - begin
+
+
+def print_bound() -> bool:
+    """Measure gangs that are bound; whether a bar is missed."""
+    table = Table("gang", "binds in flight", "seconds", "bar", "", title="Bound gangs")
+    missed = False
+    for members, bar in BOUND:
+        seconds = bound_gang(members)
+        missed |= seconds > bar
+        row = (f"{members} pods of 1", str(IN_FLIGHT), f"{seconds:.3f}", f"{bar:g}")
+        table.add_row(*row, "passed" if seconds <= bar else "MISSED")
+    Console(highlight=False, width=120).print(table)
+    return missed
+
+
 def print_gated() -> bool:
     """Measure gated gangs; whether a bar is missed."""
     table = Table(
@@ -238,6 +281,7 @@ def main() -> None:
         )
     Console(highlight=False, width=120).print(table)
     missed |= print_gated()
+    missed |= print_bound()
     sys.exit(missed)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from linkwise.agent.discovering import Discoverer
 from linkwise.model.device import Device
 from linkwise.model.discovery import Discovery
+from linkwise.model.driver import Driver
 from linkwise.node.health import Recovery
 from support.virtual_clock import loop_timing, run_idle
 
@@ -21,7 +22,7 @@ XID = "the driver reported Xid 79"
 
 
 @dataclass(slots=True)
-class Notified:
+class Notified(Driver):
     """Driver that is notified of faults; while it is `stuck`, a discovery does not return."""
 
     found: Discovery = GOOD

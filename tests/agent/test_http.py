@@ -16,6 +16,7 @@ from linkwise.agent.node_agent import NodeAgent
 from linkwise.config.settings import AgentSettings
 from linkwise.model.device import Device
 from linkwise.model.discovery import Discovery
+from linkwise.model.driver import Driver
 from linkwise.model.usage import DeviceUsage, NodeUsage, PodUsage
 from linkwise.net.http.messages import Request, Response
 from linkwise.net.timing import Timing
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 DEVICES = tuple(Device(f"GPU-{index}", index, minor=index, healthy=index < 2) for index in range(3))
 
 
-class Machine:
+class Machine(Driver):
     """A machine of three devices, the last of which has failed."""
 
     name = "test"

@@ -30,6 +30,7 @@ from linkwise.dialects.registry import held_by
 from linkwise.errors import LinkwiseError
 from linkwise.model.device import Device
 from linkwise.model.discovery import Discovery
+from linkwise.model.driver import Driver
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.net.timing import Timing
 from support.fakes.agent_cluster import NodeApi
@@ -59,7 +60,7 @@ def devices(count: int = 4, *, memory: int = 16276) -> tuple[Device, ...]:
 
 
 @dataclass(slots=True)
-class Machine:
+class Machine(Driver):
     """Driver of a machine whose devices a test may change."""
 
     found: Discovery = field(default_factory=lambda: Discovery("nvidia", devices()))

@@ -25,7 +25,7 @@ EVICTING = PlacingSettings(preemption=PreemptionSettings(evict=True, hold=100.0)
 ELSEWHERE = "a pod of another namespace (UID uid-"
 
 
-def told(effects: Iterable[Effect]) -> dict[tuple[str, str], str]:
+def event_texts(effects: Iterable[Effect]) -> dict[tuple[str, str], str]:
     """Sentences of events by their reason and the name of the pod or node."""
     return {(each.reason, each.name or each.node): each.sentence for each in effects if isinstance(each, Event)}
 
@@ -45,7 +45,7 @@ def preempting(broker: Broker, namespace: str) -> dict[tuple[str, str], str]:
     broker.observe(gang, 1.0)
     for pod in gang:
         broker.filter(pod, ["n0", "n1"], 1.0)
-    return told(effect for now in (1.1, 3.0, 5.1) for effect in broker.step(now))
+    return event_texts(effect for now in (1.1, 3.0, 5.1) for effect in broker.step(now))
 
 
 def test_victims_and_preemptors_of_one_namespace_read_each_others_names() -> None:
@@ -65,7 +65,7 @@ def test_victims_and_preemptors_of_several_namespaces_do_not() -> None:
     assert events["Preempting", "high-0"] == (
         f"evicting 2 pods of lower priority: {ELSEWHERE}low-n0) on node n0, {ELSEWHERE}low-n1) on node n1"
     )
-    refused = told(broker.not_evicted("uid-low-n0", 6.0))
+    refused = event_texts(broker.not_evicted("uid-low-n0", 6.0))
     assert refused["PreemptionRefused", "high-0"].startswith(f"{ELSEWHERE}low-n0) could not be evicted")
 
 
@@ -82,7 +82,7 @@ def overruling(broker: Broker) -> Mapping[tuple[str, str], str]:
     """The events when a pod of team-a with a higher priority comes."""
     pod = replace(device_pod("high", 4, namespace="team-a"), priority=3)
     broker.observe([pod], 2.0)
-    return told(broker.filter(pod, ["n"], 2.0).effects)
+    return event_texts(broker.filter(pod, ["n"], 2.0).effects)
 
 
 def test_the_pod_that_takes_the_devices_of_a_plan_is_named_in_its_own_namespace() -> None:
@@ -113,7 +113,7 @@ def test_the_pod_for_which_a_reservation_ends_is_named_in_its_own_namespace() ->
     for namespace, name in (("team-a", "pod team-a/urgent"), ("team-b", f"{ELSEWHERE}urgent)")):
         broker = reserved(namespace)
         broker.observe([urgent], 310.0)
-        events = told(broker.filter(urgent, ["n"], 310.0).effects)
+        events = event_texts(broker.filter(urgent, ["n"], 310.0).effects)
         assert events == {("ReservationEnded", "large"): f"its reservation ended for {name}, {ends}"}
 
 
@@ -141,13 +141,13 @@ def bundled(namespace: str) -> tuple[Broker, list[PodView]]:
     return broker, gangs
 
 
-def test_why_a_plan_of_several_gangs_ended_is_told_in_the_namespace_of_the_member_that_is_named() -> None:
+def test_why_a_plan_of_several_gangs_ended_is_an_event_in_the_namespace_of_the_member_that_is_named() -> None:
     """The message of its scheduler is the member's own, too."""
     for namespace in ("team-a", "team-b"):
         broker, gangs = bundled(namespace)
         message = "0/1 nodes are available: a secret"
         broker.observe([replace(gangs[0], unschedulable_message=message, version=9)], 2.0)
-        events = told(broker.step(62.0))
+        events = event_texts(broker.step(62.0))
         readable = namespace == "team-a"
         assert "pod one is unschedulable" in events["PlanExpired", "one"]
         assert ("pod one is unschedulable" in events["PlanExpired", "two"]) is readable
@@ -163,7 +163,7 @@ def test_a_record_that_was_changed_is_reported_on_the_node_by_the_uid_of_its_pod
         pod = place(broker, device_pod("p", 1, namespace=namespace), "n")
         broker.observe([pod], 1.0)
         events = broker.observe([replace(pod, annotations={}, version=pod.version + 1)], 2.0)
-        assert f"the record of {name} was changed" in told(events)["Drift", "n"]
+        assert f"the record of {name} was changed" in event_texts(events)["Drift", "n"]
 
 
 def test_a_bind_is_refused_without_the_namespaces_that_share_the_device() -> None:

@@ -102,7 +102,7 @@ def test_a_workload_is_planned_as_its_controller_would_create_it(
 
 def test_the_text_names_the_group_by_owner_and_the_setting(linkwise: Linkwise) -> None:
     shown = linkwise("read", "-f", str(MANIFESTS / "leaderworkerset.yaml")).stdout
-    assert "owner    team-a/vllm-0.UID (a group by placing.group.owners, 2 members)" in shown
+    assert "owner    team-a/vllm-0.UID (a group where groups by owner are on, 2 members)" in shown
 
 
 def test_what_a_train_job_leaves_to_its_runtime_is_noted(linkwise: Linkwise) -> None:

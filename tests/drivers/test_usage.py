@@ -121,7 +121,7 @@ def test_nvidia_smi_reports_devices_and_processes(tmp_path: Path) -> None:
     tool = tmp_path / "nvidia-smi"
     tool.write_text(SMI, "utf-8")
     tool.chmod(0o755)
-    found = open_driver("nvidia-smi", node="n", source=str(tool)).usage()  # type: ignore[attr-defined]
+    found = open_driver("nvidia-smi", node="n", source=str(tool)).usage()
     assert found.devices == (
         DeviceUsage("GPU-a", 15360 * MIB, 3021 * MIB, 37, (ProcessUsage(4242, 3000 * MIB), ProcessUsage(4243))),
         DeviceUsage("GPU-b", 15360 * MIB, None, None, ()),
@@ -163,7 +163,7 @@ def test_machines_that_are_not_real_report_memory_to_be_made_up(driver: str, tmp
         "index, uuid, memory.total [MiB]\n0, GPU-a, 15360 MiB\n1, GPU-b, 15360 MiB\n", "utf-8"
     )
     source = "v100-pcie" if driver == "simulated" else str(tmp_path)
-    found = open_driver(driver, node="n", source=source).usage()  # type: ignore[attr-defined]
+    found = open_driver(driver, node="n", source=source).usage()
     assert found.simulated
     assert found.devices
     assert all(one.total and one.used is None for one in found.devices)

@@ -67,6 +67,38 @@ def test_a_gang_makes_room_on_two_nodes(placing: Placing, namespace: str) -> Non
     all_is_well(placing)
 
 
+@pytest.mark.rule("001.gang", level="R")
+def test_a_gang_waits_as_long_as_a_disruption_budget_protects_the_pods_that_must_go(
+    placing: Placing, namespace: str
+) -> None:
+    api, path = placing.cluster.api, f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets/db"
+    spec = {"selector": {"matchLabels": {"app": "db"}}, "minAvailable": 1}
+    about = {"name": "db", "namespace": namespace}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": about, "spec": spec}
+    placing.cluster.create([budget])
+    placing.nodes(*machine("a", "nvlink"), *machine("b", "nvlink"))
+    for number in range(2):
+        placing.place(namespace, f"cheap-{number}", {GPU: 8}, priorityClassName="e2e-cheap", labels={"app": "db"})
+    wait_for(lambda: api.get(path).get("status", {}).get("expectedPods") == 2, LONG, "the budget counts both pods")
+    wait_for(
+        lambda: f"{namespace}/db" in placing.snapshot()["shared"].get("PodDisruptionBudget.policy", {}),
+        LONG,
+        "the service knows the budget",
+    )
+    for number in range(2):
+        placing.create(namespace, f"high-{number}", {GPU: 8}, priorityClassName="e2e-high", annotations=WORDS)
+    wait_for(
+        lambda: "a PodDisruptionBudget forbids it" in placing.text(f"/debug/explain/group/{namespace}/high"),
+        LONG,
+        "the group says why it waits",
+    )
+    assert names(placing, namespace) == {"cheap-0", "cheap-1", "high-0", "high-1"}
+    api.delete(path)
+    found = {placing.placed(namespace, f"high-{number}", LONG).node for number in range(2)}
+    assert found == {"a", "b"}
+    all_is_well(placing)
+
+
 @pytest.mark.rule("003.ring", level="R")
 def test_a_pod_gets_two_chips_of_one_ring_where_one_of_each_is_free(placing: Placing, namespace: str) -> None:
     """By counts nothing is short, so kube-scheduler does not preempt."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 GPU: Final = "nvidia.com/gpu"
 GANG: Final = "gang.scheduling.koordinator.sh"
 SECONDS: Final = 15.0
+SPREAD_SECONDS: Final = 2.0
+FIRST_BACKOFF: Final = 1.0  # seconds
+"""of kube-scheduler, for members that it has tried before the gang was complete"""
 GATE: Final = "linkwise.dev/gang"
 HOLD: Final = {"placing": {"group": {"hold": 3.0}}}
 """seconds until members that do not start are looked at"""
@@ -62,7 +66,12 @@ def test_members_whose_volumes_are_on_other_nodes_than_planned_start_in_seconds(
     all_is_well(placing)
 
 
-def test_members_that_must_be_on_different_nodes_start_in_seconds(placing: Placing, namespace: str) -> None:
+@pytest.mark.parametrize(
+    ("gates", "limit"), [((), SPREAD_SECONDS + FIRST_BACKOFF), ((GATE,), SPREAD_SECONDS)], ids=["plain", "gated"]
+)
+def test_members_that_must_be_on_different_nodes_start_within_two_seconds(
+    placing: Placing, namespace: str, gates: tuple[str, ...], limit: float
+) -> None:
     spread = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
@@ -70,11 +79,15 @@ def test_members_that_must_be_on_different_nodes_start_in_seconds(placing: Placi
         "labelSelector": {"matchLabels": {"gang": "spread"}},
     }
     words: dict[str, Any] = {"labels": {"gang": "spread"}, "topologySpreadConstraints": [spread]}
+    words["schedulingGates"] = [{"name": gate} for gate in gates]
     placing.cluster.create(
         pod(namespace, f"g-{number}", {GPU: 2}, annotations=gang("g", 4), **words) for number in range(4)
     )
+    created = time.monotonic()
     nodes = {placing.placed(namespace, f"g-{number}", SECONDS).node for number in range(4)}
+    seconds = time.monotonic() - created
     assert nodes == {"n0", "n1", "n2", "n3"}
+    assert seconds < limit
     all_is_well(placing)
 
 

@@ -193,7 +193,7 @@ def test_a_node_that_was_switched_hands_out_nothing_until_the_old_grants_are_gon
 
 
 def test_unidentified_unhealthy_devices_count_as_allocated() -> None:
-    unhealthy = NodeInventory("n", DEVICES, sick=2)
+    unhealthy = NodeInventory("n", DEVICES, unidentified=2)
     assert node_of(unhealthy, usage_of(unhealthy, [unattributed("a", devices=1)])).unattributed == 3
 
 

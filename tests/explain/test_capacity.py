@@ -105,5 +105,5 @@ def test_an_empty_cluster_is_not_fragmented_for_any_size() -> None:
 
 def test_a_device_with_a_fault_fragments_its_node_for_a_large_pod() -> None:
     runner = Runner(Broker())
-    runner.show(*fleet_node(profile("dgx1-v100"), "a", sick=(3,)), *fleet_node(profile("dgx1-v100"), "b"))
+    runner.show(*fleet_node(profile("dgx1-v100"), "a", unhealthy=(3,)), *fleet_node(profile("dgx1-v100"), "b"))
     assert (row(runner, GPU, 8).pods, row(runner, GPU, 8).fragmentation) == (1, 47)

@@ -79,7 +79,7 @@ def test_a_bound_pod_on_an_unknown_card_is_listed_separately_and_counted() -> No
 
 def test_whole_devices_are_reported_as_whole_with_model_and_health() -> None:
     runner = Runner(Broker())
-    runner.show(*fleet_node(profile("dgx-a100"), "a", sick=(7,)))
+    runner.show(*fleet_node(profile("dgx-a100"), "a", unhealthy=(7,)))
     runner.place(pod("train", GPU, 2))
     found = inspected(runner)
     taken = [device for device in found.devices if device.whole]

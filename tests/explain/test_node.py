@@ -130,7 +130,7 @@ def test_promised_and_leaving_pods_are_marked() -> None:
 
 def test_pods_without_a_record_and_unhealthy_devices_are_shown() -> None:
     runner = Runner(Broker())
-    runner.show(*fleet_node(profile("dgx-a100"), "a", sick=(5,)))
+    runner.show(*fleet_node(profile("dgx-a100"), "a", unhealthy=(5,)))
     runner.show(replace(pod("wild", GPU, 2), node="a", phase="Running"))
     assert lines(runner) == [
         "node a: 8 devices (NVIDIA A100-SXM4-40GB), 5 idle; allocates whole devices (set by the node)",

@@ -172,7 +172,7 @@ def test_an_ask_larger_than_any_node_reads_that_waiting_is_in_vain_and_what_woul
     assert refused(runner, pod("huge", GPU, 20)) == [
         "pod team/huge is pending: it requests 20 devices (nvidia.com/gpu)",
         "0 of 3 nodes are feasible (not resolved by other pods finishing)",
-        "2 nodes had too few free devices; nearest is a: 20 devices requested, but the node has 8",
+        "2 nodes had fewer devices than requested; nearest is a: 20 devices requested, but the node has 8",
         "node c: nvidia.com/gpu requested, but the node does not provide it",
         "no node has that many devices: split it into a group of 4 pods with 5 devices each",
         "a request for 8 devices would fit now on node a",
@@ -181,23 +181,20 @@ def test_an_ask_larger_than_any_node_reads_that_waiting_is_in_vain_and_what_woul
 
 def test_a_device_that_does_not_work_is_not_waited_for() -> None:
     runner = Runner(Broker())
-    runner.show(*fleet_node(profile("dgx-a100"), "a", sick=(3,)))
+    runner.show(*fleet_node(profile("dgx-a100"), "a", unhealthy=(3,)))
     explanation = explained_waiting(runner, pod("train", GPU, 8))
     assert [group.final for group in explanation.against] == [True]
     assert "a request for 7 devices would fit now on node a" in explanation_lines(explanation)
 
 
-def test_idle_devices_that_are_handed_out_in_another_way_are_named() -> None:
+def test_idle_devices_of_nodes_in_another_sharing_mode_are_counted() -> None:
     runner = Runner(Broker())
     runner.show(*fleet_node(profile("dgx-a100"), "a", mode="percent"))
     assert refused(runner, pod("train", GPU, 2)) == [
         "pod team/train is pending: it requests 2 devices (nvidia.com/gpu)",
         "0 of 1 nodes are feasible (not resolved by other pods finishing)",
         "node a: the pod requests whole devices, but the node allocates percentages of devices",
-        (
-            "8 devices are idle on 1 node, but can't be used: "
-            "the pod requests whole devices, but the node allocates percentages of devices"
-        ),
+        "8 devices are idle on 1 node of a different sharing mode",
     ]
 
 

@@ -114,11 +114,14 @@ def test_containers_get_the_best_of_what_the_pod_got() -> None:
 
 
 @pytest.mark.rule("002.whole")
-@pytest.mark.parametrize(("free", "final"), [([0], False), (range(8), True)])
-def test_too_few_free_devices_are_a_reject(free: list[int], final: bool) -> None:  # noqa: FBT001 - a table
-    size = 9 if final else 2
-    expected = Reason("002.whole", asked=size, found=(len(free), 8))
-    assert POLICY.pick(ask(size), node(free=free)) == Reject("n", expected, final=final)
+def test_too_few_free_devices_are_a_reject_that_other_pods_may_resolve() -> None:
+    assert POLICY.pick(ask(2), node(free=[0])) == Reject("n", Reason("002.whole", asked=2, found=(1, 8)))
+
+
+@pytest.mark.rule("002.whole")
+def test_a_request_for_more_devices_than_the_node_has_is_a_final_reject_with_a_reason_of_its_own() -> None:
+    expected = Reason("002.whole", asked=9, found=(8, 8), kind="too small")
+    assert POLICY.pick(ask(9), node(free=range(8))) == Reject("n", expected, final=True)
 
 
 def test_an_unhealthy_device_is_never_offered() -> None:

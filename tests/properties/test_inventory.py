@@ -132,7 +132,7 @@ def test_nothing_that_a_node_or_an_object_holds_raises(
 ) -> None:
     found = stock(node(capacity, allocatable, labels=labels, annotations=annotations), **objects)
     assert len(set(ids(found))) == len(found.devices)
-    assert found.sick >= 0
+    assert found.unidentified >= 0
     assert found.topology is None or len(found.topology.devices) == len(found.devices)
     vendors = {vendor_group(dialect.name) for dialect in DIALECTS if dialect.vendor}
     assert sum(bool(found.words & vendor) for vendor in vendors) <= 1

@@ -94,7 +94,7 @@ def test_one_pod_with_gpus_is_planned_on_the_node_that_its_policy_prefers(
     for number, (machine, unhealthy) in enumerate(nodes):
         found = profile(machine)
         broken = [device for device in unhealthy if device < found.devices]
-        cluster.see(*fleet_node(found, f"n{number:02d}", sick=broken))
+        cluster.see(*fleet_node(found, f"n{number:02d}", unhealthy=broken))
     plan, _ = both(cluster, single("p", gpus, NVIDIA))
     assert list(plan.nodes if plan else ()) == preferred(cluster, gpus)
 

@@ -27,7 +27,9 @@ def test_a_failed_expectation_names_the_actual_value(tmp_path: Path) -> None:
 
 
 def test_a_failed_expectation_names_the_reasons_of_an_unschedulable_pod(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match=r"default/a is unschedulable: .*node\(s\) had too few free devices"):
+    with pytest.raises(
+        AssertionError, match=r"default/a is unschedulable: .*node\(s\) had fewer devices than requested"
+    ):
         play(tmp_path, "  - {schedule: {name: a, asks: {nvidia.com/gpu: 3}}, expect: {node: n1}}")
 
 

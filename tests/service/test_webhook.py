@@ -22,7 +22,7 @@ from linkwise.net.http.messages import Request, Response
 from linkwise.serve.metrics import Counting
 from linkwise.serve.webhook import Webhook
 from linkwise.testing.cluster import AMD, FakeNode, broker_of
-from support.builders.admission import GPU, applied, change_of, container, job, pod, review
+from support.builders.admission import GPU, applied, change_of, container, job, pod, pytorch_job, review
 from support.fakes.webhook_service import RunningWebhook, running_webhook
 from support.profile import examples
 
@@ -112,6 +112,44 @@ def test_a_pod_whose_requirement_is_invalid_is_refused_with_the_column(
     run_story(story)
 
 
+@pytest.mark.parametrize(
+    ("limits", "annotations", "warning"),
+    [
+        ({GPU: 16}, {}, "nvidia.com/gpu: 16 requested, but the largest node has 8"),
+        ({"nvidia.com/gpus": 1}, {}, "nvidia.com/gpus: unknown resource; did you mean nvidia.com/gpu?"),
+        ({GPU: 1}, {"gang.scheduling.koordinator.sh/nam": "g"}, "did you mean gang.scheduling.koordinator.sh/name?"),
+        ({ASCEND: 3}, {}, "its pods will be refused: 3 devices can't be allocated on ascend-910; request 1, 2, 4 or 8"),
+    ],
+)
+def test_the_creator_of_a_job_of_an_operator_is_warned_of_what_its_pods_would_meet(
+    limits: dict[str, int], annotations: dict[str, str], warning: str
+) -> None:
+    async def story(webhook: RunningWebhook) -> None:
+        wanted = pytorch_job(pod(container(limits), annotations=annotations))
+        found = await webhook.response("/validate", review(wanted))
+        assert found["allowed"]
+        assert [warning in one for one in found["warnings"]] == [True]
+
+    run_story(story, broker=broker_of(FakeNode("a", count=8)))
+
+
+@pytest.mark.parametrize("limits", [{}, {GPU: 8}, {ACCELERATOR: 1}])
+def test_a_job_of_an_operator_that_can_run_is_created_without_a_warning(limits: dict[str, int]) -> None:
+    async def story(webhook: RunningWebhook) -> None:
+        wanted = review(pytorch_job(pod(container(limits))))
+        assert await webhook.response("/validate", wanted) == {"uid": wanted["request"]["uid"], "allowed": True}
+
+    run_story(story, broker=broker_of(FakeNode("a", count=8)))
+
+
+def test_a_job_that_only_its_operator_can_read_is_left_to_it() -> None:
+    async def story(webhook: RunningWebhook) -> None:
+        wanted = review({**pytorch_job(pod()), "spec": {"pytorchReplicaSpecs": 7}})
+        assert await webhook.response("/validate", wanted) == {"uid": wanted["request"]["uid"], "allowed": True}
+
+    run_story(story)
+
+
 @pytest.mark.rule("002.agnostic")
 def test_a_request_for_any_vendor_is_patched_to_a_resource_that_a_node_provides() -> None:
     async def story(webhook: RunningWebhook) -> None:
@@ -131,7 +169,7 @@ def test_a_request_for_any_vendor_is_patched_to_a_resource_that_a_node_provides(
     ("nodes", "annotations", "sentence"),
     [
         ((), {}, "no node provides devices of any vendor"),
-        ((FakeNode("red", "amd", count=1),), {}, f"{AMD}: 1 node(s) had too few free devices"),
+        ((FakeNode("red", "amd", count=1),), {}, f"{AMD}: 1 node(s) had fewer devices than requested"),
         (
             (FakeNode("red", "amd", count=8),),
             {REQUIRE: "vendor=nvidia"},

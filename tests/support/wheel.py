@@ -77,11 +77,10 @@ class WheelEnvironment:
             self._install(wheel, each.entry_points.select(group="console_scripts"))
 
     def run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a program of the environment, outside the checkout."""
+        """Run a program of the environment, outside the checkout and without its sources on the path of modules."""
         command = [str(self.bin / program), *arguments]
-        return subprocess.run(
-            command, cwd=self.bin.parent, env=surroundings(), capture_output=True, text=True, check=False
-        )
+        alone = {name: value for name, value in surroundings().items() if name != "PYTHONPATH"}
+        return subprocess.run(command, cwd=self.bin.parent, env=alone, capture_output=True, text=True, check=False)
 
     def _link(self, installed: Distribution) -> None:
         for file in installed.files or ():

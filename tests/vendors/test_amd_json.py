@@ -11,6 +11,8 @@ from linkwise.vendors.readers import device_facts, parse_topology, readings
 from support.amdsmi_stub.machine import cpx, mi100_four, mi300
 from support.builders.amd_smi_json import amd_smi_json, rocm_smi_json
 
+PAIR = "(Topology) Link type between DRM devices 0 and 1"
+
 
 @pytest.mark.rule("002.vendors")
 @pytest.mark.parametrize(
@@ -41,12 +43,25 @@ def test_each_document_is_read_by_one_reader() -> None:
     ]
 
 
-def test_a_pair_that_the_document_lacks_is_unknown_and_named() -> None:
-    records = json.loads(amd_smi_json(mi300(3), "topology"))
+def test_a_pair_that_the_document_lacks_is_unknown_and_counted_and_the_others_are_known() -> None:
+    records = json.loads(amd_smi_json(mi300(4), "topology"))
     del records[1]["links"][2]
     topology = parse_topology(json.dumps(records))
-    assert topology.links[1][2] == UNKNOWN_LINK
-    assert "row GPU1 of 'Link Type' ends after 2 of 3 values" in topology.problems
+    assert (topology.links[1][2], topology.links[1][3]) == (UNKNOWN_LINK, "XGMI")
+    assert "'Link Type' lacks 1 of 6 pairs: GPU1-GPU2" in topology.problems
+    assert topology.warnings == ("no link is known for 1 of 6 pairs, which count as the slowest: GPU1-GPU2",)
+
+
+@pytest.mark.parametrize("value", [None, ..., ""], ids=["null", "absent", "empty"])
+def test_a_pair_without_a_link_type_in_rocm_smi_s_document_is_counted_alone(value: object) -> None:
+    document = json.loads(rocm_smi_json(mi300(4), "topology"))
+    del document["system"][PAIR]
+    if value is not ...:
+        document["system"][PAIR] = value
+    topology = parse_topology(json.dumps(document))
+    assert topology.links[0] == ("X", UNKNOWN_LINK, "XGMI", "XGMI")
+    assert topology.warnings == ("no link is known for 1 of 6 pairs, which count as the slowest: GPU0-GPU1",)
+    assert bool(topology.problems) == (value != "")
 
 
 def test_pairs_without_peer_access_are_warned_of() -> None:

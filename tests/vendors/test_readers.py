@@ -196,6 +196,12 @@ def test_pairs_without_a_measured_value_are_counted() -> None:
     assert parse_topology(text).warnings == ("no value for 1 of 1 pairs (0-1)",)
 
 
+def test_pairs_that_a_cut_table_lacks_are_counted() -> None:
+    topology = parse_topology(SPEEDS[: SPEEDS.index("     1  12.50")])
+    assert topology.problems == ("'Unidirectional P2P=Enabled (P2P Writes)' has no row 1",)
+    assert topology.warnings == ("no value for 1 of 1 pairs (0-1)",)
+
+
 def test_published_tables_that_are_whole_have_no_unknown_link(shared: Path) -> None:
     folder = shared / "data" / "topology-text"
     entries = [json.loads(line) for line in (folder / "INDEX.jsonl").read_text("utf-8").splitlines()]

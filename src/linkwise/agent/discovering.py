@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final
 
 from linkwise.agent.driver_threads import DRIVER_THREADS
 from linkwise.errors import LinkwiseError
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from linkwise.model.discovery import Discovery
+    from linkwise.model.driver import Driver
     from linkwise.net.timing import Timing
     from linkwise.node.health import Recovery
 
-__all__ = ["Discoverer", "Driver", "EventDriver"]
+__all__ = ["Discoverer"]
 
 log = logging.getLogger(__name__)
 
@@ -29,29 +30,6 @@ SLOW: Final = 15.0  # seconds after which a discovery counts as stuck
 WAIT: Final = 0.5  # seconds that a thread waits for faults, and so the longest delay of a shutdown
 FAILURES: Final = 3
 """discoveries that fail in a row before all devices count as unhealthy"""
-
-
-class Driver(Protocol):
-    """Reads the devices of this machine."""
-
-    name: str
-
-    def discover(self) -> Discovery:
-        """Read all devices; blocks. DriverError if nothing can be read."""
-        ...
-
-    def close(self) -> None:
-        """Release the hardware."""
-        ...
-
-
-@runtime_checkable
-class EventDriver(Protocol):
-    """A driver that is notified of faults."""
-
-    def wait(self, seconds: float) -> Mapping[str, str] | None:
-        """Wait for faults: sentences by device id; None if there are no notifications. Blocks."""
-        ...
 
 
 class Discoverer:
@@ -147,8 +125,6 @@ class Discoverer:
 
     async def _faults(self, seconds: float) -> Mapping[str, str] | None:
         """Faults that the driver reports within the time; None if it is not notified of them."""
-        if not isinstance(self._driver, EventDriver):
-            return None
         try:
             return await asyncio.get_running_loop().run_in_executor(DRIVER_THREADS, self._driver.wait, seconds)
         except Exception:

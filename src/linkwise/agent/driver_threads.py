@@ -27,7 +27,7 @@ class _DaemonThreads(Executor):
                 return
             try:
                 future.set_result(fn(*args, **kwargs))
-            except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+            except BaseException as error:  # noqa: BLE001 - the caller gets it
                 future.set_exception(error)
 
         Thread(target=work, name="driver", daemon=True).start()

@@ -50,11 +50,11 @@ from linkwise.node.usage.readings import holdings_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from linkwise.agent.discovering import Driver
     from linkwise.agent.records import PodWriter
     from linkwise.broker.cluster.kubelet_choice import IdleNode
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.config.settings import AgentSettings
+    from linkwise.model.driver import Driver
     from linkwise.net.timing import Timing
     from linkwise.node.allocation import Listed
 

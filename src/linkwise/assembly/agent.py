@@ -38,10 +38,10 @@ from linkwise.vendors.nvidia.xid import harmless_xids
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from linkwise.agent.discovering import Driver
     from linkwise.broker.effects import Event
     from linkwise.config.settings import ServeSettings
     from linkwise.kube.client.api import Connection
+    from linkwise.model.driver import Driver
     from linkwise.model.views import NodeView
     from linkwise.node.publishing import NodeState
     from linkwise.node.writes import ListedPods, Written

@@ -58,7 +58,7 @@ def read_cluster(kubeconfig: Path | None, context: str | None) -> ClusterView:
     return ClusterView(broker, now, namespace)
 
 
-NOBODY: Final = (
+NO_ANSWER: Final = (
     "is the cluster running? `kubectl config view` shows the address; --kubeconfig and --context name another cluster"
 )
 
@@ -72,7 +72,7 @@ def with_cluster(kubeconfig: Path | None, context: str | None, work: Callable[[C
         try:
             found.append(await work(connection))
         except NotSentError as error:
-            raise ClusterError(f"{_plain(error)}; {NOBODY}") from error
+            raise ClusterError(f"{_plain(error)}; {NO_ANSWER}") from error
         finally:
             await connection.close()
 

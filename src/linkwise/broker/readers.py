@@ -1,6 +1,6 @@
 """Texts for the readers of one namespace: events about its pods, and refusals that schedulers report in events.
 
-Whoever may read a namespace's events reads them, so they name no pod, group or namespace beyond it. A pod that has no name
+Everyone who may read a namespace's events reads them, so they name no pod, group or namespace beyond it. A pod that has no name
 for the reader is identified by its UID, as kube-scheduler identifies a preemptor.
 """
 

@@ -47,13 +47,13 @@ def fleet_node(  # noqa: PLR0913 - a builder: every field has a default
     name: str,
     *,
     mode: Mode = "any",
-    sick: Collection[int] = (),
+    unhealthy: Collection[int] = (),
     inventory: bool = True,
     labels: Mapping[str, str] | None = None,
 ) -> tuple[WatchEvent, ...]:
     """A node of this machine; with its inventory as our agent writes it, or as a vendor's plugin alone reports it."""
     offered = _offered(machine, mode)
-    devices = machine_devices(machine, name, offered.memory, sick)
+    devices = machine_devices(machine, name, offered.memory, unhealthy)
     view = NodeView(
         name,
         labels={"kubernetes.io/hostname": name, **_labels(machine, offered), **(labels or {})},

@@ -44,7 +44,9 @@ def from_environment(environ: Mapping[str, str]) -> tuple[dict[str, SettingValue
     """Settings by name, and problems; Linkwise's variables take precedence over gpushare's."""
     values: dict[str, SettingValue] = {}
     problems: list[Problem] = []
-    for variable, setting in {**_gpushare(environ), **_ours(environ)}.items():
+    gpushare = {variable: SCHEMA[name] for variable, name in GPUSHARE.items() if environ.get(variable)}
+    ours = {variable: setting for variable, setting in _VARIABLES.items() if _is_set(variable, environ)}
+    for variable, setting in (gpushare | ours).items():
         text = environ[variable].lower() if variable == "LOG_LEVEL" else environ[variable]
         try:
             values[setting.name] = SettingValue(setting.checked(_value(setting, text)), "environment", variable)
@@ -53,16 +55,8 @@ def from_environment(environ: Mapping[str, str]) -> tuple[dict[str, SettingValue
     return values, [*problems, *_unknown(environ)]
 
 
-def _gpushare(environ: Mapping[str, str]) -> dict[str, Setting]:
-    return {variable: SCHEMA[name] for variable, name in GPUSHARE.items() if environ.get(variable)}
-
-
-def _ours(environ: Mapping[str, str]) -> dict[str, Setting]:
-    return {
-        variable: setting
-        for variable, setting in _VARIABLES.items()
-        if variable in environ and not _of_a_service(variable, environ[variable])
-    }
+def _is_set(variable: str, environ: Mapping[str, str]) -> bool:
+    return variable in environ and not _of_a_service(variable, environ[variable])
 
 
 def _unknown(environ: Mapping[str, str]) -> list[Problem]:

@@ -6,6 +6,8 @@ import math
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get_type_hints
 
+import msgspec
+
 from linkwise.config.settings import ServeSettings
 from linkwise.config.validation import LIMITS, SECRET, check_value, describe, range_text
 from linkwise.errors import InputError
@@ -17,14 +19,16 @@ __all__ = ["SCHEMA", "Kind", "Setting", "SettingValue", "Source", "build_setting
 
 Kind = Literal["text", "whole number", "number", "switch", "choice", "list", "whole numbers", "table"]
 
-_KINDS: Final[Mapping[object, Kind]] = {
-    str: "text",
-    int: "whole number",
-    float: "number",
-    bool: "switch",
-    tuple: "list",
-    dict: "table",
+_TYPES: Final[Mapping[Kind, Any]] = {
+    "text": str,
+    "whole number": int,
+    "number": float,
+    "switch": bool,
+    "list": tuple[str, ...],
+    "whole numbers": tuple[int, ...],
+    "table": dict[str, str],
 }
+_KINDS: Final[Mapping[object, Kind]] = {type_: kind for kind, type_ in _TYPES.items()}
 _WORDS: Final[Mapping[Kind, str]] = {
     "text": "text",
     "switch": "true or false",
@@ -64,41 +68,28 @@ class Setting:
             ValueError: the value has another type or is out of range; the message says what is expected.
         """
         value = _ALSO_CALLED.get((self.name, value), value) if isinstance(value, str) else value
-        value = _as_float(value) if self.kind == "number" else value
-        if not self._fits(value):
+        try:
+            value = msgspec.convert(value, self._type)
+        except msgspec.ValidationError:
+            fits = False
+        else:
+            low, high = LIMITS.get(self.name, (-math.inf, math.inf))
+            fits = not isinstance(value, int | float) or (low <= value <= high and value != math.inf)
+        if not fits:
             got = "" if self.name in SECRET else f", got {describe(self._odd(value))}"
             raise ValueError(f"expected {self.expected()}{got}")
         if problem := check_value(self.name, value):
             raise ValueError(problem)
         return value
 
+    @property
+    def _type(self) -> Any:  # noqa: ANN401 - a type
+        return Literal[self.choices] if self.kind == "choice" else _TYPES[self.kind]
+
     def _odd(self, value: object) -> object:
         """What does not fit: of a list of numbers the first other item, else the value."""
         items = value if self.kind == "whole numbers" and isinstance(value, tuple) else ()
         return next((item for item in items if type(item) is not int), value)
-
-    def _fits(self, value: object) -> bool:
-        match self.kind:
-            case "text":
-                return isinstance(value, str)
-            case "switch":
-                return isinstance(value, bool)
-            case "choice":
-                return value in self.choices
-            case "list" | "whole numbers":
-                item_type = str if self.kind == "list" else int
-                return isinstance(value, tuple) and all(type(item) is item_type for item in value)
-            case "table":
-                return isinstance(value, dict) and all(isinstance(item, str) for pair in value.items() for item in pair)
-            case "whole number" | "number":
-                low, high = LIMITS[self.name]
-                right = int if self.kind == "whole number" else float
-                return (
-                    isinstance(value, right)
-                    and not isinstance(value, bool)
-                    and low <= value <= high
-                    and value != math.inf
-                )
 
 
 def build_settings(values: Mapping[str, object]) -> ServeSettings:
@@ -126,20 +117,8 @@ def _settings(of: Any, prefix: str = "") -> Iterator[Setting]:  # noqa: ANN401 -
         default = each.default if each.default_factory is MISSING else each.default_factory()
         if get_origin(hinted) is Literal:
             yield Setting(name, "choice", default, get_args(hinted))
-        elif get_args(hinted) == (int, ...):
-            yield Setting(name, "whole numbers", default)
         else:
-            yield Setting(name, _KINDS[get_origin(hinted) or hinted], default)
-
-
-def _as_float(value: object) -> object:
-    """Accept an integer for a float setting."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        return value
-    try:
-        return float(value)
-    except OverflowError:
-        return value
+            yield Setting(name, _KINDS[hinted], default)
 
 
 SCHEMA: Final[Mapping[str, Setting]] = {setting.name: setting for setting in _settings(ServeSettings)}

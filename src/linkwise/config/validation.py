@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from difflib import get_close_matches
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.config.rbac import OPTIONAL
 from linkwise.dialects.groups.owners import MODES
@@ -14,7 +15,7 @@ from linkwise.dialects.registry import owners
 from linkwise.policies.registry import POLICIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
 __all__ = ["LIMITS", "REMOVED", "SECRET", "check_together", "check_value", "describe", "hint", "range_text"]
 
@@ -87,9 +88,8 @@ _LABEL: Final = re.compile(
 )
 _NAMESPACE: Final = re.compile(r"[a-z0-9*?](?:[a-z0-9*?-]{0,61}[a-z0-9*?])?")
 _MAX_QUOTED: Final = 60
-_MAX_NAME: Final = 253
 _MAX_XID: Final = 65535
-_NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
+_NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 _HOST: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9.]{0,251}[A-Za-z0-9])?|[0-9A-Fa-f:.]{2,45}")
 
 
@@ -159,63 +159,46 @@ def _lease_times(values: Mapping[str, object]) -> list[tuple[str, str]]:
     return problems
 
 
-def _address(value: object) -> str:
-    valid = isinstance(value, str) and value and not re.search(r"[\s/]", value)
-    return "" if valid else f"expected an address to listen on, such as 0.0.0.0, got {describe(value)}"
+Check = Callable[[Any], str]
+"""the problem with a value of the right type; empty if it is valid"""
 
 
-def _object_name(value: object) -> str:
-    valid = isinstance(value, str) and len(value) <= _MAX_NAME and _NAME.fullmatch(value)
-    return "" if valid else f"expected the name of an object, such as linkwise, got {describe(value)}"
+def _text(pattern: re.Pattern[str], expected: str) -> Check:
+    return lambda value: "" if pattern.fullmatch(value) else f"expected {expected}, got {describe(value)}"
 
 
-def _object_names(value: object) -> str:
-    names: tuple[str, ...] = value if isinstance(value, tuple) else ()
-    return next((problem for name in names if (problem := _object_name(name))), "")
+def _each(check: Check) -> Check:
+    """A check of every item of a list; the first problem counts."""
+    return lambda items: next((problem for item in items if (problem := check(item))), "")
 
 
-def _optional_name(value: object) -> str:
-    return _object_name(value) if value else ""
-
-
-def _ip_address(value: object) -> str:
+def _ip_address(value: str) -> str:
     try:
-        ip_address(str(value)) if value else None
+        ip_address(value) if value else None
     except ValueError:
         return f"expected an IP address, such as 10.0.0.7, got {describe(value)}"
     return ""
 
 
-def _identity(value: object) -> str:
-    valid = isinstance(value, str) and re.fullmatch(r"[!-~]{0,200}", value)
-    return "" if valid else f"expected at most 200 printable ASCII characters without spaces, got {describe(value)}"
+def _feature(name: str) -> str:
+    return "" if name in OPTIONAL else f"unknown feature {describe(name)}{hint(name, OPTIONAL)}"
 
 
-def _features(value: object) -> str:
-    names: tuple[str, ...] = value if isinstance(value, tuple) else ()
-    wrong = next((name for name in names if name not in OPTIONAL), None)
-    return "" if wrong is None else f"unknown feature {describe(wrong)}{hint(wrong, OPTIONAL)}"
+def _host(name: str) -> str:
+    return "" if _HOST.fullmatch(name) else f"{describe(name)} is neither a host name nor an address"
 
 
-def _hosts(value: object) -> str:
-    names: tuple[str, ...] = value if isinstance(value, tuple) else ()
-    wrong = next((name for name in names if not _HOST.fullmatch(name)), None)
-    return "" if wrong is None else f"{describe(wrong)} is neither a host name nor an address"
+def _xid(number: int) -> str:
+    valid = 0 < number <= _MAX_XID
+    return "" if valid else f"expected numbers of Xid events, from 1 to {_MAX_XID}, got {describe(number)}"
 
 
-def _xids(value: object) -> str:
-    numbers: tuple[int, ...] = value if isinstance(value, tuple) else ()
-    wrong = next((number for number in numbers if not 0 < number <= _MAX_XID), None)
-    return "" if wrong is None else f"expected numbers of Xid events, from 1 to {_MAX_XID}, got {describe(wrong)}"
-
-
-def _token(value: object) -> str:
-    valid = isinstance(value, str) and re.fullmatch(r"[!-~]*", value)
+def _token(value: str) -> str:
+    valid = re.fullmatch(r"[!-~]*", value)
     return "" if valid else "expected printable ASCII characters without spaces, because it is sent in a header"
 
 
-def _labels(value: object) -> str:
-    keys: tuple[str, ...] = value if isinstance(value, tuple) else ()
+def _labels(keys: tuple[str, ...]) -> str:
     for key in keys:
         if not _LABEL.fullmatch(key):
             return f"{describe(key)} is not a valid label key"
@@ -224,8 +207,7 @@ def _labels(value: object) -> str:
     return ""
 
 
-def _policies(value: object) -> str:
-    table: dict[str, str] = value if isinstance(value, dict) else {}
+def _policies(table: Mapping[str, str]) -> str:
     for resource, policy in table.items():
         if not owners(resource):
             return f"{describe(resource)} is not a resource that Linkwise schedules"
@@ -234,8 +216,7 @@ def _policies(value: object) -> str:
     return ""
 
 
-def _owners(value: object) -> str:
-    table: dict[str, str] = value if isinstance(value, dict) else {}
+def _owners(table: Mapping[str, str]) -> str:
     for namespace, mode in table.items():
         if not _NAMESPACE.fullmatch(namespace):
             return f"{describe(namespace)} is not a namespace; write its name, or a pattern such as team-*"
@@ -244,30 +225,34 @@ def _owners(value: object) -> str:
     return ""
 
 
-_CHECKS: Final[Mapping[str, Callable[[object], str]]] = {
+_OBJECT: Final = "the name of an object, such as linkwise"
+_address: Final = _text(re.compile(r"[^\s/]+"), "an address to listen on, such as 0.0.0.0")
+_object_name: Final = _text(_NAME, _OBJECT)
+_optional_name: Final = _text(re.compile(f"(?:{_NAME.pattern})?"), _OBJECT)
+_CHECKS: Final[Mapping[str, Check]] = {
     "http.host": _address,
     "tls.secret": _object_name,
     "tls.client_secret": _object_name,
     "tls.service": _object_name,
-    "tls.names": _hosts,
+    "tls.names": _each(_host),
     "agent.host": _address,
     "webhook.host": _address,
     "leader.lease": _object_name,
     "leader.namespace": _optional_name,
     "leader.service": _optional_name,
-    "leader.identity": _identity,
+    "leader.identity": _text(re.compile(r"[!-~]{0,200}"), "at most 200 printable ASCII characters without spaces"),
     "leader.address": _ip_address,
     "webhook.scheduler": _object_name,
     "webhook.configuration": _object_name,
     "webhook.secret": _object_name,
     "webhook.service": _object_name,
-    "webhook.names": _hosts,
-    "kube.without": _features,
+    "webhook.names": _each(_host),
+    "kube.without": _each(_feature),
     "debug.token": _token,
-    "agent.health.ignored_xids": _xids,
-    "agent.health.fatal_xids": _xids,
+    "agent.health.ignored_xids": _each(_xid),
+    "agent.health.fatal_xids": _each(_xid),
     "placing.group.network": _labels,
     "placing.group.owners": _owners,
     "placing.policies": _policies,
-    "placing.volcano.schedulers": _object_names,
+    "placing.volcano.schedulers": _each(_object_name),
 }

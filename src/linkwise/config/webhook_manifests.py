@@ -17,7 +17,7 @@ from linkwise.dialects.groups.conventions import KUEUE
 from linkwise.dialects.groups.membership import KEYS
 from linkwise.dialects.nvidia.dialect import OPAQUE
 from linkwise.dialects.registry import is_native, managed_resources, record_keys, record_patterns, resource_patterns
-from linkwise.dialects.workloads import WORKLOADS
+from linkwise.dialects.workloads import OPERATOR_JOBS, WORKLOADS
 from linkwise.model.requester import CONTROLLERS
 
 if TYPE_CHECKING:
@@ -169,6 +169,8 @@ def _configuration(wanted: WebhookFile, *, mutating: bool) -> tuple[dict[str, An
     if not mutating:
         notes[f"webhooks[{len(webhooks)}]"] = "Warnings only, for names that are almost those of managed resources."
         webhooks.append(_misspelt(wanted))
+        notes[f"webhooks[{len(webhooks)}]"] = "Warnings only, on jobs whose pods an operator creates."
+        webhooks.append(_operator_jobs(wanted))
     inject = {"cert-manager.io/inject-ca-from": f"{wanted.namespace}/{_DEFAULTS.secret}"}
     document = {
         "apiVersion": _API,
@@ -213,13 +215,16 @@ def _workloads(wanted: WebhookFile, *, mutating: bool) -> list[dict[str, Any]]:
             rules.setdefault((workload.group, workload.version), []).append(workload.resource)
         conditions = {
             # Controllers copy templates that were reviewed when a user wrote them.
-            "by-users": f"!(request.userInfo.username in {_list(CONTROLLERS)})",
+            "by-users": _BY_USERS,
             "changed": _changed_condition(path),
             "managed": _template_condition(path, wanted.scheduler),
         }
         each = [_rule(*about, resources, ["CREATE", "UPDATE"]) for about, resources in rules.items()]
         found.append(_webhook(wanted, _Entry(name, conditions, tuple(each)), mutating=mutating))
     return found
+
+
+_BY_USERS: Final = f"!(request.userInfo.username in {_list(CONTROLLERS)})"
 
 
 def _changed_condition(path: tuple[str, ...]) -> str:
@@ -254,6 +259,19 @@ def _all_pods(wanted: WebhookFile) -> dict[str, Any]:
 
 def _misspelt(wanted: WebhookFile) -> dict[str, Any]:
     made = _webhook(wanted, _Entry("names", {"misspelt": _misspelt_condition()}), mutating=False)
+    return {**made, "failurePolicy": "Ignore", "timeoutSeconds": 1}
+
+
+def _operator_jobs(wanted: WebhookFile) -> dict[str, Any]:
+    """Without a condition on their templates, which are in other places for each kind: such jobs are rarely created."""
+    rules: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for job in OPERATOR_JOBS:
+        rules.setdefault((job.group, job.versions), []).append(job.resource)
+    each = tuple(
+        {**_rule(group, "", resources, ["CREATE"]), "apiVersions": list(versions)}
+        for (group, versions), resources in rules.items()
+    )
+    made = _webhook(wanted, _Entry("operator-jobs", {"by-users": _BY_USERS}, each), mutating=False)
     return {**made, "failurePolicy": "Ignore", "timeoutSeconds": 1}
 
 

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["WORKLOADS", "Template", "Workload", "templates", "workload_of"]
+__all__ = [
+    "OPERATOR_JOBS",
+    "WORKLOADS",
+    "OperatorJob",
+    "Template",
+    "Workload",
+    "is_operator_job",
+    "templates",
+    "workload_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,38 @@ WORKLOADS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorJob:
+    """A kind whose pods an operator creates; `pod_templates.operators` knows where its templates are."""
+
+    group: str
+    """API group"""
+    versions: tuple[str, ...]
+    """the storage version first"""
+    kind: str
+    short: tuple[str, ...] = ()
+    """short names, as in kubectl"""
+
+    @property
+    def resource(self) -> str:
+        """The plural, as in paths of the API."""
+        return f"{self.kind.lower()}s"
+
+
+_TRAINING: Final = "kubeflow.org"
+OPERATOR_JOBS: Final = (
+    OperatorJob("jobset.x-k8s.io", ("v1alpha2",), "JobSet"),
+    OperatorJob("leaderworkerset.x-k8s.io", ("v1",), "LeaderWorkerSet", ("lws",)),
+    *(
+        OperatorJob(_TRAINING, ("v1",), kind)
+        for kind in ("PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "MXJob")
+    ),
+    OperatorJob(_TRAINING, ("v2beta1", "v1"), "MPIJob"),
+    OperatorJob("trainer.kubeflow.org", ("v1alpha1",), "TrainJob"),
+    *(OperatorJob("ray.io", ("v1", "v1alpha1"), kind) for kind in ("RayCluster", "RayJob", "RayService")),
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Template:
     """A pod template of a workload."""
 
@@ -56,6 +97,11 @@ class Template:
 def workload_of(group: str, resource: str) -> Workload | None:
     """The workload by its API group and plural; None if it is not one that Linkwise knows."""
     return _BY_RESOURCE.get((group, resource))
+
+
+def is_operator_job(group: str, resource: str) -> bool:
+    """Whether an operator creates the pods of this kind."""
+    return (group, resource) in _OPERATED
 
 
 def templates(workload: Workload, document: object) -> Iterator[Template]:
@@ -87,3 +133,4 @@ def _owners(
 
 
 _BY_RESOURCE: Final = {(workload.group, workload.resource): workload for workload in WORKLOADS}
+_OPERATED: Final = {(job.group, job.resource) for job in OPERATOR_JOBS}

@@ -11,23 +11,22 @@ from linkwise.drivers.amd.commands import AmdSmiDriver, RocmSmiDriver
 from linkwise.drivers.amd.driver import AmdSmiLibraryDriver
 from linkwise.drivers.bandwidth.measured import MeasuredDriver
 from linkwise.drivers.dcmi.driver import DcmiDriver
-from linkwise.drivers.driver import wait_for_faults
 from linkwise.drivers.host_files import HOST
 from linkwise.drivers.npu_smi import NpuSmiDriver
 from linkwise.drivers.nvidia_smi import NvidiaSmiDriver
 from linkwise.drivers.nvml.driver import NvmlDriver
 from linkwise.drivers.recorded import RecordedDriver
 from linkwise.drivers.simulated import SimulatedDriver
-from linkwise.drivers.usage import usage_of
 from linkwise.errors import DriverError, InputError
 from linkwise.model.discovery import Discovery
+from linkwise.model.driver import Driver
 from linkwise.model.usage import UsageReading
 from linkwise.vendors.nvidia.xid import HARMLESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from linkwise.drivers.driver import Driver
+    from linkwise.drivers.tool_command import ToolDriver
 
 __all__ = ["AUTO", "DRIVERS", "AutoDriver", "DriverOptions", "open_driver"]
 
@@ -52,28 +51,12 @@ def _nvml(options: DriverOptions) -> Driver:
     return NvmlDriver(options.source, host=options.host, harmless=options.harmless_xids)
 
 
-def _nvidia_smi(options: DriverOptions) -> Driver:
-    return NvidiaSmiDriver(options.source, node=options.node, host=options.host)
+def _library(driver: type[DcmiDriver | AmdSmiLibraryDriver]) -> Callable[[DriverOptions], Driver]:
+    return lambda options: driver(options.source, host=options.host)
 
 
-def _dcmi(options: DriverOptions) -> Driver:
-    return DcmiDriver(options.source, host=options.host)
-
-
-def _npu_smi(options: DriverOptions) -> Driver:
-    return NpuSmiDriver(options.source, node=options.node, host=options.host)
-
-
-def _amdsmi(options: DriverOptions) -> Driver:
-    return AmdSmiLibraryDriver(options.source, host=options.host)
-
-
-def _amd_smi(options: DriverOptions) -> Driver:
-    return AmdSmiDriver(options.source, node=options.node, host=options.host)
-
-
-def _rocm_smi(options: DriverOptions) -> Driver:
-    return RocmSmiDriver(options.source, node=options.node, host=options.host)
+def _tool(driver: type[ToolDriver]) -> Callable[[DriverOptions], Driver]:
+    return lambda options: driver(options.source, node=options.node, host=options.host)
 
 
 def _recorded(options: DriverOptions) -> Driver:
@@ -91,12 +74,12 @@ def _simulated(options: DriverOptions) -> Driver:
 
 DRIVERS: Final[Mapping[str, Callable[[DriverOptions], Driver]]] = {
     "nvml": _nvml,  # source: path of libnvidia-ml.so.1, optional
-    "nvidia-smi": _nvidia_smi,  # source: path of the tool, optional
-    "dcmi": _dcmi,  # source: path of libdcmi.so, optional
-    "npu-smi": _npu_smi,  # source: path of the tool, optional
-    "amdsmi": _amdsmi,  # source: path of libamd_smi.so, optional
-    "amd-smi": _amd_smi,  # source: path of the tool, optional
-    "rocm-smi": _rocm_smi,  # source: path of the tool, optional
+    "nvidia-smi": _tool(NvidiaSmiDriver),  # source: path of the tool, optional
+    "dcmi": _library(DcmiDriver),  # source: path of libdcmi.so, optional
+    "npu-smi": _tool(NpuSmiDriver),  # source: path of the tool, optional
+    "amdsmi": _library(AmdSmiLibraryDriver),  # source: path of libamd_smi.so, optional
+    "amd-smi": _tool(AmdSmiDriver),  # source: path of the tool, optional
+    "rocm-smi": _tool(RocmSmiDriver),  # source: path of the tool, optional
     "recorded": _recorded,  # source: folder
     "simulated": _simulated,  # source: name of a machine profile; behind a colon, file of unhealthy devices
 }
@@ -141,7 +124,7 @@ def open_driver(  # noqa: PLR0913 - one per setting
     return MeasuredDriver(driver, Path(bandwidth)) if bandwidth else driver
 
 
-class AutoDriver:
+class AutoDriver(Driver):
     """The first driver that finds devices; until there is one, every discovery tries all of them again.
 
     A node without devices is valid: its hardware driver may be loaded later, without a restart of the agent.
@@ -178,11 +161,11 @@ class AutoDriver:
 
     def usage(self) -> UsageReading:
         """The usage as the driver in use reads it; nothing without one."""
-        return UsageReading() if self._found is None else usage_of(self._found)
+        return UsageReading() if self._found is None else self._found.usage()
 
     def wait(self, seconds: float) -> Mapping[str, str] | None:
         """Wait for faults of the driver in use."""
-        return wait_for_faults(self._found, seconds)
+        return None if self._found is None else self._found.wait(seconds)
 
     def close(self) -> None:
         """Close the driver in use."""

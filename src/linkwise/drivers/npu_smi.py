@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.drivers.host_files import HOST, chip_addresses, numa_node
-from linkwise.drivers.known_devices import KnownDevices
-from linkwise.drivers.tool_command import run_tool
+from linkwise.drivers.tool_command import ToolDriver
 from linkwise.drivers.tool_outputs import read_outputs
 from linkwise.errors import DriverError
 from linkwise.model.usage import UsageReading
@@ -22,29 +21,22 @@ if TYPE_CHECKING:
 
 __all__ = ["NpuSmiDriver"]
 
-_INSTALLED: Final = ("usr/local/bin/npu-smi", "usr/local/sbin/npu-smi", "usr/local/Ascend/driver/tools/npu-smi")
-"""where Huawei's driver installs it"""
-_HANGS: Final = "a chip may hang, see `dmesg`"
-_MISSING: Final = "install the Ascend driver, or give the path of the tool"
 _NO_CARDS: Final = "there is no npu card"
 
 
-class NpuSmiDriver:
+class NpuSmiDriver(ToolDriver):
     """NPUs of this machine, as the tool lists them.
 
     The tool does not print whether a chip's network port works, so that only DCMI finds network faults.
     """
 
     name = "npu-smi"
+    installed = ("usr/local/bin/npu-smi", "usr/local/sbin/npu-smi", "usr/local/Ascend/driver/tools/npu-smi")
+    hangs = "a chip may hang, see `dmesg`"
+    missing = "install the Ascend driver, or give the path of the tool"
 
     def __init__(self, tool: str = "", *, node: str = "", timeout: float = 30, host: Path = HOST) -> None:
-        """Select the tool; `tool` is its path if it is not in PATH. Nothing is run before the first discovery."""
-        installed = (str(file) for path in _INSTALLED if (file := host / path).exists())
-        self._tool: Final = tool or next(installed, self.name)
-        self._node: Final = node
-        self._timeout: Final = timeout  # seconds
-        self._host: Final = host
-        self._known: Final = KnownDevices()
+        super().__init__(tool, node=node, timeout=timeout, host=host)
         self._ids: dict[int, str] = {}
         """of the devices of the last discovery, by number"""
 
@@ -58,7 +50,7 @@ class NpuSmiDriver:
         texts = {"npu-smi info": listed.text}
         problems: list[str] = []
         if listed.code:
-            problems.append(f"npu-smi info failed with exit code {listed.code}: {listed.message}")
+            problems.append(self._failure(listed, "info"))
         links = self._links(problems)
         if links:
             texts["npu-smi info -t topo"] = links
@@ -87,14 +79,10 @@ class NpuSmiDriver:
         """
         listed = self._run("info")
         found = chip_usages(listed.text)
-        problem = f"npu-smi info failed with exit code {listed.code}: {listed.message}"
         return UsageReading(
             tuple(replace(found[number], id=id_) for number, id_ in self._ids.items() if number in found),
-            (problem,) if listed.code else (),
+            (self._failure(listed, "info"),) if listed.code else (),
         )
-
-    def close(self) -> None:
-        """Do nothing: the tool ends with every discovery."""
 
     def _links(self, problems: list[str]) -> str:
         """The link matrix; empty where the hardware has none to print, as the first 910."""
@@ -104,7 +92,7 @@ class NpuSmiDriver:
             problems.append(str(error))
             return ""
         if links.code and "does not support" not in links.text:
-            problems.append(f"npu-smi info -t topo failed with exit code {links.code}: {links.message}")
+            problems.append(self._failure(links, "info", "-t", "topo"))
         return "" if links.code else links.text
 
     def _listed(self, listed: Answer, texts: dict[str, str]) -> Discovery:
@@ -123,9 +111,6 @@ class NpuSmiDriver:
             raise DriverError(f"npu-smi: {listed.message} (exit code {listed.code}); run `npu-smi info` on the node")
         unread = "npu-smi info can't be read, so that the health of the chips is not known"
         return replace(found, problems=(unread, *found.problems)) if found.devices else found
-
-    def _run(self, *arguments: str) -> Answer:
-        return run_tool(self.name, self._tool, arguments, timeout=self._timeout, hangs=_HANGS, missing=_MISSING)
 
 
 def _named(found: Discovery) -> Discovery:

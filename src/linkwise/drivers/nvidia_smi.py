@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.drivers.host_files import HOST, minor_number, near_nics, numa_node
-from linkwise.drivers.known_devices import KnownDevices
-from linkwise.drivers.tool_command import run_tool
+from linkwise.drivers.tool_command import ToolDriver
 from linkwise.drivers.tool_outputs import read_outputs
 from linkwise.errors import DriverError
 from linkwise.model.usage import UsageReading
@@ -29,23 +28,18 @@ _NEWER: Final = ("mig.mode.current",)
 _PLAIN: Final = "--format=csv,noheader,nounits"
 _UNKNOWN_FIELD: Final = "not a valid field to query"
 _NO_DEVICES: Final = "no devices were found"
-_HANGS: Final = "a GPU may hang, see `dmesg`"
-_MISSING: Final = "install the NVIDIA driver, or give the path of the tool"
 _CUDA: Final = re.compile(r"CUDA (?:UMD )?Version *: *([0-9]{1,3}\.[0-9]{1,3})")
 
 
-class NvidiaSmiDriver:
+class NvidiaSmiDriver(ToolDriver):
     """GPUs of this machine, as the tool lists them."""
 
     name = "nvidia-smi"
+    hangs = "a GPU may hang, see `dmesg`"
+    missing = "install the NVIDIA driver, or give the path of the tool"
 
     def __init__(self, tool: str = "", *, node: str = "", timeout: float = 30, host: Path = HOST) -> None:
-        """Select the tool; `tool` is its path if it is not in PATH. Nothing is run before the first discovery."""
-        self._tool: Final = tool or "nvidia-smi"
-        self._node: Final = node
-        self._timeout: Final = timeout  # seconds
-        self._host: Final = host
-        self._known: Final = KnownDevices()
+        super().__init__(tool, node=node, timeout=timeout, host=host)
         self._cuda: dict[str, str] = {}
         """CUDA version by version of the driver"""
 
@@ -58,14 +52,7 @@ class NvidiaSmiDriver:
         listed = self._list()
         texts = {"nvidia-smi --query-gpu": listed.text}
         problems: list[str] = []
-        try:
-            links = self._run("topo", "-m")
-            if links.code:
-                problems.append(f"nvidia-smi topo -m failed with exit code {links.code}: {links.message}")
-            else:
-                texts["nvidia-smi topo -m"] = links.text
-        except DriverError as error:
-            problems.append(str(error))
+        self._add(texts, problems, "topo", "-m")
         outputs = read_outputs(texts, self._node)
         found = outputs.discovery
         if not found.devices and not outputs.unreadable and _NO_DEVICES not in listed.text.lower():
@@ -92,11 +79,8 @@ class NvidiaSmiDriver:
         failed = [answer for answer in (listed, running) if answer.code]
         return UsageReading(
             device_usages(listed.text, None if running.code else running.text),
-            tuple(f"nvidia-smi failed with exit code {answer.code}: {answer.message}" for answer in failed),
+            tuple(map(self._failure, failed)),
         )
-
-    def close(self) -> None:
-        """Do nothing: the tool ends with every discovery."""
 
     def _list(self) -> Answer:
         answer = self._run(f"--query-gpu={','.join((*_FIELDS, *_NEWER))}", "--format=csv")
@@ -123,6 +107,3 @@ class NvidiaSmiDriver:
             self._cuda = {driver: found[1]} if found else {}
         version = self._cuda.get(driver, "")
         return {"cuda": version} if version else {}
-
-    def _run(self, *arguments: str) -> Answer:
-        return run_tool(self.name, self._tool, arguments, timeout=self._timeout, hangs=_HANGS, missing=_MISSING)

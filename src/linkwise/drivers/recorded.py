@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.drivers.bandwidth.measured import with_reading
+from linkwise.drivers.device_facts import simulated_reading
 from linkwise.drivers.known_devices import KnownDevices
 from linkwise.drivers.tool_outputs import read_outputs
-from linkwise.drivers.usage import simulated_reading
 from linkwise.errors import DriverError, InputError
+from linkwise.model.driver import Driver
 from linkwise.vendors.readers import recognised
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _LARGEST: Final = 8 * 1024 * 1024
 """bytes of a file that is read; the outputs of tools are far smaller"""
 
 
-class RecordedDriver:
+class RecordedDriver(Driver):
     """The machine that the files of a folder describe; they are read again by every discovery."""
 
     name = "recorded"
@@ -57,9 +58,6 @@ class RecordedDriver:
     def usage(self) -> UsageReading:
         """The memory of the devices; what pods would use of it is made up."""
         return simulated_reading(read_outputs(self._texts(), self._node).discovery.devices)
-
-    def close(self) -> None:
-        """Do nothing: no file is kept open."""
 
     def _texts(self) -> dict[str, str]:
         try:

@@ -9,8 +9,9 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.drivers.usage import simulated_reading
+from linkwise.drivers.device_facts import simulated_reading
 from linkwise.model.discovery import Discovery
+from linkwise.model.driver import Driver
 from linkwise.vendors.machine import machine_devices
 from linkwise.vendors.machines import profile
 
@@ -25,7 +26,7 @@ __all__ = ["SimulatedDriver"]
 _COMMENT: Final = re.compile(r"#[^\n]*")
 
 
-class SimulatedDriver:
+class SimulatedDriver(Driver):
     """A machine by the name of its profile; devices listed in a file are unhealthy until they are removed from it."""
 
     name = "simulated"
@@ -66,9 +67,6 @@ class SimulatedDriver:
     def usage(self) -> UsageReading:
         """The memory of the devices; what pods would use of it is made up."""
         return simulated_reading(machine_devices(self._machine, self._node))
-
-    def close(self) -> None:
-        """Do nothing: a simulation holds nothing open."""
 
     def _listed(self) -> tuple[frozenset[int], tuple[str, ...]]:
         if self._file is None:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.drivers.driver import LONGEST_ID, common
+from linkwise.drivers.device_facts import LONGEST_ID, common
 from linkwise.drivers.host_files import pci_address
 from linkwise.drivers.known_devices import Unreadable
 from linkwise.model.device import Device

@@ -33,7 +33,7 @@ from linkwise.embedded.storage.database import Database
 from linkwise.embedded.storage.lists import ListOptions, Page, list_page
 from linkwise.embedded.storage.selectors import EVERYTHING, parse_selector
 from linkwise.embedded.storage.watches import Watch
-from linkwise.embedded.writes.admission import without_admission
+from linkwise.embedded.writes.admission import at_once
 from linkwise.embedded.writes.bind_and_evict import bind, evict
 from linkwise.embedded.writes.create import create
 from linkwise.embedded.writes.delete import DeleteOptions, delete
@@ -118,50 +118,10 @@ class Store:
             raise
         return watch
 
-    def create(self, kind: Kind, document: Raw, namespace: str = "", *, dry_run: bool = False) -> Stored:
-        """Create an object."""
-        return without_admission(self.begin_create(kind, document, namespace, dry_run=dry_run))
-
     def update(self, kind: Kind, document: Raw, name: str = "", namespace: str = "", subresource: str = "") -> Stored:
         """Replace an object; name and namespace default to those in its metadata."""
         meta = meta_of(document)
         return self.replace(kind, name or meta.name, namespace or meta.namespace, document, subresource)
-
-    def replace(  # noqa: PLR0913 - a request has these parts
-        self, kind: Kind, name: str, namespace: str, document: Raw, subresource: str = "", *, dry_run: bool = False
-    ) -> Stored:
-        """Replace the object with this name."""
-        return without_admission(self.begin_replace(kind, name, namespace, document, subresource, dry_run=dry_run))
-
-    def patch(  # noqa: PLR0913, PLR0917 - a request has these parts
-        self,
-        kind: Kind,
-        name: str,
-        patch: object,
-        namespace: str = "",
-        subresource: str = "",
-        patch_type: str = MERGE,
-        *,
-        dry_run: bool = False,
-    ) -> Stored:
-        """Patch an object."""
-        return without_admission(
-            self.begin_patch(kind, name, patch, namespace, subresource, patch_type, dry_run=dry_run)
-        )
-
-    def delete(
-        self, kind: Kind, name: str, namespace: str = "", options: DeleteOptions | None = None
-    ) -> tuple[Stored, bool]:
-        """Delete an object; returns its state afterwards and whether it is removed."""
-        return without_admission(self.begin_delete(kind, name, namespace, options))
-
-    def bind(self, name: str, namespace: str, binding: Raw, *, dry_run: bool = False) -> Stored:
-        """Bind a pod to a node."""
-        return without_admission(self.begin_bind(name, namespace, binding, dry_run=dry_run))
-
-    def evict(self, name: str, namespace: str, eviction: Raw) -> None:
-        """Evict a pod."""
-        without_admission(self.begin_evict(name, namespace, eviction))
 
     def begin_create(self, kind: Kind, document: Raw, namespace: str = "", *, dry_run: bool = False) -> Write[Stored]:
         """A create that stops for admission."""
@@ -250,6 +210,14 @@ class Store:
         """An eviction that stops for admission."""
         pods = self.resource("pods")
         yield from evict(self.database, pods, self.get(pods, name, namespace), without_nulls(eviction))
+
+    # The same verbs, admitted at every point.
+    create = at_once(begin_create)
+    replace = at_once(begin_replace)
+    patch = at_once(begin_patch)
+    delete = at_once(begin_delete)
+    bind = at_once(begin_bind)
+    evict = at_once(begin_evict)
 
     def convert(self, resource: Resource, stored: Stored) -> Stored:
         """An object in the requested API version."""

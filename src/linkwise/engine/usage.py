@@ -86,7 +86,7 @@ def node_of(inventory: NodeInventory, usage: Usage) -> Node:
         inventory.topology,
         inventory.profile,
         usage.mode,
-        usage.unattributed + inventory.sick + inventory.claimed,
+        usage.unattributed + inventory.unidentified + inventory.claimed,
         usage.unattributed_share,
         usage.unattributed_core,
         inventory.unit,

@@ -49,7 +49,7 @@ def explain_node(
         inspected[0],
         "pod" if by_pod else "nothing" if inventory.mode == "any" else "node",
         state.name_of(entries[0].pod) if by_pod else "",
-        inventory.sick,
+        inventory.unidentified,
         tuple(served),
         _largest(state, node, served),
         state.settings.share.within == "any",

@@ -139,7 +139,7 @@ def _health_remark(state: State, name: str, reason: Reason) -> str:
         [device.index for device in inventory.devices if device.id in inventory.faults],
         len(inventory.devices),
     )
-    count = len(known) + inventory.sick
+    count = len(known) + inventory.unidentified
     set_aside = cordoned + _hold_remark(inventory)
     if not count or reason.kind == "unhealthy":
         return set_aside
@@ -168,10 +168,10 @@ def _never(state: State, query: Query, rejected: Reject, name: str) -> bool:
         # Where the first pod of a node decided, the next one may decide otherwise.
         return inventory.mode not in {"any", query.ask.mode}
     if rejected.reason.rule == "002.whole":
-        return len(node.healthy()) - inventory.sick < query.ask.devices
+        return len(node.healthy()) - inventory.unidentified < query.ask.devices
     if rejected.reason.rule != "003.predicate":
         return False
-    empty = replace(node, used={}, unattributed=inventory.sick, unattributed_share=0, unattributed_core=0)
+    empty = replace(node, used={}, unattributed=inventory.unidentified, unattributed_share=0, unattributed_core=0)
     return not isinstance(query.pick(empty), Offer)
 
 
@@ -254,6 +254,7 @@ _MEASURES: Final[dict[tuple[str, str], Callable[[Reason], float]]] = {
     ("001.filters", "memory"): _left,
     ("001.filters", "ephemeral"): _left,
     ("002.whole", ""): _left,
+    ("002.whole", "too small"): _left,
     ("003.predicate", "one group"): _in_one_place,
     ("003.predicate", "whole groups"): _in_one_place,
     ("003.predicate", "even split"): _in_one_place,

@@ -81,7 +81,7 @@ class NodeInventory:
     """the unit of shares: MiB, GiB, %"""
     words: frozenset[str] = frozenset()
     """the dialects by which its devices can be requested, and the resources it provides"""
-    sick: int = 0
+    unidentified: int = 0
     """the number of unhealthy devices that no source identifies"""
     allocations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """devices by pod UID, as the node's agent reports their usage; where claims allocate them, see ClaimableDevices"""

@@ -87,7 +87,8 @@ def misfit(ask: Ask, node: Node, size: int) -> Reject | None:
             return Reject(
                 node.name, Reason("002.whole", size, (len(node.devices), *unhealthy), "unhealthy"), final=True
             )
-        return Reject(node.name, Reason("002.whole", asked=size, found=(max(0, free), len(node.devices))), final=final)
+        kind = "too small" if final else ""
+        return Reject(node.name, Reason("002.whole", size, (max(0, free), len(node.devices)), kind), final=final)
     missing = set(ask.required) - {device.id for device in node.free()}
     if missing or len(ask.required) > size:
         named = tuple(sorted(missing)) or ask.required

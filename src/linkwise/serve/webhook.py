@@ -7,6 +7,7 @@ not refuse pods. What the cluster knows adds warnings, and filter checks request
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.broker.admission.pod_changes import change_pod
@@ -14,7 +15,9 @@ from linkwise.broker.admission.scope import is_managed
 from linkwise.broker.admission.user import copies_workloads, set_template_creator
 from linkwise.broker.admission.validation import Validator
 from linkwise.broker.admission.verdict import UNCHANGED
-from linkwise.dialects.workloads import templates, workload_of
+from linkwise.dialects.pod_templates.kinds import pod_templates
+from linkwise.dialects.pod_templates.template import WorkloadObject
+from linkwise.dialects.workloads import is_operator_job, templates, workload_of
 from linkwise.errors import InputError
 from linkwise.model.requester import Requester
 from linkwise.net.http.routes import Endpoint, Route
@@ -105,6 +108,8 @@ class Webhook:
         requester = _requester(request)
         if _is_new_pod(request):
             return self._validator.pod(_pod(request), requester)
+        if is_operator_job(request.resource.group, request.resource.resource):
+            return self._validator.operator_job(_operator_pods(request), requester)
         workload = _workload(request, requester)
         if workload is None:
             return UNCHANGED
@@ -149,6 +154,17 @@ def _template_pod(request: AdmissionRequest, template: Template) -> PodView:
     own: Mapping[str, Any] = meta if isinstance(meta, dict) else {}
     name = request.name or "pod"
     return pod_view({**template.document, "metadata": {**own, "name": name, "namespace": request.namespace}})
+
+
+def _operator_pods(request: AdmissionRequest) -> list[PodView]:
+    """One pod per template; none if the object can't be read, which its operator decides on."""
+    if request.operation != CREATE or request.sub_resource:
+        return []
+    try:
+        found = pod_templates(WorkloadObject(dict(document_of(request.object))))
+        return [replace(pod_view(template.document), namespace=request.namespace) for template in found]
+    except InputError:
+        return []
 
 
 def _no_review(sentence: str) -> None:

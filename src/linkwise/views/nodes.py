@@ -50,7 +50,7 @@ def _nodes(cluster: ClusterView, name: str | None, selects: Selects) -> list[Nod
 def _node(cluster: ClusterView, node: NodeInspection) -> Row:
     broker = cluster.broker
     stock, view = broker.inventories[node.name], broker.nodes[node.name]
-    unhealthy = sum(not device.healthy for device in node.devices) + stock.sick
+    unhealthy = sum(not device.healthy for device in node.devices) + stock.unidentified
     problems = [
         *([] if view.ready else ["NotReady"]),
         *(["cordoned"] if view.unschedulable else []),

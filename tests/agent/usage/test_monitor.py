@@ -12,6 +12,7 @@ from linkwise.agent.usage.monitor import FAILURES, REFRESH, NodePods, SerialDriv
 from linkwise.config.settings import UsageSettings
 from linkwise.errors import DriverError
 from linkwise.model.discovery import Discovery
+from linkwise.model.driver import Driver
 from linkwise.model.usage import DeviceUsage, Holding, ProcessUsage, UsageReading
 from linkwise.net.timing import Timing
 
@@ -27,7 +28,7 @@ BOX = "0123456789abcdef" * 4
 
 
 @dataclass(slots=True)
-class Hardware:
+class Hardware(Driver):
     """Driver whose usage a test sets."""
 
     name: str = "test"
@@ -181,7 +182,7 @@ def test_a_clock_that_is_set_back_does_not_stop_publishing(bench: Bench) -> None
 
 
 def test_a_driver_that_reports_no_usage_is_named(tmp_path: Path) -> None:
-    class Plain:
+    class Plain(Driver):
         name = "plain"
 
         def discover(self) -> Discovery:

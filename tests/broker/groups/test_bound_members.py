@@ -116,7 +116,7 @@ def test_fast_links_are_left_to_others_where_bound_members_are_slow_anyway(pair:
     """The bound member has two devices: 0 and 3 have a double NVLink, 0 and 5 have none."""
     machine, broker = profile("dgx1-v100-measured"), broker_of()
     for name, healthy in (("full", set(pair)), ("slow-pair", {0, 5}), ("whole-machine", set(range(8)))):
-        broker.observe(fleet_node(machine, name, sick=set(range(8)) - healthy), 0.0)
+        broker.observe(fleet_node(machine, name, unhealthy=set(range(8)) - healthy), 0.0)
     first, *others = in_gang(device_pod("m0", 2), device_pod("m1", 1), device_pod("m2", 1), least=1)
     devices = machine_devices(machine, "full")
     broker.observe([bound(first, "full", tuple(devices[index].id for index in pair)), *others], 0.0)

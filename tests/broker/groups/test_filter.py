@@ -129,7 +129,7 @@ def test_a_bind_that_has_not_ended_is_fixed_in_the_next_plan() -> None:
     filtered(broker, pods[0])
     (bound,) = [effect for effect in broker.bind("u0", "a", 1.0).effects if isinstance(effect, Bind)]
     broker.outcome(bound, "unknown", 1.0)
-    broker.observe(fleet_node(profile("dgx1-v100-measured"), "a", mode="whole", sick=[7]), 2.0)
+    broker.observe(fleet_node(profile("dgx1-v100-measured"), "a", mode="whole", unhealthy=[7]), 2.0)
     assert planned(broker) == 0
     assert filtered(broker, pods[1], 3.0).nodes == ["b"]
     entry = broker.entry("u0")

@@ -125,6 +125,15 @@ def test_members_that_are_created_at_once_get_devices_of_one_vendor_whatever_hap
     assert chosen(broker, later) != vendor  # no member was created after all
 
 
+@pytest.mark.parametrize("resource", [AMD, NVIDIA])
+def test_replicas_that_know_of_different_pending_pods_choose_one_vendor_for_a_group(resource: str) -> None:
+    """Each replica answers some of the API server's calls, and its watch may be behind that of the other one."""
+    ahead, behind = (broker_of(replace(GREEN, count=8), replace(RED, count=8)) for _ in range(2))
+    ahead.observe([with_resources_renamed(asking("1", "other"), {ACCELERATOR: resource})], 0.0)
+    first, second = in_gang(asking("1", "first"), asking("1", "second"), least=2)
+    assert chosen(ahead, first) == chosen(behind, second)
+
+
 def test_a_workload_that_is_only_validated_does_not_decide_for_its_pods() -> None:
     broker = broker_of(GREEN, replace(RED, count=4))
     (first,) = in_gang(asking("1", "first"), least=1)

@@ -101,7 +101,7 @@ def test_every_node_is_named_with_a_reason_where_none_fits() -> None:
         "never-seen": "node(s) were not observed yet",
     }
     assert answer.unresolvable == {
-        "small": "node(s) had too few free devices",
+        "small": "node(s) had fewer devices than requested",
         "other": "node(s) had no devices of the requested kind",
         "down": "node(s) were not ready",
     }

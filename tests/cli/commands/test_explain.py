@@ -61,6 +61,14 @@ def test_a_pod_of_another_namespace_is_found_and_suggested(cluster: AskedCluster
     assert "pod default/far not found; one of that name is in kube-system: use -n" in shown.stderr
 
 
+@pytest.mark.parametrize(("kind", "instead"), [("rayjob", "raycluster/NAME"), ("cronjobs", "job/NAME")])
+def test_a_kind_whose_pods_do_not_name_it_is_refused_with_the_kind_that_they_name(
+    cluster: AskedCluster, kind: str, instead: str
+) -> None:
+    shown = cluster.ask("explain", f"{kind}/nightly")
+    assert (shown.returncode, instead in shown.stderr) == (2, True)
+
+
 def test_groups_and_nodes_are_explained(cluster: AskedCluster) -> None:
     assert cluster.ask("explain", "group/llm").stdout.startswith("group default/llm fits now: 2 members on 1 node\n")
     assert cluster.ask("explain", "node/x").stdout.startswith("node x: 8 devices, 8 idle; ")

@@ -72,7 +72,7 @@ def test_pods_that_request_devices_are_listed_with_the_reason_they_are_pending(c
     found = rows(cluster, "pods")
     assert set(found) - {"NAME"} == {"huge", "share", "w-0", "w-1"}
     assert found["huge"][:3] == ["Pending", "-", "16 requested"]
-    assert found["huge"][-1] == "2 nodes had too few free devices; 2 nodes had no devices of the requested kind"
+    assert found["huge"][-1] == "2 nodes had fewer devices than requested; 2 nodes had no devices of the requested kind"
     assert found["share"][:3] == ["Starting", "s", "6 GiB of {1}"]
     assert rows(cluster, "pods", "-o", "wide")["w-0"][5] == "llm"
 

@@ -100,7 +100,7 @@ def test_the_plan_of_a_job_shows_members_a_device_map_and_levels(linkwise: Linkw
 
 def test_the_reason_is_printed_with_the_runner_up(linkwise: Linkwise) -> None:
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100=3", "--explain", stdin=JOB)
-    assert "\n  3 of 3 members are in the file: 3 pending (file)\n" in shown.stdout
+    assert "\n  3 members are in the file: 3 pending\n" in shown.stdout
     last = shown.stdout.splitlines()[-1].strip()
     assert last == "runner-up on nodes dgx1-v100-0, dgx1-v100-2: tie broken by node name"
 
@@ -224,7 +224,7 @@ def test_a_job_can_span_several_files(linkwise: Linkwise, tmp_path: Path) -> Non
 
 def test_used_and_unhealthy_devices_are_marked(linkwise: Linkwise, tmp_path: Path) -> None:
     broker = Broker()
-    broker.observe(fleet_node(profile("dgx1-v100"), "a", sick=[7]), 0.0)
+    broker.observe(fleet_node(profile("dgx1-v100"), "a", unhealthy=[7]), 0.0)
     snapshot = json.loads(encode_snapshot(broker.snapshot(1.0)))
     running = {
         "metadata": {"name": "other", "uid": "other", "annotations": {"linkwise.dev/grant": GRANT}},
@@ -293,6 +293,29 @@ def test_an_invalid_cluster_file_or_option_is_reported(linkwise: Linkwise, tmp_p
 def test_a_file_without_pods_is_an_error(linkwise: Linkwise) -> None:
     shown = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100", stdin="kind: Service\nmetadata: {name: web}\n")
     assert (shown.returncode, shown.stderr) == (2, "linkwise: standard input: contains nothing that creates pods\n")
+
+
+def test_a_misspelt_resource_is_an_error_and_a_misspelt_label_a_note(linkwise: Linkwise) -> None:
+    wrong = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100", stdin=pod("a", 1).replace("/gpu", "/gpus"))
+    assert wrong.returncode == 2
+    assert "nvidia.com/gpus: unknown resource; did you mean nvidia.com/gpu?" in wrong.stderr
+    labels = "{gputopology.scheduling.koordinator.sh/nam: a}"
+    noted = linkwise("plan", "-f", "-", "--fleet", "dgx1-v100", stdin=pod("a", 1, labels))
+    assert noted.returncode == 0
+    assert "unknown label; did you mean gputopology.scheduling.koordinator.sh/name?" in noted.stderr
+
+
+def test_pods_of_the_same_gang_on_the_cluster_are_replaced_by_those_of_the_file(tmp_path: Path) -> None:
+    gang = {f"gang.scheduling.koordinator.sh/{key}": text for key, text in (("name", "a"), ("min-available", "2"))}
+    words = ", annotations: " + json.dumps(gang)
+    file = documents(*(pod(name, 8).replace(", labels: {}", words) for name in ("new-0", "new-1")))
+    with AskedCluster(tmp_path) as made:
+        made.make(*machine("a", "nvlink"), *machine("b", "nvlink"))
+        made.make(*(cluster_pod("default", f"old-{i}", {"nvidia.com/gpu": 8}, annotations=gang) for i in range(2)))
+        shown = made.ask("plan", "-f", "-", "-o", "json", stdin=file)
+    (found,) = planned(shown)
+    assert [member["name"] for member in found["members"]] == ["default/new-0", "default/new-1"]
+    assert shown.stderr == "note: 2 pending pods of group default/a in the cluster are replaced by those of the file\n"
 
 
 def test_gangs_of_one_bundle_are_planned_together(linkwise: Linkwise) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["GPU", "applied", "change_of", "container", "job", "pod", "review", "volcano_job"]
+__all__ = ["GPU", "applied", "change_of", "container", "job", "pod", "pytorch_job", "review", "volcano_job"]
 
 GPU: Final = "nvidia.com/gpu"
 Raw = dict[str, Any]
@@ -62,12 +62,23 @@ def volcano_job(*tasks: tuple[str, int, Raw]) -> Raw:
     }
 
 
+def pytorch_job(of: Raw, workers: int = 2) -> Raw:
+    """A PyTorchJob of these workers."""
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "job", "namespace": "team"},
+        "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": workers, "template": _template(of)}}},
+    }
+
+
 _RESOURCES: Final = {
     ("v1", "Pod"): ("", "pods"),
     ("batch/v1", "Job"): ("batch", "jobs"),
     ("batch/v1", "CronJob"): ("batch", "cronjobs"),
     ("apps/v1", "Deployment"): ("apps", "deployments"),
     ("batch.volcano.sh/v1alpha1", "Job"): ("batch.volcano.sh", "jobs"),
+    ("kubeflow.org/v1", "PyTorchJob"): ("kubeflow.org", "pytorchjobs"),
 }
 
 

@@ -12,11 +12,12 @@ import shutil
 import socket
 import subprocess
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from support.e2e.pod_objects import pod
+from support.e2e.relay import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,8 +50,8 @@ def proxied_service(cluster: Cluster, namespace: str, target: int, tenants: int 
         _ip("-n", name, "addr", "add", f"{inner}/30", "dev", f"{name}b")
         _ip("-n", name, "link", "set", f"{name}b", "up")
         with (
-            _relay(_listen_inside(name, inner, PORTS["http"]), target),
-            _relay(_listen_inside(name, inner, PORTS["tenants"]), tenants or target),
+            closing(Relay(_listen_inside(name, inner, PORTS["http"]), lambda: target)),
+            closing(Relay(_listen_inside(name, inner, PORTS["tenants"]), lambda: tenants or target)),
         ):
             _announce(cluster, namespace, inner)
             yield
@@ -95,44 +96,3 @@ def _listen_inside(name: str, address: str, port: int) -> socket.socket:
     thread.start()
     thread.join()
     return made[0]
-
-
-@contextmanager
-def _relay(listener: socket.socket, target: int) -> Iterator[None]:
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = listener.accept()
-                threading.Thread(target=_serve, args=(client, target), daemon=True).start()
-
-    thread = threading.Thread(target=accept, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        thread.join(5)
-
-
-def _serve(client: socket.socket, target: int) -> None:
-    with client:
-        try:
-            server = socket.create_connection(("127.0.0.1", target))
-        except OSError:
-            return
-        with server:
-            back = threading.Thread(target=_copy, args=(server, client), daemon=True)
-            back.start()
-            _copy(client, server)
-            back.join()
-
-
-def _copy(source: socket.socket, sink: socket.socket) -> None:
-    with suppress(OSError):
-        while data := source.recv(65536):
-            sink.sendall(data)
-    for one in (source, sink):
-        with suppress(OSError):
-            one.shutdown(socket.SHUT_RDWR)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from support.e2e.api_client import Api, ApiError
 from support.e2e.processes import BedError, wait_for
+from support.e2e.relay import Relay
 from support.e2e.scheduler import Serve
 from support.e2e.service import Placing, printed
 
@@ -41,23 +42,20 @@ class Forwarder:
 
     def __init__(self, api: Api) -> None:
         self._api = api.another()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         self.target = 0
         """the port of the leader; 0 if there is none"""
         self._ended = threading.Event()
-        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._follow, self._accept)]
-        for thread in self._threads:
-            thread.start()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
+        self._relay = Relay(listener, lambda: self.target)
 
     def close(self) -> None:
         """Stop; connections that are open end with their peers."""
         self._ended.set()
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for thread in self._threads:
-            thread.join(5)
+        self._relay.close()
+        self._thread.join(5)
         self._api.close()
 
     def _follow(self) -> None:
@@ -65,41 +63,12 @@ class Forwarder:
             with suppress(ApiError, BedError):  # an API server that is down changes no way that there is
                 self.target = _port(self._api.get(f"{SLICES}/linkwise-leader"))
 
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                threading.Thread(target=_serve, args=(client, self.target), daemon=True).start()
-
 
 def _port(found: Raw) -> int:
     """The port of the ready endpoint of the Service; 0 if there is none."""
     ready = [each for each in found["endpoints"] or () if each["conditions"]["ready"]]
     ours = found["metadata"]["labels"]["kubernetes.io/service-name"] == "linkwise"
     return int(found["ports"][0]["port"]) if ours and ready else 0
-
-
-def _serve(client: socket.socket, target: int) -> None:
-    with client:
-        try:
-            server = socket.create_connection(("127.0.0.1", target), timeout=5)
-        except OSError:
-            return
-        server.settimeout(None)
-        with server:
-            back = threading.Thread(target=_copy, args=(server, client), daemon=True)
-            back.start()
-            _copy(client, server)
-            back.join()
-
-
-def _copy(source: socket.socket, sink: socket.socket) -> None:
-    with suppress(OSError):
-        while data := source.recv(65536):
-            sink.sendall(data)
-    for one in (source, sink):
-        with suppress(OSError):
-            one.shutdown(socket.SHUT_RDWR)
 
 
 class Replicas:

@@ -133,7 +133,9 @@ def _see_node(caller: Caller, call: Call) -> object:
     name = caller.node(call.node)
     mode: Mode = "percent" if call.node == len(MACHINES) else "any"
     machine = profile(MACHINES[call.node % len(MACHINES)] if mode == "any" else "dgx-a100")
-    sights: list[WatchEvent] = list(fleet_node(machine, name, mode=mode, sick={call.number} if call.number > 4 else ()))
+    sights: list[WatchEvent] = list(
+        fleet_node(machine, name, mode=mode, unhealthy={call.number} if call.number > 4 else ())
+    )
     for place, sight in enumerate(sights):
         if isinstance(sight, NodeView):
             sights[place] = replace(sight, labels={**sight.labels, RACK: f"r{call.node % 2}"})

@@ -31,6 +31,7 @@ from linkwise.kube.watch.kinds import PODS
 from linkwise.kube.watch.reflector import Reflector
 from linkwise.model.device import Device
 from linkwise.model.discovery import Discovery
+from linkwise.model.driver import Driver
 from linkwise.model.views import NodeView
 from linkwise.net.timing import Timing
 from linkwise.testing.cluster import NVIDIA, FakeNode, binds, broker_of, device_pod, in_gang
@@ -156,7 +157,7 @@ def volcano_walk() -> Walks:
     return {"Volcano predicate, first": first, "Volcano predicate, warm": warm, "Volcano allocateFunc": allocated}
 
 
-class FourDevices:
+class FourDevices(Driver):
     """Driver of a machine with four devices."""
 
     name = "shape"

@@ -31,6 +31,7 @@ def test_a_cut_table_is_incomplete_and_a_whole_one_is_preferred_to_it() -> None:
     reading = nvbandwidth.read(text[: text.index("46.2")])
     assert (reading.status, reading.bandwidth[2]) == ("incomplete", (45.5, 0.0, 0.0))
     assert reading.problems == (f"row 2 of '{READ_CE}' ends after 1 of 3 values",)
+    assert reading.warnings == ("no value for 1 of 3 pairs (1-2)",)
     assert nvbandwidth.read(text[: text.index("16.2")]).bandwidth == FAST
     assert nvbandwidth.read(text).bandwidth == turned(SLOW)
 

@@ -113,6 +113,8 @@ class DevicePlugin:
     async def stop(self) -> None:
         """End all streams and remove the socket."""
         server, self._server = self._server, None
+        # gRPC does not always cancel a call that arrives while it stops: the stream has to end by itself.
+        self._wake()
         if server is not None:
             await server.stop(STOP_SECONDS if self._streams == 0 else 0)
         with suppress(FileNotFoundError):
@@ -183,8 +185,9 @@ class DevicePlugin:
         await self._parsed("Empty", body, context)
         self._streams += 1
         self._connection_changed.set()
+        server = self._server
         try:
-            while True:
+            while server is not None and self._server is server:
                 changed = self._changed
                 yield _MESSAGES["ListAndWatchResponse"](devices=[_device(device) for device in self._devices])
                 await changed.wait()

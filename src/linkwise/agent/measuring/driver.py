@@ -9,19 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from linkwise.agent.discovering import EventDriver
-from linkwise.agent.usage.monitor import reported_usage
 from linkwise.errors import InputError
+from linkwise.model.driver import WrappedDriver
 from linkwise.node.measured_bandwidth import with_measurements
 from linkwise.wire.measurement_json import decode_measurements
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from linkwise.agent.discovering import Driver
     from linkwise.model.discovery import Discovery
+    from linkwise.model.driver import Driver
     from linkwise.model.measurement import Measurement
-    from linkwise.model.usage import UsageReading
 
 __all__ = ["LARGEST", "MeasuredBandwidthDriver", "bandwidth_file", "read_measurements", "state_folder"]
 
@@ -58,13 +54,11 @@ def read_measurements(file: Path) -> tuple[Measurement, ...]:
     raise InputError(f"{file}: it has more than {LARGEST} bytes")
 
 
-class MeasuredBandwidthDriver:
+class MeasuredBandwidthDriver(WrappedDriver):
     """Adds measured bandwidth to the discoveries of another driver; a file that can't be read is a problem of the node."""
 
     def __init__(self, driver: Driver, file: Path) -> None:
-        self.name = driver.name
-        """that of the other driver"""
-        self._driver: Final = driver
+        super().__init__(driver)
         self._file: Final = file
         self._stamp: Stamp | None = None
         self._measurements: tuple[Measurement, ...] = ()
@@ -72,24 +66,11 @@ class MeasuredBandwidthDriver:
 
     def discover(self) -> Discovery:
         """Discover the devices, and read the file if it has changed."""
-        found = self._driver.discover()
-        self.name = self._driver.name
+        found = super().discover()
         self._read()
         if self._problem and found.devices:
             return replace(found, problems=(*found.problems, self._problem))
         return with_measurements(found, self._measurements)
-
-    def usage(self) -> UsageReading:
-        """The usage as the other driver reads it."""
-        return reported_usage(self._driver)
-
-    def wait(self, seconds: float) -> Mapping[str, str] | None:
-        """Wait for faults of the other driver."""
-        return self._driver.wait(seconds) if isinstance(self._driver, EventDriver) else None
-
-    def close(self) -> None:
-        """Close the other driver."""
-        self._driver.close()
 
     def _read(self) -> None:
         try:

@@ -13,12 +13,12 @@ from collections import deque
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final
 
-from linkwise.agent.discovering import EventDriver
 from linkwise.agent.driver_threads import DRIVER_THREADS
 from linkwise.dialects.linkwise.usage import usage_fields
 from linkwise.errors import LinkwiseError
+from linkwise.model.driver import WrappedDriver
 from linkwise.model.usage import NodeUsage, UsageReading
 from linkwise.node.usage.process_pod import owner_by_cgroup, owner_by_mounts
 from linkwise.node.usage.readings import OverUse, attributed, averaged, checked, differs, pids_of
@@ -26,14 +26,14 @@ from linkwise.node.usage.readings import OverUse, attributed, averaged, checked,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from linkwise.agent.discovering import Driver
     from linkwise.broker.effects import Event
     from linkwise.config.settings import UsageSettings
     from linkwise.model.discovery import Discovery
+    from linkwise.model.driver import Driver
     from linkwise.model.usage import Holding
     from linkwise.net.timing import Timing
 
-__all__ = ["NodePods", "SerialDriver", "UsageMonitor", "reported_usage"]
+__all__ = ["NodePods", "SerialDriver", "UsageMonitor"]
 
 log = logging.getLogger(__name__)
 
@@ -47,46 +47,22 @@ _MOST_READINGS: Final = 64
 _NO_PROCESSES: Final = "no process on a device is in /proc, so that only pods with whole devices are charged: run the agent with hostPID: true"
 
 
-@runtime_checkable
-class _WithUsage(Protocol):
-    def usage(self) -> UsageReading: ...
-
-
-def reported_usage(driver: Driver) -> UsageReading:
-    """What the devices do; a problem if the driver does not report it. Blocks."""
-    if isinstance(driver, _WithUsage):
-        return driver.usage()
-    return UsageReading(problems=(f"the driver {driver.name} does not report usage",))
-
-
-class SerialDriver:
-    """A driver of which one method runs at a time; they are called in several threads."""
+class SerialDriver(WrappedDriver):
+    """A driver of which one method runs at a time, except `wait` and `close`; they are called in several threads."""
 
     def __init__(self, driver: Driver) -> None:
-        self.name = driver.name
-        """that of the driver, which may change when it finds the hardware"""
-        self._driver: Final = driver
+        super().__init__(driver)
         self._lock: Final = threading.Lock()
 
     def discover(self) -> Discovery:
         """Read all devices."""
         with self._lock:
-            found = self._driver.discover()
-            self.name = self._driver.name
-            return found
+            return super().discover()
 
     def usage(self) -> UsageReading:
-        """Read what the devices do; a problem if the driver does not report it."""
+        """Read what the devices do."""
         with self._lock:
-            return reported_usage(self._driver)
-
-    def wait(self, seconds: float) -> Mapping[str, str] | None:
-        """Wait for faults, beside other calls: sentences by device id; None if the driver is not notified of them."""
-        return self._driver.wait(seconds) if isinstance(self._driver, EventDriver) else None
-
-    def close(self) -> None:
-        """Release the hardware, also if a call hangs."""
-        self._driver.close()
+            return super().usage()
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,19 @@ class Validator:
         warnings = (warning for part in (*old, *(verdict.warnings for verdict in verdicts)) for warning in part)
         return AdmissionVerdict(refused, tuple(dict.fromkeys(warnings)))
 
+    def operator_job(self, pods: Sequence[PodView], requester: Requester) -> AdmissionVerdict:
+        """Return warnings on a job, one pod per template: its operator's pods are decided on when they are created."""
+        warnings: list[str] = []
+        for pod in pods:
+            added = self._broker.additions(pod, requester, keep=False)
+            renamed = with_resources_renamed(pod, added.renamed)
+            # Not for the requester: the operator creates the pods.
+            verdict = self._verdict((renamed,), self._broker.admit(renamed))
+            refusal = added.refusal or verdict.refusal
+            warnings += [f"its pods will be refused: {refusal}"] if refusal else []
+            warnings += verdict.warnings
+        return AdmissionVerdict("", tuple(dict.fromkeys(warnings)))
+
     def _verdict(self, pods: Sequence[PodView], admission: Admission) -> AdmissionVerdict:
         """Add what admission of a request does not know: records, labels, names, sizes of cards; kubectl names the pod."""
         warnings = [problem.text for problem in admission.warnings]

@@ -126,9 +126,9 @@ def _carry_their_own(state: State, key: str, held: Reserved) -> bool:
 def _missing(state: State, held: Reserved, written: Iterable[GroupPlan]) -> dict[str, Placement]:
     """Return the placements that are not written, without those of members observed as bound: binds in flight may fail."""
     placements, pods = held.plan.placements, state.cluster.pods
-    left = set(placements)
-    for plan in written:  # nearly all, as a rule
-        left -= plan.members.keys()
+    left = {*placements}
+    for plan in written:  # the first has nearly all, so that the others are only asked for the rest
+        left = {uid for uid in left if uid not in plan.members}
     left = {uid for uid in left if uid in pods and not pods[uid].node}
     return {uid: placement for uid, placement in placements.items() if uid in left} if left else {}
 

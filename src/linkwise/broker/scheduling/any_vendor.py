@@ -55,18 +55,20 @@ class _Option:
     fits: bool = False
     """whether a node fits now"""
     room: int = 0  # idle devices of nodes that could serve it, less those that pending pods request
+    devices: int = 0  # of these nodes, in use or not
 
-    def rank(self, needed: int) -> tuple[bool, bool, int]:
-        return self.fits, self.room >= needed, self.room
+    def rank(self, needed: int, *, group: bool) -> tuple[bool, bool, int]:
+        """The larger the better. Members of a group may be created through several replicas, whose watches differ by moments."""
+        return self.fits, self.room >= needed, self.devices if group else self.room
 
 
 def choose_vendor(state: State, pod: PodView, admitted: Callable[[PodView], str], *, keep: bool = True) -> VendorChoice:
     """Return the vendor's resource for a pod; both fields are empty if it does not request devices of any vendor.
 
     A vendor whose devices fit now goes first, then one with room for the pods that are pending already, then the most
-    room. Members of a group get the resource of those that exist; with `keep`, also of one that is created now and that the
-    watch has not delivered. `admitted` returns why a request is refused whatever the
-    nodes, or an empty text.
+    room, or for a group the most devices. Members of a group get the resource of those that exist; with `keep`, also of one
+    that is created now and that the watch has not delivered. `admitted` returns why a request is refused whatever the nodes,
+    or an empty text.
     """
     requested = [name for name in resources_of(pod) if owners(name)]
     if requested != [ACCELERATOR]:
@@ -82,7 +84,7 @@ def choose_vendor(state: State, pod: PodView, admitted: Callable[[PodView], str]
     if any(option.resource == taken for option in serving):
         return VendorChoice(taken)
     needed = _devices_needed(state, pod, serving[0].resource)
-    chosen = max(serving, key=lambda option: option.rank(needed)).resource
+    chosen = max(serving, key=lambda option: option.rank(needed, group=bool(key))).resource
     if key and keep:
         state.vendors[key] = (chosen, None)
         if len(state.vendors) > MOST_GROUPS:
@@ -118,8 +120,9 @@ def _option(
     demand = needed_by(state.cluster, variant)
     fitting = Candidates(state, query, pod.uid, state.settings.budget).scores(capable)
     fits = any(misfit(state.cluster, variant, demand, name) is None for name in fitting)
-    free = sum(len(state.cluster.index.nodes[name].free()) for name in capable)
-    return _Option(resource, fits=fits, room=free - _pending(state, resource))
+    nodes = [state.cluster.index.nodes[name] for name in capable]
+    room = sum(len(node.free()) for node in nodes) - _pending(state, resource)
+    return _Option(resource, fits=fits, room=room, devices=sum(len(node.devices) for node in nodes))
 
 
 def _capable(state: State, pod: PodView, query: Query, names: Iterable[str]) -> tuple[list[str], str]:

@@ -92,7 +92,7 @@ def _verdicts(query: Query, templates: Iterable[NodeView], rule: AccessRule | No
             inventory.profile,
             inventory.mode,
             inventory.words,
-            inventory.sick,
+            inventory.unidentified,
             tuple(sorted(inventory.facts.items())),
         )
         if kind not in by_kind:

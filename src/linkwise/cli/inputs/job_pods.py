@@ -14,6 +14,7 @@ from linkwise.broker.watch_events import ClusterObject
 from linkwise.cli.inputs.manifests import NODE_KINDS, WITHOUT_PODS, load_manifests
 from linkwise.cli.options.files import file_name
 from linkwise.dialects.groups.membership import NAME, REPLICA, group_by_owner, group_of
+from linkwise.dialects.misspelt_keys import misspelt_keys, misspelt_resources
 from linkwise.dialects.pod_templates.kinds import pod_templates
 from linkwise.errors import InputError
 from linkwise.wire.kubernetes.objects import pod_view
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from linkwise.dialects.pod_templates.template import PodTemplate
     from linkwise.model.views import PodView
 
-__all__ = ["JobFile", "read_job"]
+__all__ = ["JobFile", "note", "read_job"]
 
 MAX_PODS: Final = 10_000
 # Labels with the index of a pod among those of its owner.
@@ -94,24 +95,24 @@ def _pods(file: str, manifest: Manifest) -> Iterator[PodView]:
         wrong = manifest.place(str(error).partition(": ")[0])
         raise InputError(f"{file}:{wrong.line}:{wrong.column}: {error}") from error
     if manifest.kind == ONE_PER_NODE:
-        _note(
+        note(
             f"{file}:{manifest.place().line}: {manifest.kind} {manifest.name} is skipped: a DaemonSet runs on every node"
         )
         return
     if not templates and manifest.kind not in {*WITHOUT_PODS, *NODE_KINDS, "Node"}:
         kind = manifest.kind or "an object without kind"
-        _note(f"{file}:{manifest.place().line}: {f'{kind} {manifest.name}'.rstrip()} is skipped: unsupported kind")
+        note(f"{file}:{manifest.place().line}: {f'{kind} {manifest.name}'.rstrip()} is skipped: unsupported kind")
     for template in templates:
         view = _view(file, manifest, template)
         count, more = _count(manifest, template)
         if count > MAX_PODS:
             raise InputError(f"{file}: {manifest.kind} {template.name} creates {count} pods; the maximum is {MAX_PODS}")
         if template.note:
-            _note(
+            note(
                 f"{file}:{manifest.place('', manifest.part(template.path)).line}: {manifest.kind} {manifest.name}: {template.note}"
             )
         if more:
-            _note(f"{file}:{manifest.place('completions').line}: {more}")
+            note(f"{file}:{manifest.place('completions').line}: {more}")
         single = manifest.kind == "Pod"
         for place in range(count):
             yield view if single else _copy(view, manifest, template, place)
@@ -141,9 +142,13 @@ def _view(file: str, manifest: Manifest, template: PodTemplate) -> PodView:
     request = read_request(view, {})
     if invalid := request.broken:
         raise _input_error(file, manifest, template, invalid.key, f"{invalid.key}: {invalid.sentence}")
-    for problem in request.problems:
+    misspelt, unknown = misspelt_keys(view), dict(misspelt_resources(view))
+    for problem in misspelt:
+        if problem.key in unknown:
+            raise _input_error(file, manifest, template, problem.key, problem.text)
+    for problem in dict.fromkeys((*request.problems, *misspelt)):
         place = manifest.place(problem.key, manifest.part(template.path))
-        _note(f"{file}:{place.line}:{place.column}: {problem.text}")
+        note(f"{file}:{place.line}:{place.column}: {problem.text}")
     return replace(view, uid=f"{view.namespace}/{view.name}")
 
 
@@ -226,5 +231,6 @@ def _common(pods: list[PodView]) -> str:
     return first[:place].rstrip("-.")
 
 
-def _note(sentence: str) -> None:
+def note(sentence: str) -> None:
+    """Print something that the reader of the plan should know beside it."""
     click.echo(f"note: {sentence}", err=True)

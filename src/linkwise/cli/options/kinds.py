@@ -42,6 +42,14 @@ WORKLOADS: Final = (
 """kinds whose pods can be explained together, as `dialects.groups.workload_names` names them"""
 
 
+_RUN_BY_OTHERS: Final = {
+    "rayjob": "a RayJob runs on a RayCluster, raycluster/NAME with the name in its status.rayClusterName",
+    "rayservice": "a RayService runs on a RayCluster, raycluster/NAME with the name in its status.activeServiceStatus.rayClusterName",
+    "cronjob": "a CronJob creates Jobs, job/NAME",
+}
+"""kinds whose pods do not name them"""
+
+
 @dataclass(frozen=True, slots=True)
 class Named:
     """Objects of one kind: those of the names, or all."""
@@ -103,6 +111,9 @@ def _kind(text: str, kinds: Sequence[str], known: str, *, name_missing: bool) ->
     kind = next((kind for kind in kinds if word in {kind, f"{kind}s"}), alias)
     if kind in kinds:
         return kind
+    singular = word.removesuffix("s")
+    if singular in _RUN_BY_OTHERS and "raycluster" in kinds:
+        raise InputError(f'unknown resource type "{text}": {_RUN_BY_OTHERS[singular]}')
     from difflib import get_close_matches  # noqa: PLC0415 - only needed for a typo
 
     near = get_close_matches(word, kinds, n=1)

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.sample_nodes import fleet_node
+from linkwise.broker.watch_events import PodDeleted
 from linkwise.cli.inputs.fleet import fleet_of
+from linkwise.cli.inputs.job_pods import note
 from linkwise.cli.inputs.snapshot import current_cluster, load_broker
 from linkwise.cli.options.files import file_name
 from linkwise.dialects.groups.membership import group_of
 from linkwise.dialects.groups.pod_group_objects import gang_name
+from linkwise.engine.reasons.phrases import count_text
 from linkwise.errors import InputError
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.inspect import inspect_nodes
+from linkwise.explain.reports.group import FILE_SOURCE
 from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:
@@ -33,8 +37,6 @@ __all__ = ["Planned", "cluster_of", "plan_groups"]
 
 STEPS: Final = 100_000
 AGE_STEP: Final = 0.001  # seconds between the creation times of two pods of a file
-FILE_SOURCE: Final = "file"
-"""source of groups that exist only because their pods are in one file"""
 _INSTEAD: Final = "--on FILE or --fleet dgx1-v100=4 plan without a cluster"
 _MODES: Final[dict[str, Mode]] = {"": "any", "whole": "whole", "share": "share", "percent": "percent"}
 
@@ -73,6 +75,7 @@ def cluster_of(on: str | None, fleet: str | None, kubeconfig: Path | None, conte
 def plan_groups(job: JobFile, broker: Broker, now: float) -> Iterator[Planned]:
     """Plan each group on the devices that the previous ones left."""
     broker.observe(job.objects, now)
+    _replace_pending(job, broker, now)
     groups = [[replace(pod, created=now + AGE_STEP * place) for place, pod in enumerate(group)] for group in job.groups]
     for pods in groups:
         broker.observe(pods, now)
@@ -92,6 +95,25 @@ def plan_groups(job: JobFile, broker: Broker, now: float) -> Iterator[Planned]:
             own = replace(answer, source=FILE_SOURCE) if group.key in job.made else answer
             served = {name for pod in pods for name in broker.serving_nodes(pod)} | {host.name for host in own.hosts}
             yield Planned(own, tuple(node for node in inspect_nodes(broker, None, now) if node.name in served))
+
+
+def _replace_pending(job: JobFile, broker: Broker, now: float) -> None:
+    """Remove the pending pods of a group that is in the file too: with them, it would be planned twice over."""
+    keys = {group.key for pods in job.groups if (group := group_of(pods[0])[0])}
+    same: dict[str, list[PodView]] = {}
+    for pod in broker.pods.values():
+        group, _ = group_of(pod)
+        if group and group.key in keys:
+            same.setdefault(group.key, []).append(pod)
+    for key, pods in same.items():
+        pending, bound = [pod for pod in pods if not pod.node], [pod for pod in pods if pod.node]
+        broker.observe([PodDeleted(pod.uid) for pod in pending], now)
+        if pending:
+            of = f"{count_text(len(pending), 'pending pod')} of group {key}"
+            note(f"{of} in the cluster {'is' if len(pending) == 1 else 'are'} replaced by those of the file")
+        if bound:
+            of = f"{count_text(len(bound), 'bound pod')} of group {key}"
+            note(f"{of} in the cluster {'counts as a member' if len(bound) == 1 else 'count as members'}")
 
 
 def _gang(pod: PodView) -> str:

@@ -260,7 +260,7 @@ def _group_lines(entry: dict[str, Any]) -> Iterable[str]:
         yield f"group    {group['key']} ({group['source']}{size}{gang})"
     if group := entry.get("owner_group"):
         size = f", {count_text(group['total'], 'member')}" if group["total"] else ""
-        yield f"owner    {group['key']} (a group by placing.group.owners{size})"
+        yield f"owner    {group['key']} (a group where groups by owner are on{size})"
 
 
 def _devices(count: int) -> str:

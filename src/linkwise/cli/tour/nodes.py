@@ -53,7 +53,7 @@ def _machine(
 ) -> list[Raw]:
     """A node as Linkwise's agent reports it."""
     objects: list[Raw] = []
-    for event in fleet_node(machine, name, mode=mode, sick=unhealthy, labels={POOL: pool}):
+    for event in fleet_node(machine, name, mode=mode, unhealthy=unhealthy, labels={POOL: pool}):
         if isinstance(event, NodeView):
             objects.append(node_object(event))
         elif isinstance(event, NodeObject) and isinstance(event.document, dict):

@@ -100,7 +100,7 @@ def read(pod: PodView, problems: list[Problem]) -> Record:
 def texts(writing: Writing, memory: int = 0) -> dict[str, str]:
     """Both annotations; `memory` are the bytes that were asked for, if any. InputError if the node lacks a granted card."""
     cards = [_entry(device, writing, memory) for device in dict.fromkeys(_own(writing))]
-    return {**seed_text(writing), ALLOCATED: _json({**_told(writing.pod), _TYPE: cards})}
+    return {**seed_text(writing), ALLOCATED: _json({**_allocated_kinds(writing.pod), _TYPE: cards})}
 
 
 def seed_text(writing: Writing) -> dict[str, str]:
@@ -117,7 +117,7 @@ def seed_text(writing: Writing) -> dict[str, str]:
 
 def cleared(pod: PodView) -> dict[str, str]:
     """Records of no cards: koordlet refuses an empty text, and accepts an object without cards."""
-    others = {kind: entries for kind, entries in _told(pod).items() if kind != _TYPE}
+    others = {kind: entries for kind, entries in _allocated_kinds(pod).items() if kind != _TYPE}
     texts = {TOPOLOGY: _json({"allocatedGPUs": {}, "visibleGPUs": []}), ALLOCATED: _json(others)}
     return {key: text for key, text in texts.items() if key in pod.annotations}
 
@@ -238,7 +238,7 @@ def _index(device: str, writing: Writing) -> int:
     raise InputError(f"{where_pod(writing.pod)} is granted device {device}, which is none of its node's")
 
 
-def _told(pod: PodView) -> dict[str, object]:
+def _allocated_kinds(pod: PodView) -> dict[str, object]:
     """Other kinds of devices in the pod's record, such as network cards: they are kept."""
     try:
         return _object(_loads(pod.annotations.get(ALLOCATED, "{}")), "the value")

@@ -21,7 +21,7 @@ __all__ = ["CHECKS"]
 
 GROUP: Final = "Webhook"
 _PRINT: Final = "`linkwise manifests webhook` prints it"
-_OPTIONAL: Final = ("names.", "all-pods.")
+_OPTIONAL: Final = ("names.", "operator-jobs.", "all-pods.")
 """webhooks that are shipped with failurePolicy Ignore: they only warn, or hide devices"""
 _SOURCES: Final = ("mutating", "validating")
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from linkwise.drivers.amd.kernel import gpu_nodes, versions
 from linkwise.drivers.amd.usage import with_processes
-from linkwise.drivers.host_files import HOST, numa_node, pci_address
-from linkwise.drivers.known_devices import KnownDevices
-from linkwise.drivers.tool_command import run_tool
+from linkwise.drivers.host_files import numa_node, pci_address
+from linkwise.drivers.tool_command import ToolDriver
 from linkwise.drivers.tool_outputs import read_outputs
 from linkwise.errors import DriverError
 from linkwise.model.usage import UsageReading
@@ -17,28 +16,23 @@ from linkwise.vendors.amd.usage import card_usages, gpu_usages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from linkwise.drivers.amd.kernel import GpuNodes
-    from linkwise.drivers.tool_command import Answer
     from linkwise.model.device import Device
     from linkwise.model.discovery import Discovery
     from linkwise.model.usage import DeviceUsage
 
 __all__ = ["AmdSmiDriver", "RocmSmiDriver"]
 
-_INSTALLED: Final = ("opt/rocm/bin", "usr/bin")
-_HANGS: Final = "a GPU may hang, see `dmesg`"
-_MISSING: Final = "install ROCm, or give the path of the tool"
 
-
-class _CommandDriver:
+class _CommandDriver(ToolDriver):
     """GPUs of this machine, as a tool lists them in JSON.
 
     The tools do not print how many pages of memory are retired without being root, so that only the library finds that.
     """
 
-    name: str
+    hangs = "a GPU may hang, see `dmesg`"
+    missing = "install ROCm, or give the path of the tool"
     _list: tuple[str, ...]
     """the command that lists the GPUs; without its answer there is nothing to read"""
     _more: tuple[tuple[str, ...], ...]
@@ -48,34 +42,16 @@ class _CommandDriver:
     _usages: Callable[[str], dict[int, DeviceUsage]]
     """the reader of its answer"""
 
-    def __init__(self, tool: str = "", *, node: str = "", timeout: float = 30, host: Path = HOST) -> None:
-        """Select the tool; `tool` is its path if it is not in PATH. Nothing is run before the first discovery."""
-        installed = (str(file) for folder in _INSTALLED if (file := host / folder / self.name).exists())
-        self._tool: Final = tool or next(installed, self.name)
-        self._node: Final = node
-        self._timeout: Final = timeout  # seconds
-        self._host: Final = host
-        self._known: Final = KnownDevices()
-
     def discover(self) -> Discovery:
         """Run the tool for the list of GPUs and for their links.
 
         Raises:
             DriverError: the tool can't be run, does not end in time, or lists nothing.
         """
-        listed = self._run(self._list)
+        listed = self._run(*self._list)
         texts, problems = {" ".join((self.name, *self._list)): listed.text}, list[str]()
         for arguments in self._more:
-            try:
-                answer = self._run(arguments)
-            except DriverError as error:
-                problems.append(str(error))
-                continue
-            command = " ".join((self.name, *arguments))
-            if answer.code:
-                problems.append(f"{command} failed with exit code {answer.code}: {answer.message}")
-            else:
-                texts[command] = answer.text
+            self._add(texts, problems, *arguments)
         own = read_outputs({self.name: listed.text}, self._node)
         if not own.discovery.devices and not own.unreadable:
             raise DriverError(
@@ -101,9 +77,9 @@ class _CommandDriver:
         Raises:
             DriverError: the tool can't be run, or does not end in time.
         """
-        listed, measured = self._run(self._list), self._run(self._usage)
+        listed, measured = self._run(*self._list), self._run(*self._usage)
         problems = [
-            f"{' '.join((self.name, *arguments))} failed with exit code {answer.code}: {answer.message}"
+            self._failure(answer, *arguments)
             for arguments, answer in ((self._list, listed), (self._usage, measured))
             if answer.code
         ]
@@ -114,9 +90,6 @@ class _CommandDriver:
             if device.index in usages
         ]
         return UsageReading(with_processes(found, nodes, self._host), tuple(problems))
-
-    def close(self) -> None:
-        """Do nothing: the tool ends with every discovery."""
 
     def _located(self, device: Device, nodes: Mapping[tuple[str, int], GpuNodes]) -> Device:
         address = pci_address(device.bus_id)
@@ -131,14 +104,12 @@ class _CommandDriver:
             numa=device.numa if numa is None else numa,
         )
 
-    def _run(self, arguments: tuple[str, ...]) -> Answer:
-        return run_tool(self.name, self._tool, arguments, timeout=self._timeout, hangs=_HANGS, missing=_MISSING)
-
 
 class AmdSmiDriver(_CommandDriver):
     """GPUs by amd-smi, of ROCm 6 and later."""
 
     name = "amd-smi"
+    installed = ("opt/rocm/bin/amd-smi", "usr/bin/amd-smi")
     _list = ("list", "--json")
     _more = (("static", "--json"), ("topology", "--json"), ("metric", "--ecc", "--json"))
     _usage = ("metric", "--usage", "--mem-usage", "--json")
@@ -149,6 +120,7 @@ class RocmSmiDriver(_CommandDriver):
     """GPUs by rocm-smi; it does not print errors of the memory."""
 
     name = "rocm-smi"
+    installed = ("opt/rocm/bin/rocm-smi", "usr/bin/rocm-smi")
     _list = (
         "--showuniqueid",
         "--showbus",

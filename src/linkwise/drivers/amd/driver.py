@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.drivers.amd.gpus import Gpu, read_gpu
 from linkwise.drivers.amd.kernel import gpu_nodes, versions
-from linkwise.drivers.amd.library import Failure, Library
+from linkwise.drivers.amd.library import Library
 from linkwise.drivers.amd.usage import read_usage, with_processes
-from linkwise.drivers.driver import common
+from linkwise.drivers.device_facts import Failure, common, distinct
 from linkwise.drivers.host_files import HOST
 from linkwise.drivers.known_devices import KnownDevices, Unreadable
 from linkwise.errors import DriverError
 from linkwise.model.discovery import Discovery
+from linkwise.model.driver import Driver
 from linkwise.model.topology import MAX_DEVICES, Topology
 from linkwise.model.usage import UsageReading
 from linkwise.vendors.amd.topo import Table, reading_of
@@ -37,7 +38,7 @@ _LINKS: Final = {1: "PCIE", 2: "XGMI"}
 """the numbers of both amdsmi_io_link_type_t and, since ROCm 7, amdsmi_link_type_t"""
 
 
-class AmdSmiLibraryDriver:
+class AmdSmiLibraryDriver(Driver):
     """GPUs of this machine, read through libamd_smi.so."""
 
     name = "amdsmi"
@@ -104,18 +105,11 @@ class AmdSmiLibraryDriver:
         handles = self._handles()
         if len(handles) > MAX_DEVICES:
             problems.append(f"AMD SMI reports {len(handles)} devices; the first {MAX_DEVICES} are read")
-        gpus: dict[str, Gpu] = {}
-        unreadable: list[Unreadable] = []
-        for index, handle in enumerate(handles[:MAX_DEVICES]):
-            gpu = read_gpu(self._library, handle, index, self._nodes, self._host)
-            if isinstance(gpu, Unreadable):
-                unreadable.append(gpu)
-            elif gpu.device.id in gpus:
-                first = gpus[gpu.device.id].device.index
-                problems.append(f"device {index} is left out: it has the UUID of device {first}, {gpu.device.id}")
-            else:
-                gpus[gpu.device.id] = gpu
-        return list(gpus.values()), unreadable
+        read = (
+            read_gpu(self._library, handle, index, self._nodes, self._host)
+            for index, handle in enumerate(handles[:MAX_DEVICES])
+        )
+        return distinct(read, problems)
 
     def _handles(self) -> list[ctypes.c_void_p]:
         sockets = self._library.handles("amdsmi_get_socket_handles")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
-from linkwise.drivers.amd.library import Failure, Library
-from linkwise.drivers.driver import LONGEST_ID
+from linkwise.drivers.device_facts import DeviceFacts, Failure, is_valid_id
 from linkwise.drivers.host_files import numa_node
 from linkwise.drivers.known_devices import Unreadable
 from linkwise.model.device import Device
@@ -18,15 +17,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from linkwise.drivers.amd.kernel import GpuNodes
+    from linkwise.drivers.amd.library import Library
 
-__all__ = ["MOST_MEMORY", "VRAM", "Gpu", "read_gpu"]
-
-T = TypeVar("T")
+__all__ = ["VRAM", "Gpu", "read_gpu"]
 
 _MIB: Final = 1024 * 1024
-MOST_MEMORY: Final = 1 << 50
-"""bytes; more is an error code in place of a size"""
-_MOST_NUMA: Final = 1 << 20
 VRAM: Final = 0
 """AMDSMI_MEM_TYPE_VRAM"""
 _WHOLE: Final = {"", "SPX", "N/A", "UNKNOWN"}
@@ -57,7 +52,7 @@ def read_gpu(
     uuid = library.uuid(handle)
     if isinstance(uuid, Failure):
         return Unreadable(index, f"AMD SMI can't read its UUID ({uuid})", bus)
-    facts = _Facts(index)
+    facts = DeviceFacts("AMD SMI", index)
     facts.take("bus id", bdf)
     mode = facts.take("compute partition", library.text("amdsmi_get_gpu_compute_partition", handle)) or ""
     memory_mode = facts.take("memory partition", library.text("amdsmi_get_gpu_memory_partition", handle)) or ""
@@ -65,13 +60,15 @@ def read_gpu(
     # AMD SMI numbers the partitions of a GPU as functions of its address.
     partition = (0 if isinstance(bdf, Failure) else bdf & 7) if divided else 0
     id_ = f"{uuid}-{bus.replace(':', '-')}" if uuid.endswith(_NO_SERIAL) else f"{uuid}-{partition}" if divided else uuid
-    if not uuid.strip() or len(id_) > LONGEST_ID or not id_.isprintable() or id_.startswith("#"):
+    if not uuid.strip() or not is_valid_id(id_):
         return Unreadable(index, f"its UUID {uuid[:80]!r} is invalid", bus)
     own_bus = f"{bus[:-1]}0" if divided and bus else bus
     node = nodes.get((own_bus, partition))
     if node is None and nodes:
         facts.note("the kernel does not list its render node, so that no container can be given it")
-    memory = _memory(facts, library, handle)
+    memory = facts.memory(
+        library.number("amdsmi_get_gpu_memory_total", handle, ctypes.c_int(VRAM), kind=ctypes.c_uint64)
+    )
     _health(facts, library, handle)
     driver = library.first_text("amdsmi_get_gpu_driver_info", handle)
     return Gpu(
@@ -80,7 +77,9 @@ def read_gpu(
             id_,
             index,
             minor=node.render if node else None,
-            numa=_numa(facts, library, handle, own_bus, host),
+            numa=facts.numa(
+                numa_node(own_bus, host), lambda: library.number("amdsmi_topo_get_numa_node_number", handle)
+            ),
             bus_id=bus,
             model=facts.take("model", library.first_text("amdsmi_get_gpu_asic_info", handle)) or "",
             memory=memory // _MIB,
@@ -94,56 +93,12 @@ def read_gpu(
     )
 
 
-class _Facts:
-    """Facts of one GPU while they are read: failures become faults."""
-
-    def __init__(self, index: int) -> None:
-        self.index: Final = index
-        self.healthy = True
-        self.faults: list[str] = []
-
-    def take(self, what: str, value: T | Failure) -> T | None:
-        """The value, or None."""
-        if not isinstance(value, Failure):
-            return value
-        if value.dead:
-            self.kill(f"AMD SMI can't read its {what} ({value})")
-        elif not value.unsupported:
-            self.note(f"its {what} is unknown ({value})")
-        return None
-
-    def kill(self, why: str) -> None:
-        """Make the GPU unhealthy; the first reason is enough."""
-        if self.healthy:
-            self.faults.insert(0, f"device {self.index} is unhealthy: {why}")
-        self.healthy = False
-
-    def note(self, what: str) -> None:
-        self.faults.append(f"device {self.index}: {what}")
-
-
 def _address(bdf: int) -> str:
     """The bus id in the kernel's form: three bits of function, five of device, eight of bus, and the domain."""
     return f"{bdf >> 16 & 0xFFFFFFFF:04x}:{bdf >> 8 & 0xFF:02x}:{bdf >> 3 & 0x1F:02x}.{bdf & 7:x}"
 
 
-def _memory(facts: _Facts, library: Library, handle: ctypes.c_void_p) -> int:
-    total = library.number("amdsmi_get_gpu_memory_total", handle, ctypes.c_int(VRAM), kind=ctypes.c_uint64)
-    size = facts.take("memory", total) or 0
-    if size > MOST_MEMORY:
-        facts.note(f"its memory is unknown ({size} bytes are reported)")
-        return 0
-    return size
-
-
-def _numa(facts: _Facts, library: Library, handle: ctypes.c_void_p, bus: str, host: Path) -> int | None:
-    node = numa_node(bus, host)
-    if node is None:
-        node = facts.take("NUMA node", library.number("amdsmi_topo_get_numa_node_number", handle))
-    return node if node is not None and 0 <= node < _MOST_NUMA else None
-
-
-def _health(facts: _Facts, library: Library, handle: ctypes.c_void_p) -> None:
+def _health(facts: DeviceFacts, library: Library, handle: ctypes.c_void_p) -> None:
     """Uncorrectable errors and too many retired pages take a GPU out of use; a hot or slow GPU works.
 
     Source: AMD's device metrics exporter, by whose defaults its device plugin marks GPUs as unhealthy.

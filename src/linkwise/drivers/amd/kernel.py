@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from linkwise.drivers.driver import common
+from linkwise.drivers.device_facts import common
 from linkwise.drivers.host_files import pci_address
 from linkwise.model.usage import ProcessUsage
 

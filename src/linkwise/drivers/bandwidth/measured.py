@@ -6,38 +6,33 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.drivers.bandwidth.row_binding import bound_rows
-from linkwise.drivers.driver import wait_for_faults
-from linkwise.drivers.usage import usage_of
 from linkwise.errors import InputError, LinkwiseError
+from linkwise.model.driver import WrappedDriver
 from linkwise.model.topology import Topology
 from linkwise.vendors.readers import readings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from linkwise.drivers.driver import Driver
     from linkwise.model.device import Device
     from linkwise.model.discovery import Discovery
-    from linkwise.model.usage import UsageReading
+    from linkwise.model.driver import Driver
     from linkwise.vendors.reader import Reading
 
 __all__ = ["MeasuredDriver", "with_bandwidth", "with_reading"]
 
 
-class MeasuredDriver:
+class MeasuredDriver(WrappedDriver):
     """Another driver, with the bandwidth that a file holds; what is wrong with the file is a problem, not an error."""
 
     def __init__(self, driver: Driver, file: Path) -> None:
-        self.name = driver.name
-        """that of the other driver"""
-        self._driver: Final = driver
+        super().__init__(driver)
         self._file: Final = file
 
     def discover(self) -> Discovery:
         """Discover the devices and read the file again."""
-        found = self._driver.discover()
-        self.name = self._driver.name
+        found = super().discover()
         if not found.devices:
             return found
         try:
@@ -45,18 +40,6 @@ class MeasuredDriver:
         except OSError as error:
             return _unmeasured(found, f"bandwidth file {self._file}: {error.strerror or error}")
         return with_bandwidth(found, text, str(self._file))
-
-    def usage(self) -> UsageReading:
-        """The usage as the other driver reads it."""
-        return usage_of(self._driver)
-
-    def wait(self, seconds: float) -> Mapping[str, str] | None:
-        """Wait for faults of the other driver."""
-        return wait_for_faults(self._driver, seconds)
-
-    def close(self) -> None:
-        """Close the other driver."""
-        self._driver.close()
 
 
 def with_bandwidth(found: Discovery, text: str, source: str) -> Discovery:

@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, Final
 
+from linkwise.drivers.c_library import printable
 from linkwise.drivers.dcmi.library import (
     ChipInfo,
-    Failure,
     HbmInfo,
     IpAddress,
-    Library,
     MemoryInfo,
     PcieInfo,
-    printable,
 )
+from linkwise.drivers.device_facts import DeviceFacts, Failure
 from linkwise.drivers.host_files import near_nics, numa_node
 from linkwise.drivers.known_devices import Unreadable
 from linkwise.model.device import Device
@@ -24,6 +23,8 @@ from linkwise.vendors.ascend.chips import HEALTH_STATES, NETWORK_STATES, chip_na
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from linkwise.drivers.dcmi.library import Library
 
 __all__ = ["Chip", "Place", "read_chip"]
 
@@ -65,7 +66,7 @@ def read_chip(library: Library, place: Place, host: Path, last_model: str = "") 
     number = _physical_id(library, place)
     if isinstance(number, Failure):
         return Unreadable(place.card, f"DCMI can't read its physical id ({number})")
-    facts = _Facts(number)
+    facts = DeviceFacts("DCMI", number)
     model = _model(facts, library, place) or last_model
     memory = _memory(facts, library, place)
     bus = _bus_id(facts, library, place)
@@ -90,30 +91,6 @@ def read_chip(library: Library, place: Place, host: Path, last_model: str = "") 
     )
 
 
-class _Facts:
-    """Facts of one chip while they are read: failures become faults."""
-
-    def __init__(self, number: int) -> None:
-        self.number: Final = number
-        self.healthy = True
-        self.faults: list[str] = []
-
-    def failed(self, what: str, failure: Failure) -> None:
-        if failure.dead:
-            self.kill(f"DCMI can't read its {what} ({failure})")
-        elif not failure.unsupported:
-            self.note(f"its {what} is unknown ({failure})")
-
-    def kill(self, why: str) -> None:
-        """Make the chip unhealthy; the first reason is enough."""
-        if self.healthy:
-            self.faults.insert(0, f"device {self.number} is unhealthy: {why}")
-        self.healthy = False
-
-    def note(self, what: str) -> None:
-        self.faults.append(f"device {self.number}: {what}")
-
-
 def _physical_id(library: Library, place: Place) -> int | Failure:
     logic = ctypes.c_int(0)
     failure = library.call("dcmi_get_device_logic_id", ctypes.byref(logic), place.card, place.chip)
@@ -122,18 +99,18 @@ def _physical_id(library: Library, place: Place) -> int | Failure:
     return library.number("dcmi_get_device_phyid_from_logicid", ctypes.c_uint(logic.value), kind=ctypes.c_uint)
 
 
-def _model(facts: _Facts, library: Library, place: Place) -> str:
+def _model(facts: DeviceFacts, library: Library, place: Place) -> str:
     info = ChipInfo()
     failure = library.call("dcmi_get_device_chip_info_v2", place.card, place.chip, ctypes.byref(info))
     if failure is not None and failure.unsupported:
         failure = library.call("dcmi_get_device_chip_info", place.card, place.chip, ctypes.byref(info))
     if failure is not None:
-        facts.failed("model", failure)
+        facts.take("model", failure)
         return ""
     return " ".join(filter(None, (printable(info.type), printable(info.name))))
 
 
-def _memory(facts: _Facts, library: Library, place: Place) -> int:
+def _memory(facts: DeviceFacts, library: Library, place: Place) -> int:
     """MiB of the chip's memory: HBM, or DDR where it has no HBM."""
     high = HbmInfo()
     failure = library.call("dcmi_get_device_hbm_info", place.card, place.chip, ctypes.byref(high))
@@ -143,7 +120,7 @@ def _memory(facts: _Facts, library: Library, place: Place) -> int:
         failure = library.call("dcmi_get_device_memory_info_v3", place.card, place.chip, ctypes.byref(plain))
         size = int(plain.size)
     if failure is not None:
-        facts.failed("memory", failure)
+        facts.take("memory", failure)
         return 0
     if size > _MOST_MEMORY:
         facts.note(f"its memory is unknown ({size} MiB are reported)")
@@ -151,16 +128,16 @@ def _memory(facts: _Facts, library: Library, place: Place) -> int:
     return size
 
 
-def _bus_id(facts: _Facts, library: Library, place: Place) -> str:
+def _bus_id(facts: DeviceFacts, library: Library, place: Place) -> str:
     info = PcieInfo()
     failure = library.call("dcmi_get_device_pcie_info_v2", place.card, place.chip, ctypes.byref(info))
     if failure is not None:
-        facts.failed("bus id", failure)
+        facts.take("bus id", failure)
         return ""
     return f"{info.domain & 0xFFFF:04X}:{info.bus & 0xFF:02X}:{info.device & 0x1F:02X}.{info.function & 7:X}"
 
 
-def _health(facts: _Facts, library: Library, place: Place) -> None:
+def _health(facts: DeviceFacts, library: Library, place: Place) -> None:
     state = library.number("dcmi_get_device_health", place.card, place.chip, kind=ctypes.c_uint)
     if isinstance(state, Failure):
         # Without its health a chip must not be allocated: a dead one often answers nothing else.

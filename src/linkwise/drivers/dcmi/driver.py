@@ -12,13 +12,14 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.drivers.dcmi.chips import Chip, Place, read_chip
-from linkwise.drivers.dcmi.library import Failure, Library
+from linkwise.drivers.dcmi.library import Library
 from linkwise.drivers.dcmi.usage import read_usage
-from linkwise.drivers.driver import common
+from linkwise.drivers.device_facts import Failure, common
 from linkwise.drivers.host_files import HOST, chip_addresses
 from linkwise.drivers.known_devices import KnownDevices, Unreadable
 from linkwise.errors import DriverError
 from linkwise.model.discovery import Discovery
+from linkwise.model.driver import Driver
 from linkwise.model.link import SELF, UNKNOWN_LINK, Link
 from linkwise.model.topology import MAX_DEVICES, Topology
 from linkwise.model.usage import UsageReading
@@ -40,7 +41,7 @@ _NPU: Final = 0
 _PATHS: Final = {1: "SYS", 2: "PHB", 3: "HCCS", 4: "PXB", 5: "PIX"}
 
 
-class DcmiDriver:
+class DcmiDriver(Driver):
     """NPUs of this machine, as DCMI reports them."""
 
     name = "dcmi"
@@ -95,9 +96,6 @@ class DcmiDriver:
                 for place, (number, model) in self._identities.items()
             )
         )
-
-    def close(self) -> None:
-        """Do nothing: DCMI has no end of its use."""
 
     def _read(self, place: Place) -> Chip | Unreadable:
         """The chip at a place; one that no longer gives its number or model is the one that was there before."""

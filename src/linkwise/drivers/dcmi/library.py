@@ -7,34 +7,17 @@ Source: contract device-plugin, section 9.
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
-from linkwise.drivers.host_files import HOST
+from linkwise.drivers.c_library import CLibrary
 from linkwise.errors import DriverError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-__all__ = ["ChipInfo", "Failure", "HbmInfo", "IpAddress", "Library", "MemoryInfo", "PcieInfo"]
-
-NAME: Final = "libdcmi.so"
-_FOLDERS: Final = (
-    "usr/local/dcmi",
-    "usr/local/Ascend/driver/lib64/driver",
-    "usr/local/Ascend/driver/lib64",
-    "usr/lib64",
-)
-"""where Huawei's driver installs it, which the dynamic linker does not search"""
+__all__ = ["ChipInfo", "HbmInfo", "IpAddress", "Library", "MemoryInfo", "PcieInfo"]
 
 NOT_SUPPORTED: Final = -8255
 NOT_SUPPORTED_IN_CONTAINER: Final = -8013
-MISSING: Final = -1
-"""the library does not have the function"""
 
 _WORDS: Final = {
-    MISSING: "this version of the library does not have the function",
     -8001: "invalid parameter",
     -8002: "operation not permitted",
     -8003: "memory operation failed",
@@ -60,9 +43,6 @@ _ADVICE: Final = {
     -8012: "the Ascend driver is still starting",
     -8017: "an upgrade of the Ascend firmware is running; the agent tries again",
 }
-_DEAD: Final = {-8007, -8008, -8009, -8010, -8011}
-"""codes with which a chip does no work until it is reset or replaced"""
-
 _NAME_BYTES: Final = 32
 
 
@@ -127,38 +107,25 @@ class IpAddress(ctypes.Structure):
     _fields_ = (("bytes", ctypes.c_ubyte * 16), ("type", ctypes.c_int))
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A call that returned an error."""
-
-    code: int
-
-    @property
-    def dead(self) -> bool:
-        """Whether the chip can't be used, beyond the value that was asked for."""
-        return self.code in _DEAD
-
-    @property
-    def unsupported(self) -> bool:
-        """Whether this hardware or driver does not have the value: nothing is wrong."""
-        return self.code in {NOT_SUPPORTED, NOT_SUPPORTED_IN_CONTAINER, MISSING}
-
-    def __str__(self) -> str:
-        words = _WORDS.get(self.code)
-        return f"{words}, error {self.code}" if words else f"error {self.code}"
-
-
-class Library:
+class Library(CLibrary):
     """DCMI, initialised. It has no function to end the use of it."""
 
-    def __init__(self, path: str = "", host: Path = HOST) -> None:
-        """Load and initialise the library; `path` if it is not where Huawei's driver installs it, below `host`.
-
-        Raises:
-            DriverError: it can't be; the text says what to check.
-        """
-        self._functions: Final = _loaded(path, host)
-        self.initialise()
+    driver = "dcmi"
+    file = pattern = "libdcmi.so"
+    folders = (
+        "usr/local/dcmi",
+        "usr/local/Ascend/driver/lib64/driver",
+        "usr/local/Ascend/driver/lib64",
+        "usr/lib64",
+    )
+    install = (
+        "install the Ascend driver, or mount /usr/local/dcmi and /usr/local/Ascend/driver of the host in the agent's"
+        " container and add /usr/local/Ascend/driver/lib64/driver to LD_LIBRARY_PATH"
+    )
+    integer = ctypes.c_int
+    words = _WORDS
+    dead = frozenset({-8007, -8008, -8009, -8010, -8011})
+    unsupported = frozenset({NOT_SUPPORTED, NOT_SUPPORTED_IN_CONTAINER})
 
     def initialise(self) -> None:
         """Initialise the library, again if the driver was reloaded.
@@ -170,53 +137,3 @@ class Library:
         if failure is not None:
             advice = _ADVICE.get(failure.code, "check that `npu-smi info` works on the node")
             raise DriverError(f"dcmi: DCMI can't be initialised ({failure}); {advice}")
-
-    def call(self, function: str, *arguments: object) -> Failure | None:
-        """Call a function, which writes its results through pointers among the arguments; its error, if any."""
-        found = getattr(self._functions, function, None)
-        if found is None:
-            return Failure(MISSING)
-        code = int(found(*arguments))
-        return Failure(code) if code else None
-
-    def number(self, function: str, *arguments: object, kind: type[Any] = ctypes.c_int) -> int | Failure:
-        """The number that a function writes through its last argument."""
-        value = kind(0)
-        failure = self.call(function, *arguments, ctypes.byref(value))
-        return failure or int(value.value)
-
-    def text(self, function: str, size: int = 64) -> str | Failure:
-        """The text that a function writes into a buffer."""
-        buffer = ctypes.create_string_buffer(size)
-        return self.call(function, buffer, ctypes.c_uint(size)) or printable(buffer.value)
-
-
-def printable(value: bytes) -> str:
-    """The text of a C string, without blanks around it and without what can't be printed."""
-    text = value.decode("utf-8", "replace")
-    return "".join(letter for letter in text if letter.isprintable() and letter != "\ufffd").strip()
-
-
-def _loaded(path: str, host: Path) -> ctypes.CDLL:
-    if path:
-        try:
-            return ctypes.CDLL(path)
-        except OSError as error:
-            raise DriverError(f"dcmi: {path} can't be loaded ({error})") from error
-    broken = ""
-    for candidate in _candidates(host):
-        try:
-            return ctypes.CDLL(candidate)
-        except OSError as error:
-            broken = broken or ("" if candidate == NAME else f"{candidate} can't be loaded ({error}); ")
-    raise DriverError(
-        f"dcmi: {broken}{NAME} was not found; install the Ascend driver, or mount /usr/local/dcmi and"
-        " /usr/local/Ascend/driver of the host in the agent's container and add /usr/local/Ascend/driver/lib64/driver to"
-        " LD_LIBRARY_PATH"
-    )
-
-
-def _candidates(host: Path) -> Iterator[str]:
-    yield NAME
-    for root in dict.fromkeys((host, HOST)):
-        yield from (str(file) for folder in _FOLDERS if (file := root / folder / NAME).exists())

@@ -5,26 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.drivers.driver import LONGEST_ID
+from linkwise.drivers.device_facts import MOST_NUMBERS, DeviceFacts, Failure, is_valid_id
 from linkwise.drivers.host_files import near_nics, numa_node
 from linkwise.drivers.known_devices import Unreadable
-from linkwise.drivers.nvml.library import Failure, Library
 from linkwise.model.device import Device
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from linkwise.drivers.nvml.library import Library
+
 __all__ = ["Gpu", "read_gpu"]
 
 _MIB: Final = 1024 * 1024
-_MOST_MEMORY: Final = 1 << 50
-"""bytes; more is an error code in place of a size"""
 _BRANDS: Final = (
     *("unknown", "quadro", "tesla", "nvs", "grid", "geforce", "titan", "vapps", "vpc", "vcs", "vws", "cloudgaming"),
     *("quadrortx", "nvidiartx", "nvidia", "geforcertx", "titanrtx"),
 )
 """by the numbers of nvmlBrandType_t"""
-_MOST_MINORS: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +54,13 @@ def read_gpu(library: Library, index: int, host: Path) -> Gpu | Unreadable:
     uuid = library.call("nvmlDeviceGetUUID", handle)  # not cleaned: CUDA would not know the result
     if isinstance(uuid, Failure):
         return Unreadable(index, f"NVML can't read its UUID ({uuid})", bus)
-    if not uuid.strip() or len(uuid) > LONGEST_ID or not uuid.isprintable() or uuid.startswith("#"):
+    if not is_valid_id(uuid):
         return Unreadable(index, f"its UUID {uuid[:80]!r} is invalid", bus)
-    facts = _Facts(index)
+    facts = DeviceFacts("NVML", index)
     facts.take("bus id", bus_id)
     model = facts.take("model", library.text("nvmlDeviceGetName", handle))
-    memory = _memory(facts, library, handle)
+    info = library.call("nvmlDeviceGetMemoryInfo", handle)
+    memory = facts.memory(info if isinstance(info, Failure) else int(info.total))
     minor = facts.take("minor number", library.number("nvmlDeviceGetMinorNumber", handle))
     compute = facts.take("compute capability", library.call("nvmlDeviceGetCudaComputeCapability", handle))
     mig = _mig(facts, library, handle)
@@ -70,8 +69,10 @@ def read_gpu(library: Library, index: int, host: Path) -> Gpu | Unreadable:
         Device(
             uuid,
             index,
-            minor=minor if minor is not None and 0 <= minor < _MOST_MINORS else None,
-            numa=_numa(facts, library, handle, bus, host),
+            minor=minor if minor is not None and 0 <= minor < MOST_NUMBERS else None,
+            # NVML's own number is that of the GPU's memory where it is a NUMA node of its own, while kubelet aligns by
+            # that of the nearest CPUs.
+            numa=facts.numa(numa_node(bus, host), lambda: library.number("nvmlDeviceGetNumaNodeId", handle)),
             bus_id=bus,
             model=model or "",
             memory=memory // _MIB,
@@ -87,44 +88,7 @@ def read_gpu(library: Library, index: int, host: Path) -> Gpu | Unreadable:
     )
 
 
-class _Facts:
-    """Facts of one GPU while they are read: failures become faults."""
-
-    def __init__(self, index: int) -> None:
-        self.index: Final = index
-        self.healthy = True
-        self.faults: list[str] = []
-
-    def take(self, what: str, value: Any | Failure) -> Any | None:  # noqa: ANN401 - whatever the fact is
-        """The value, or None."""
-        if not isinstance(value, Failure):
-            return value
-        if value.dead:
-            self.kill(f"NVML can't read its {what} ({value})")
-        elif not value.unsupported:
-            self.note(f"its {what} is unknown ({value})")
-        return None
-
-    def kill(self, why: str) -> None:
-        """Make the device unhealthy; the first reason is enough."""
-        if self.healthy:
-            self.faults.insert(0, f"device {self.index} is unhealthy: {why}")
-        self.healthy = False
-
-    def note(self, what: str) -> None:
-        self.faults.append(f"device {self.index}: {what}")
-
-
-def _memory(facts: _Facts, library: Library, handle: object) -> int:
-    info = facts.take("memory", library.call("nvmlDeviceGetMemoryInfo", handle))
-    total = int(info.total) if info else 0
-    if total > _MOST_MEMORY:
-        facts.note(f"its memory is unknown ({total} bytes are reported)")
-        return 0
-    return total
-
-
-def _mig(facts: _Facts, library: Library, handle: object) -> bool | None:
+def _mig(facts: DeviceFacts, library: Library, handle: object) -> bool | None:
     mode = facts.take("MIG mode", library.call("nvmlDeviceGetMigMode", handle))
     enabled = bool(mode[0]) if mode else None
     if enabled:
@@ -132,17 +96,6 @@ def _mig(facts: _Facts, library: Library, handle: object) -> bool | None:
     return enabled
 
 
-def _brand(facts: _Facts, library: Library, handle: object) -> str:
+def _brand(facts: DeviceFacts, library: Library, handle: object) -> str:
     number = facts.take("brand", library.number("nvmlDeviceGetBrand", handle))
     return _BRANDS[number] if number is not None and 0 <= number < len(_BRANDS) else ""
-
-
-def _numa(facts: _Facts, library: Library, handle: object, bus: str, host: Path) -> int | None:
-    """The NUMA node of the nearest CPUs, which is the one that kubelet aligns CPUs and devices by.
-
-    NVML's own number is that of the GPU's memory where it is a NUMA node of its own; it is the next best.
-    """
-    node = numa_node(bus, host)
-    if node is None:
-        node = facts.take("NUMA node", library.number("nvmlDeviceGetNumaNodeId", handle))
-    return node if node is not None and 0 <= node < _MOST_MINORS else None

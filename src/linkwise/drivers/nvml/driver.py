@@ -11,16 +11,17 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.drivers.driver import common, with_differing
+from linkwise.drivers.device_facts import Failure, common, distinct, with_differing
 from linkwise.drivers.host_files import HOST
 from linkwise.drivers.known_devices import KnownDevices, Unreadable
 from linkwise.drivers.nvml.devices import Gpu, read_gpu
 from linkwise.drivers.nvml.events import XidEvents
-from linkwise.drivers.nvml.library import Failure, Library, StaleError
+from linkwise.drivers.nvml.library import Library, StaleError
 from linkwise.drivers.nvml.links import PciePaths, link_rows
 from linkwise.drivers.nvml.usage import UsageReader
 from linkwise.errors import DriverError
 from linkwise.model.discovery import Discovery
+from linkwise.model.driver import Driver
 from linkwise.model.link import Link
 from linkwise.model.topology import MAX_DEVICES, Topology
 from linkwise.model.usage import UsageReading
@@ -39,7 +40,7 @@ _CLOSE_SECONDS: Final = 2.0
 _STOPPED: Final = "the NVIDIA driver does not answer; check that `nvidia-smi` works on the node"
 
 
-class NvmlDriver:
+class NvmlDriver(Driver):
     """GPUs of this machine, read through libnvidia-ml.so.1."""
 
     name = "nvml"
@@ -154,18 +155,7 @@ class NvmlDriver:
             raise StaleError(f"NVML can't count the GPUs: {count}")
         if count > MAX_DEVICES:
             problems.append(f"NVML reports {count} devices; the first {MAX_DEVICES} are read")
-        gpus: dict[str, Gpu] = {}
-        unreadable: list[Unreadable] = []
-        for index in range(min(count, MAX_DEVICES)):
-            gpu = read_gpu(library, index, self._host)
-            if isinstance(gpu, Unreadable):
-                unreadable.append(gpu)
-            elif gpu.device.id in gpus:
-                first = gpus[gpu.device.id].device.index
-                problems.append(f"device {index} is left out: it has the UUID of device {first}, {gpu.device.id}")
-            else:
-                gpus[gpu.device.id] = gpu
-        return list(gpus.values()), unreadable
+        return distinct((read_gpu(library, index, self._host) for index in range(min(count, MAX_DEVICES))), problems)
 
 
 def _with_xid(gpu: Gpu, xid: int | None) -> Gpu:

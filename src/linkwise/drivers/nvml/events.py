@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.drivers.nvml.library import Failure, Library
+from linkwise.drivers.device_facts import Failure
 from linkwise.vendors.nvidia.xid import HARMLESS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from linkwise.drivers.nvml.devices import Gpu
+    from linkwise.drivers.nvml.library import Library
 
 __all__ = ["XidEvents"]
 

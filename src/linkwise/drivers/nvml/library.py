@@ -7,17 +7,18 @@ with GPUs have it.
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from linkwise.drivers.c_library import printable
+from linkwise.drivers.device_facts import Failure
 from linkwise.drivers.host_files import HOST
 from linkwise.errors import DriverError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["GPU_IS_LOST", "INVALID_ARGUMENT", "NOT_FOUND", "NOT_SUPPORTED", "Failure", "Library", "StaleError"]
+__all__ = ["GPU_IS_LOST", "INVALID_ARGUMENT", "NOT_FOUND", "NOT_SUPPORTED", "Library", "StaleError"]
 
 UNINITIALIZED: Final = 1
 INVALID_ARGUMENT: Final = 2
@@ -34,6 +35,7 @@ GPU_NOT_FOUND: Final = 28
 
 _DEAD: Final = {GPU_IS_LOST, RESET_REQUIRED, GPU_NOT_FOUND}
 """codes with which a device does no work until it is reset or replaced"""
+_UNSUPPORTED: Final = {NOT_SUPPORTED, FUNCTION_NOT_FOUND}
 
 _STALE: Final = {UNINITIALIZED, DRIVER_NOT_LOADED, VERSION_MISMATCH}
 """codes after which every call fails until the library is initialised again: the driver was unloaded or reloaded"""
@@ -64,27 +66,6 @@ _FOLDERS: Final = (
 
 class StaleError(Exception):
     """The library must be initialised again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A call that returned an error."""
-
-    code: int
-    text: str
-
-    @property
-    def dead(self) -> bool:
-        """Whether the device can't be used, beyond the value that was asked for."""
-        return self.code in _DEAD
-
-    @property
-    def unsupported(self) -> bool:
-        """Whether this hardware or driver does not have the value: nothing is wrong."""
-        return self.code in {NOT_SUPPORTED, FUNCTION_NOT_FOUND}
-
-    def __str__(self) -> str:
-        return self.text
 
 
 _NOT_TEXT: Final = Failure(-1, "the answer is not text")
@@ -140,16 +121,16 @@ class Library:
             code = _code(error)
             if code in _STALE:
                 raise StaleError(str(error)) from error
-            return Failure(code, str(error))
+            return Failure(code, str(error), dead=code in _DEAD, unsupported=code in _UNSUPPORTED)
         except UnicodeDecodeError:
             return _NOT_TEXT
         except AttributeError:  # a binding older than the function
-            return Failure(FUNCTION_NOT_FOUND, "Function Not Found")
+            return Failure(FUNCTION_NOT_FOUND, "Function Not Found", unsupported=True)
 
     def text(self, function: str, *arguments: object) -> str | Failure:
         """A text, without what can't be printed."""
         value = self.call(function, *arguments)
-        return value if isinstance(value, Failure) else _printable(value)
+        return value if isinstance(value, Failure) else printable(value)
 
     def bus_id(self, function: str, *arguments: object) -> str | Failure:
         """The bus id in a structure about a PCI device."""
@@ -157,7 +138,7 @@ class Library:
         if isinstance(value, Failure):
             return value
         try:
-            return _printable(value.busId)
+            return printable(value.busId)
         except UnicodeDecodeError:
             return _NOT_TEXT
 
@@ -176,12 +157,6 @@ class Library:
             self._nvml.nvmlShutdown()
         except self._error:
             return
-
-
-def _printable(value: object) -> str:
-    """The text of a C string, without blanks around it and without what can't be printed."""
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-    return "".join(letter for letter in text if letter.isprintable() and letter != "\ufffd").strip()
 
 
 def _preload(path: str) -> None:

@@ -9,14 +9,15 @@ from collections import Counter
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
+from linkwise.drivers.device_facts import Failure
 from linkwise.drivers.host_files import pci_address
-from linkwise.drivers.nvml.library import Failure, Library
 from linkwise.model.link import SELF, Link, Pcie
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from linkwise.drivers.nvml.devices import Gpu
+    from linkwise.drivers.nvml.library import Library
 
 __all__ = ["PciePaths", "link_rows"]
 

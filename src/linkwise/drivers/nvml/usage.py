@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.drivers.nvml.library import NOT_FOUND, Failure
+from linkwise.drivers.device_facts import Failure
+from linkwise.drivers.nvml.library import NOT_FOUND
 from linkwise.model.usage import DeviceUsage, ProcessUsage, UsageReading
 
 if TYPE_CHECKING:

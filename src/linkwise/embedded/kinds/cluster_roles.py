@@ -1,11 +1,14 @@
 """Built-in ClusterRoles and their bindings, created at start.
 
-Source: Kubernetes, "Using RBAC Authorization", default roles; only rules for resources that are served here.
+Source: Kubernetes, "Using RBAC Authorization", default roles; only rules for resources that are served here. Users may edit
+jobs of operators and Volcano, as where their operators aggregate such rules.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+
+from linkwise.dialects.workloads import OPERATOR_JOBS
 
 if TYPE_CHECKING:
     from linkwise.embedded.storage.collection import Raw
@@ -52,6 +55,12 @@ _EDITED: Final = {
 _REVIEWS: Final = ("localsubjectaccessreviews",)
 
 
+_OPERATED: Final = {
+    **{job.group: tuple(each.resource for each in OPERATOR_JOBS if each.group == job.group) for job in OPERATOR_JOBS},
+    "batch.volcano.sh": ("jobs",),
+}
+
+
 def _rule(groups: tuple[str, ...], resources: tuple[str, ...], verbs: tuple[str, ...]) -> Raw:
     return {"apiGroups": list(groups), "resources": list(resources), "verbs": list(verbs)}
 
@@ -61,10 +70,10 @@ def _rules(table: dict[str, tuple[str, ...]], verbs: tuple[str, ...]) -> list[Ra
 
 
 _EVERYTHING: Final = [_rule(("*",), ("*",), ("*",)), {"nonResourceURLs": ["*"], "verbs": ["*"]}]
-_VIEW: Final = _rules(_VIEWED, _READ)
+_VIEW: Final = _rules({**_VIEWED, **_OPERATED}, _READ)
 _EDIT: Final = [
     *_VIEW,
-    *_rules(_EDITED, _WRITE),
+    *_rules({**_EDITED, **_OPERATED}, _WRITE),
     _rule(("",), ("secrets", "services/proxy"), _READ),
     _rule(("",), ("pods/eviction", "serviceaccounts/token"), ("create",)),
 ]

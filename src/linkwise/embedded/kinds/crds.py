@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from linkwise.dialects import workloads
 from linkwise.embedded.api_errors import Cause
 from linkwise.embedded.kinds.builtin import Resource
 from linkwise.embedded.kinds.registry import Column, Served
@@ -145,32 +145,7 @@ _CRDS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorJob:
-    """A kind whose pods an operator creates."""
-
-    group: str
-    versions: tuple[str, ...]
-    """the storage version first"""
-    kind: str
-    short: tuple[str, ...] = ()
-
-
-_TRAINING: Final = "kubeflow.org"
-OPERATOR_JOBS: Final = {
-    f"{job.kind.lower()}s.{job.group}": job
-    for job in (
-        OperatorJob("jobset.x-k8s.io", ("v1alpha2",), "JobSet"),
-        OperatorJob("leaderworkerset.x-k8s.io", ("v1",), "LeaderWorkerSet", ("lws",)),
-        *(
-            OperatorJob(_TRAINING, ("v1",), kind)
-            for kind in ("PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "MXJob")
-        ),
-        OperatorJob(_TRAINING, ("v2beta1", "v1"), "MPIJob"),
-        OperatorJob("trainer.kubeflow.org", ("v1alpha1",), "TrainJob"),
-        *(OperatorJob("ray.io", ("v1", "v1alpha1"), kind) for kind in ("RayCluster", "RayJob", "RayService")),
-    )
-}
+OPERATOR_JOBS: Final = {f"{job.resource}.{job.group}": job for job in workloads.OPERATOR_JOBS}
 """by resource"""
 _INVENTORY_COLUMNS: Final = (
     ("Mode", "string", ".spec.mode", 0),

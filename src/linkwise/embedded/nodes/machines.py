@@ -63,7 +63,7 @@ def machine_objects(
     machine: str,
     name: str,
     *,
-    sick: Collection[int] = (),
+    unhealthy: Collection[int] = (),
     inventory: bool = True,
     labels: Mapping[str, str] | None = None,
 ) -> list[Raw]:
@@ -75,7 +75,7 @@ def machine_objects(
         )
     objects: list[Raw] = []
     for event in fleet_node(
-        profile(kind), name, mode=_SHARING_MODES[mode], sick=sick, inventory=inventory, labels=labels
+        profile(kind), name, mode=_SHARING_MODES[mode], unhealthy=unhealthy, inventory=inventory, labels=labels
     ):
         if isinstance(event, NodeView):
             objects.append(_with_kubelet_status(node_object(event)))

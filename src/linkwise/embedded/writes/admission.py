@@ -9,19 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from linkwise.errors import LinkwiseError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import msgspec
 
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Stored
 
-__all__ = ["AdmissionRequest", "ChangedMeanwhileError", "Write", "without_admission"]
+__all__ = ["AdmissionRequest", "ChangedMeanwhileError", "Write", "at_once", "without_admission"]
 
 Raw = dict[str, Any]
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -69,3 +72,12 @@ def without_admission(write: Write[T]) -> T:
     except StopIteration as stop:
         result: T = stop.value
         return result
+
+
+def at_once(begin: Callable[P, Write[T]]) -> Callable[P, T]:
+    """The function that completes a write at once, as admitted at every point."""
+
+    def complete(*arguments: P.args, **options: P.kwargs) -> T:
+        return without_admission(begin(*arguments, **options))
+
+    return complete

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import bad_request, exists, forbidden, not_found
@@ -59,7 +60,7 @@ def create(  # noqa: PLR0913 - a request has these parts
     _set_server_metadata(resource, namespace, document)
     _set_defaults(database, resource, document)
     version = database.version
-    admitted = yield AdmissionRequest(
+    request = AdmissionRequest(
         mutating=True,
         operation="CREATE",
         resource=resource,
@@ -68,6 +69,7 @@ def create(  # noqa: PLR0913 - a request has these parts
         object=document,
         dry_run=dry_run,
     )
+    admitted = yield request
     if admitted is not None and admitted is not document:
         document, meta = _decode(database, resource, admitted)
         _set_server_metadata(resource, namespace, document)
@@ -79,15 +81,7 @@ def create(  # noqa: PLR0913 - a request has these parts
     if resource.has_generation:
         new_meta["generation"] = 1
     _complete(database, resource, document)
-    yield AdmissionRequest(
-        mutating=False,
-        operation="CREATE",
-        resource=resource,
-        namespace=namespace,
-        name=new_meta["name"],
-        object=document,
-        dry_run=dry_run,
-    )
+    yield replace(request, mutating=False, name=new_meta["name"], object=document)
     if database.version != version:  # admission was waiting
         _check_namespace(database, resource, namespace, meta)
     if database.find(resource, (namespace, new_meta["name"])) is not None:

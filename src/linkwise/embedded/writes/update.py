@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import Cause, bad_request, conflict, invalid
@@ -56,7 +57,7 @@ def update(  # noqa: PLR0913 - a request has these parts
     before = old.read()
     _check_version(resource, old, meta)
     document = _merge(database, resource, before, document, subresource)
-    admitted = yield AdmissionRequest(
+    request = AdmissionRequest(
         mutating=True,
         operation="UPDATE",
         resource=resource,
@@ -67,23 +68,14 @@ def update(  # noqa: PLR0913 - a request has these parts
         subresource=subresource,
         dry_run=dry_run,
     )
+    admitted = yield request
     if admitted is not None and admitted is not document:
         document = drop_unknown_fields(database.kinds.served(resource), without_nulls(admitted))
         meta_of(document)  # ApiError if it is malformed now
         document = _merge(database, resource, before, document, subresource)
     check_object(database, resource, document)
     check_update(resource, before, document)
-    yield AdmissionRequest(
-        mutating=False,
-        operation="UPDATE",
-        resource=resource,
-        namespace=old.namespace,
-        name=old.name,
-        object=document,
-        old=old,
-        subresource=subresource,
-        dry_run=dry_run,
-    )
+    yield replace(request, mutating=False, object=document)
     check_unchanged(database, resource, old)
     return write_if_changed(database, resource, old, before, document, dry_run=dry_run)
 

@@ -29,10 +29,12 @@ _MODES: Final = {"whole": "whole devices", "share": "device memory", "percent": 
 
 def _too_few(reason: Reason) -> str:
     free, total = as_tuple(reason.found)
-    if isinstance(reason.asked, int) and reason.asked > int(total):
-        return f"{device_count(reason.asked)} requested, but the node has {total}"
     left = f"only {free} of {total} {is_or_are(free)}" if free else f"none of {total} is"
     return f"{device_count(reason.asked)} requested, but {left} free"
+
+
+def _too_small(reason: Reason) -> str:
+    return f"{device_count(reason.asked)} requested, but the node has {as_tuple(reason.found)[1]}"
 
 
 def _unhealthy(reason: Reason) -> str:
@@ -194,6 +196,7 @@ DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
         "node(s) had free memory only on devices of other namespaces", _other_namespaces
     ),
     ("002.whole", ""): RefusalText(_TOO_FEW, _too_few, code="NoRoom"),
+    ("002.whole", "too small"): RefusalText("node(s) had fewer devices than requested", _too_small, code="NoTopology"),
     ("002.whole", "unhealthy"): RefusalText("node(s) had too few usable devices", _unhealthy, code="NoTopology"),
     ("002.whole", "promised"): RefusalText(
         "node(s): the pod is being bound to another node",

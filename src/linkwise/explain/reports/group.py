@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from linkwise.engine.reasons.codes import ReasonCode
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from linkwise.explain.survey import RefusalSummary
 
 __all__ = [
+    "FILE_SOURCE",
     "GroupExplanation",
     "GroupNode",
     "GroupRemedy",
@@ -21,6 +22,9 @@ __all__ = [
     "PlanLevel",
     "RunnerUp",
 ]
+
+FILE_SOURCE: Final = "file"
+"""source of groups that exist only because their pods are in one file"""
 
 GroupStage = Literal["pending", "gated", "planning", "schedulable", "reserved", "unschedulable", "placed"]
 """the stage of a group:

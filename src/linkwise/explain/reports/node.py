@@ -33,7 +33,7 @@ class NodeExplanation:
     """what sets its sharing mode: nothing yet, the node itself, or its first pod"""
     decided_by: str = ""
     """that pod"""
-    sick: int = 0
+    unidentified: int = 0
     """unhealthy devices that are counted but not identified"""
     sizes: tuple[int, ...] = ()
     """numbers of complete devices that one pod could get now"""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.dialects.linkwise.dialect import MODELS
 from linkwise.engine.reasons.catalog import devices_text
 from linkwise.engine.reasons.phrases import count_text
+from linkwise.explain.reports.group import FILE_SOURCE
 from linkwise.explain.text.phrases import leavers_text, names_text, refusal_lines
 from linkwise.topology.fabric import SIZES
 
@@ -102,7 +103,6 @@ def _placed(report: GroupExplanation) -> str:
 
 def _members(report: GroupExplanation, *, in_file: bool) -> str:
     """Return the counts of members by state."""
-    of = f" of {report.total}" if report.total else ""
     counts = {
         "bound": report.count("bound"),
         "being bound": report.count("binding"),
@@ -117,15 +117,25 @@ def _members(report: GroupExplanation, *, in_file: bool) -> str:
     gang = f"; {report.minimum} must start together" if report.minimum else ""
     extra = report.count("extra")
     alone = f"; {count_text(extra, 'extra pod')} {'is' if extra == 1 else 'are'} scheduled separately" if extra else ""
-    exist = "are in the file" if in_file else "exist"
-    return f"{report.there}{of} members {exist}: {parts}{gang}{alone} ({report.source})"
+    source = "" if in_file and report.source == FILE_SOURCE else f" ({report.source})"
+    return f"{_there(report, in_file=in_file)}: {parts}{gang}{alone}{source}"
+
+
+def _there(report: GroupExplanation, *, in_file: bool) -> str:
+    """Return how many members exist, or are in the file."""
+    if not in_file:
+        of = f" of {report.total}" if report.total else ""
+        return f"{report.there}{of} members exist"
+    if report.total and report.there < report.total:
+        return f"{report.there} of {report.total} members are in the file"
+    return f"{count_text(report.there, 'member')} {'is' if report.there == 1 else 'are'} in the file"
 
 
 def _needs(report: GroupExplanation) -> Iterator[str]:
     for need in report.needs:
         yield _need(need)
-    if report.needs and report.best:
-        free = [f"{name} {count}" for name, count in report.best]
+    free = [f"{name} {count}" for name, count in report.best if count]
+    if report.needs and free:
         plan = "" if report.stage == "unschedulable" else " without its plan"
         yield f"nodes with the most free devices{plan}: {', '.join(free)}"
 

@@ -135,8 +135,8 @@ def _unattributed(report: NodeExplanation) -> Iterator[str]:
         yield f"{pod_text(pod.full_name)} has {amount}, but it is not known which; that amount is counted as used"
     if report.devices.by_index:
         yield by_index_text(report.devices.by_index)
-    if report.sick:
-        yield f"{count_text(report.sick, 'more device')} {'is' if report.sick == 1 else 'are'} unhealthy, but it is not known which"
+    if report.unidentified:
+        yield f"{count_text(report.unidentified, 'more device')} {'is' if report.unidentified == 1 else 'are'} unhealthy, but it is not known which"
 
 
 def by_index_text(pods: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.engine.reasons.catalog import counted_nodes, has_details, refusal, shortage, size_text
+from linkwise.engine.reasons.catalog import counted_nodes, has_details, shortage, size_text
 from linkwise.engine.reasons.phrases import OTHER_POD, count_text, groups_text, pod_text
 from linkwise.model.link_data import NO_LINK_DATA
 from linkwise.policies.ring_affinity import LETTERS
@@ -192,9 +192,8 @@ def split_line(pods: int, each: int) -> str:
 
 
 def _other_mode(remedy: Remedy) -> str:
-    why = refusal(remedy.reason) if remedy.reason else ""
     idle = f"{count_text(remedy.amount, 'device')} {'is' if remedy.amount == 1 else 'are'} idle"
-    return f"{idle} on {count_text(remedy.nodes, 'node')}, but can't be used: {why}"
+    return f"{idle} on {count_text(remedy.nodes, 'node')} of a different sharing mode"
 
 
 def _reserved(remedy: Remedy) -> str:

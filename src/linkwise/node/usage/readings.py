@@ -237,7 +237,7 @@ class OverUse:
 
     _above: dict[tuple[str, str], int] = field(default_factory=dict)
     """by pod UID and device: readings in a row"""
-    _told: dict[tuple[str, str], float] = field(default_factory=dict)
+    _reported: dict[tuple[str, str], float] = field(default_factory=dict)
     """likewise: when the last event was made"""
 
     def events(self, usage: NodeUsage, node: str, now: float) -> list[Event]:
@@ -246,9 +246,9 @@ class OverUse:
         over = {(pod.uid, pod.device): pod for pod in usage.pods if _is_over(pod)}
         present = {pod.uid for pod in usage.pods}
         self._above = {key: self._above.get(key, 0) + 1 for key in over}
-        self._told = {key: at for key, at in self._told.items() if key[0] in present and now - at < REPEATED}
-        due = [key for key, times in self._above.items() if times >= CONFIRMED and key not in self._told]
-        self._told.update(dict.fromkeys(due, now))
+        self._reported = {key: at for key, at in self._reported.items() if key[0] in present and now - at < REPEATED}
+        due = [key for key, times in self._above.items() if times >= CONFIRMED and key not in self._reported]
+        self._reported.update(dict.fromkeys(due, now))
         return [_event(over[key], node) for key in due]
 
 

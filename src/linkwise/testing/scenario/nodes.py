@@ -32,7 +32,7 @@ class Nodes:
         view = next(event for event in events if isinstance(event, NodeView))
         words = dict(raw) if isinstance(raw, dict) else {}
         self.nodes[view.name] = words
-        self.unhealthy[view.name] = set(words.get("sick", ()))
+        self.unhealthy[view.name] = set(words.get("unhealthy", ()))
         self.runner.show(*events)
 
     def leave(self, name: str) -> None:

@@ -32,7 +32,20 @@ __all__ = ["Words", "bound_pod", "named", "node_events", "object_event", "only",
 Words = dict[str, Any]
 
 NODE: Final = frozenset(
-    {"name", "machine", "has", "manifest", "mode", "taken", "sick", "labels", "taints", "cpu", "links", "inventory"}
+    {
+        "name",
+        "machine",
+        "has",
+        "manifest",
+        "mode",
+        "taken",
+        "unhealthy",
+        "labels",
+        "taints",
+        "cpu",
+        "links",
+        "inventory",
+    }
 )
 POD: Final = frozenset(
     {"name", "namespace", "asks", "containers", "cpu", "priority", "labels", "annotations", "selector", "manifest"}
@@ -62,16 +75,16 @@ def named(words: Words, key: str, what: str) -> Any:  # noqa: ANN401 - raw YAML
 
 
 def node_events(raw: object, unhealthy: Iterable[int] | None = None) -> tuple[WatchEvent, ...]:
-    """The watch events of a node given as a machine, a manifest or amounts; `unhealthy` overrides its `sick` devices."""
+    """The watch events of a node given as a machine, a manifest or amounts; the argument `unhealthy` overrides its own list."""
     words = only(raw, NODE, "node")
-    broken = list(words.get("sick", ()) if unhealthy is None else unhealthy)
+    broken = list(words.get("unhealthy", ()) if unhealthy is None else unhealthy)
     if "machine" in words:
         name = named(words, "name", "node")
         view, *rest = fleet_node(
             profile(words["machine"]),
             name,
             mode=words.get("mode", "any"),
-            sick=broken,
+            unhealthy=broken,
             inventory=words.get("inventory", True),
         )
     else:

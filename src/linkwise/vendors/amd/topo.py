@@ -29,7 +29,7 @@ from linkwise.vendors.reader import DeviceFacts, Reader, Reading
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["READERS", "Table", "read_amd_smi", "read_rocm_smi", "reading_of", "tables"]
+__all__ = ["READERS", "Table", "read_amd_smi", "read_rocm_smi", "reading_of", "some_of", "tables"]
 
 _ROCM_SMI: Final = "rocm-smi --showtopo"
 _AMD_SMI: Final = "amd-smi topology"
@@ -201,8 +201,22 @@ def _drop_split_line(table: Table, line: NumberedLine) -> None:
         table.reading = False
 
 
-def reading_of(kind: str, by_title: dict[str, Table], numa: dict[str, str], lines: Sequence[str] = ()) -> Reading:
-    """The links that the tables hold; `lines` are those of the text, for the tool's messages between them."""
+def reading_of(
+    kind: str,
+    by_title: dict[str, Table],
+    numa: dict[str, str],
+    lines: Sequence[str] = (),
+    gaps: Sequence[str] = (),
+) -> Reading:
+    """The links that the tables hold.
+
+    Args:
+        kind: the tool.
+        by_title: the tables.
+        numa: NUMA nodes by device.
+        lines: those of the text, for the tool's messages between them.
+        gaps: what the tables lack although their rows are complete.
+    """
     torn = [f"the rows of '{table.title}' can't be read" for table in by_title.values() if not table.rows]
     by_title = {title: table for title, table in by_title.items() if table.rows}
     warnings = []
@@ -221,6 +235,7 @@ def reading_of(kind: str, by_title: dict[str, Table], numa: dict[str, str], line
     problems = torn + [gap for title in ("weight", "hops") if title in by_title for gap in by_title[title].gaps()]
     problems += ["a table lost its title and is not read"] * ("" in by_title)
     problems += types.gaps() if types.rows else ["the text has no table of link types"]
+    problems += gaps
     paths = {} if problems else _paths(types, by_title.get("weight"), by_title.get("hops"))
     links = _links(devices, types, paths)
     return Reading(
@@ -270,13 +285,14 @@ def _remarks(
     size = range(len(devices))
     known = [(i, j) for i, j in combinations(size, 2) if UNKNOWN_LINK not in {links[i][j], links[j][i]}]
     if odd := [f"{devices[i]}-{devices[j]}" for i, j in known if links[i][j] != links[j][i]]:
-        yield f"links differ by direction: {_few(odd)}"
+        yield f"links differ by direction: {some_of(odd)}"
     closed = {(a, b) for a, b, cell in access.cells() if cell == "DISABLED"} if access else set()
     if shut := [f"{a}-{b}" for a, b in combinations(devices, 2) if closed & {(a, b), (b, a)}]:
-        yield f"no peer access between {_few(shut)}"
+        yield f"no peer access between {some_of(shut)}"
     if numa and (lost := [name for name in devices if name not in numa]):
-        yield f"the NUMA node is unknown for {_few(lost)}"
+        yield f"the NUMA node is unknown for {some_of(lost)}"
 
 
-def _few(words: Sequence[str]) -> str:
+def some_of(words: Sequence[str]) -> str:
+    """A few of the words, and how many more there are."""
     return ", ".join(words[:_SHOWN]) + (f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else "")

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.model.topology import MAX_DEVICES
 from linkwise.vendors.amd.smi_json import cards, gpu_records, integer, text_of
-from linkwise.vendors.amd.topo import Table, reading_of
+from linkwise.vendors.amd.topo import Table, reading_of, some_of
 from linkwise.vendors.reader import Reader, Reading
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ _PAIR: Final = re.compile(
     r"\(Topology\) (Weight|Hops|Link type) between DRM devices ([0-9]{1,4}) and ([0-9]{1,4})", re.IGNORECASE
 )
 _NUMA: Final = "(Topology) Numa Node"
+_GRADED: Final = ("Weight", "Hops", "Link Type")
+"""tables without which a path can't be graded"""
+_LACKING: Final = "N/A"
+"""what stands in a table for a pair that the document lacks"""
 
 Cells = dict[tuple[int, int], str]
 
@@ -44,7 +49,7 @@ def _read_amd_smi(text: str) -> Reading:
                     by_title.setdefault(title, {})[number, other] = cell
     if len(numbers) > MAX_DEVICES:
         return _too_many(_AMD_SMI, len(numbers))
-    reading = reading_of(_AMD_SMI, _tables(by_title, numbers), {})
+    reading = reading_of(_AMD_SMI, _tables(by_title, numbers), {}, gaps=_gaps(by_title, numbers))
     buses = {f"GPU{number}": text_of(record.get("bdf")) for number, record in records}
     return replace(reading, facts=tuple(replace(facts, bus_id=buses.get(facts.name, "")) for facts in reading.facts))
 
@@ -61,7 +66,7 @@ def _read_rocm_smi(text: str) -> Reading:
     if len(numbers) > MAX_DEVICES:
         return _too_many(_ROCM_SMI, len(numbers))
     numa = {f"GPU{number}": node for number, card in by_card.items() if (node := text_of(card.get(_NUMA)))}
-    return reading_of(_ROCM_SMI, _tables(by_title, numbers), numa)
+    return reading_of(_ROCM_SMI, _tables(by_title, numbers), numa, gaps=_gaps(by_title, numbers))
 
 
 def _has_links(text: str) -> bool:
@@ -91,18 +96,28 @@ def _cell(value: object) -> str:
 
 
 def _tables(by_title: Mapping[str, Cells], numbers: list[int]) -> dict[str, Table]:
-    """The tables by title; a row ends before the first value that the document lacks."""
+    """The tables by title. A value names its pair, so one that the document lacks leaves the others where they are."""
     names = tuple(f"GPU{number}" for number in numbers)
     found: dict[str, Table] = {}
     for title, cells in by_title.items():
-        rows: dict[str, tuple[str, ...]] = {}
-        for name, a in zip(names, numbers, strict=True):
-            row = ["SELF" if a == b else cells.get((a, b), "") for b in numbers]
-            row = row[: row.index("")] if "" in row else row
-            if row:
-                rows[name] = tuple(row)
+        rows = {
+            name: tuple("SELF" if a == b else cells.get((a, b), _LACKING) for b in numbers)
+            for name, a in zip(names, numbers, strict=True)
+        }
         found[title.lower()] = Table(title, names, rows)
     return found
+
+
+def _gaps(by_title: Mapping[str, Cells], numbers: list[int]) -> tuple[str, ...]:
+    """A sentence for each table that lacks pairs, in one direction or both."""
+    pairs = list(combinations(numbers, 2))
+    gaps = []
+    for title in _GRADED:
+        cells = by_title.get(title, {})
+        lacking = [f"GPU{a}-GPU{b}" for a, b in pairs if not ((a, b) in cells and (b, a) in cells)]
+        if cells and lacking:
+            gaps.append(f"'{title}' lacks {len(lacking)} of {len(pairs)} pairs: {some_of(lacking)}")
+    return tuple(gaps)
 
 
 def _too_many(kind: str, count: int) -> Reading:

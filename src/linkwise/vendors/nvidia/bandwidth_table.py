@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from linkwise.model.topology import MAX_DEVICES
@@ -105,9 +106,14 @@ class Section:
         ]
 
     def without_value(self) -> tuple[str, ...]:
-        """A sentence if the tool printed nothing, or 0, for some pairs; pairs that the text lacks are gaps."""
-        size = len(self.columns)
-        if not (pairs := {(min(pair), max(pair)) for pair in self.pairs_without_value()}):
+        """A sentence with the number of pairs that have no value: the tool printed nothing, or 0, or the text lacks it."""
+        size, values = len(self.columns), self.matrix()
+        pairs = [
+            (self.columns[a], self.columns[b])
+            for a, b in combinations(range(size), 2)
+            if not (values[a][b] and values[b][a])
+        ]
+        if not pairs:
             return ()
         return (f"no value for {len(pairs)} of {size * (size - 1) // 2} pairs ({some_pairs(pairs)})",)
 

@@ -133,7 +133,7 @@ def _remarks(found: Mapping[str, Section], chosen: Section, lines: Iterable[str]
     if _arrow(chosen) == "<->":
         yield "measured in both directions at once"
     for sentence in chosen.without_value():
-        yield f"{sentence}: no peer access"
+        yield f"{sentence}: no peer access" if chosen.whole else sentence
     if f"{chosen.key} #2" in found:
         yield f"'{chosen.key}' is in the text more than once: the first complete one is read"
     if any(_of_ranks(section) for section in found.values()):

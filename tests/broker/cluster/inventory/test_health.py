@@ -127,7 +127,7 @@ def test_the_kubelets_lower_count_is_no_disagreement() -> None:
     view = cordoned(BOX, d0=WHY)
     broker.observe([replace(view, allocatable={**view.allocatable, "nvidia.com/gpu": "3"})], 0.0)
     inventory = broker.inventories["n"]
-    assert (inventory.problems, inventory.sick) == ((), 0)
+    assert (inventory.problems, inventory.unidentified) == ((), 0)
 
 
 def test_a_device_that_the_node_does_not_have_is_reported_with_the_fix() -> None:

@@ -180,19 +180,19 @@ def test_where_percents_are_asked_for_devices_count_percents(published: dict[str
 
 
 def test_devices_missing_from_allocatable_are_unhealthy_and_unidentified() -> None:
-    assert stock(node({NVIDIA: "8"}, {NVIDIA: "6"})).sick == 2
-    assert stock(node({AMD: "8"}, {AMD: "7"})).sick == 1
+    assert stock(node({NVIDIA: "8"}, {NVIDIA: "6"})).unidentified == 2
+    assert stock(node({AMD: "8"}, {AMD: "7"})).unidentified == 1
     lists = {f"{ASCEND}-Unhealthy": "Ascend910-3"}
     chips = stock(node({ASCEND: "8"}, {ASCEND: "5"}, annotations=lists))
-    assert ([device.index for device in chips.devices if not device.healthy], chips.sick) == ([3], 2)
+    assert ([device.index for device in chips.devices if not device.healthy], chips.unidentified) == ([3], 2)
 
 
 def test_devices_known_to_be_unhealthy_are_not_counted_again() -> None:
     unhealthy = {"ConfigMap/unhealthy-gpu-n1": {"data": {"gpus": "0,1"}}}
     view = node({MEMORY: "48", COUNT: "3", NVIDIA: "3"}, {MEMORY: "48", COUNT: "3", NVIDIA: "2"})
-    assert stock(view, **unhealthy).sick == 0
-    assert stock(node({NVIDIA: "2"}, {NVIDIA: "1"}), DeviceInventory=inventory(listed(0), listed(1))).sick == 0
-    assert stock(node({NVIDIA: "2"}, {NVIDIA: "1"}), Device=cards(card(0), card(1))).sick == 0
+    assert stock(view, **unhealthy).unidentified == 0
+    assert stock(node({NVIDIA: "2"}, {NVIDIA: "1"}), DeviceInventory=inventory(listed(0), listed(1))).unidentified == 0
+    assert stock(node({NVIDIA: "2"}, {NVIDIA: "1"}), Device=cards(card(0), card(1))).unidentified == 0
 
 
 def test_what_the_inventory_saw_in_use_counts_before_the_device_object() -> None:

@@ -98,7 +98,9 @@ def merge_inventory(
         mode=mode,
         unit=unit,
         words=words,
-        sick=_sick(sources, usable if enforced else devices, missing),  # our agent reports cordoned ones as unhealthy
+        unidentified=_unidentified(
+            sources, usable if enforced else devices, missing
+        ),  # our agent reports cordoned ones as unhealthy
         allocations=_allocations(sources),
         claimed=claimed,
         enforced=enforced,
@@ -284,7 +286,7 @@ def _missing_text(lost: MissingInventory) -> str:
     return f"missing{time}; the devices last reported are used for a grace period"
 
 
-def _sick(sources: Sequence[Source], devices: Sequence[Device], missing: Collection[str]) -> int:
+def _unidentified(sources: Sequence[Source], devices: Sequence[Device], missing: Collection[str]) -> int:
     """Return the number of unhealthy devices that are counted but not identified."""
     current = {source for source, kind in BY_DEVICE.items() if kind not in missing}
     if any(source.facts.devices for source in sources if source.facts.source in current):
