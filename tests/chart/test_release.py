@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import re
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import linkwise
+from support.script_modules import scripts_importable
+
+with scripts_importable():
+    import licences
+    import packages
+    import release
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGEST = f"sha256:{'0' * 64}"
 CHANGELOG = "# Changelog\n\n## [Unreleased]\n\nnew\n\n## [0.2.0] - 2026-11-19\n\n- one\n\n## [0.1.0]\n\n- older\n"
-
-if TYPE_CHECKING:
-    import licences
-    import packages
-    import release
-else:
-    sys.path.insert(0, str(ROOT / "scripts"))
-    import licences
-    import packages
-    import release
-
-    sys.path.remove(str(ROOT / "scripts"))
 
 
 def test_notes_are_the_section_of_the_version() -> None:
