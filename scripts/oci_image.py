@@ -212,8 +212,11 @@ def commit_time() -> str:
 
 
 def sources() -> list[str]:
-    """Where this host has its Debian packages from, if it is one; otherwise mmdebstrap's own mirror."""
-    return [str(path) for path in [Path("/etc/apt/sources.list.d/debian.sources")] if path.exists()]
+    """Where this host has its packages from, if it is a Debian of this release; otherwise mmdebstrap's own mirror."""
+    file = Path("/etc/apt/sources.list.d/debian.sources")
+    return (
+        [str(file)] if file.exists() and re.search(rf"^Suites:.*\b{RELEASE}\b", file.read_text(), re.MULTILINE) else []
+    )
 
 
 def run(command: Sequence[str | Path], time: str) -> str:

@@ -8,7 +8,7 @@ export DEBIAN_FRONTEND=noninteractive PYTHONHASHSEED=0
 unneeded='adduser apt apt-utils bash bsdutils debconf debian-archive-keyring diffutils e2fsprogs gpgv gzip hostname
   init-system-helpers libapt-pkg6.0 libapt-pkg7.0 libaudit1 libaudit-common libblkid1 libcap-ng0 libgcrypt20 libgpg-error0
   liblz4-1 libmd0 libmount1 libpam-modules libpam-modules-bin libpam-runtime libpam0g libsemanage2 libsemanage-common
-  libsmartcols1 libsystemd0 libudev1 libzstd1 login login.defs logsave mawk media-types mount ncurses-bin netbase openssl
+  libsmartcols1 libsystemd0 libudev1 login login.defs logsave mawk media-types mount ncurses-bin netbase openssl
   passwd perl-base python3-distutils python3-lib2to3 python3-pip-whl python3-setuptools-whl python3-venv python3.11-venv
   sqv sysvinit-utils tar usr-is-merged util-linux util-linux-extra'
 
@@ -33,6 +33,9 @@ rm -rf /var/lib/dpkg/info /var/lib/dpkg/*-old /var/lib/apt /var/lib/pam /var/lib
 find /usr/share/doc -type f ! -name copyright -delete
 find /usr/share/doc -type d -empty -delete
 find /etc /usr -xtype l -delete
+
+# What was removed must not be missed.
+python3 -B -c 'import asyncio, bz2, ctypes, lzma, sqlite3, ssl, uuid, zlib'
 
 echo 'linkwise:x:65532:65532::/tmp:/usr/sbin/nologin' >> /etc/passwd
 echo 'linkwise:x:65532:' >> /etc/group

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +11,11 @@ from pathlib import Path
 import pytest
 
 import linkwise
+from support.script_modules import scripts_importable
+
+with scripts_importable():
+    import oci_image
+    import packages
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPE = (ROOT / "deploy/Dockerfile").read_text("utf-8")
@@ -54,3 +60,9 @@ def test_the_image_has_no_tools_of_development() -> None:
     names = {name.partition("==")[0] for name in pins("deploy/image/requirements.lock")}
     assert {"grpcio", "lightkube", "nvidia-ml-py"} <= names
     assert not {"pytest", "ruff", "mypy", "hatchling"} & names
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can assemble a root file system")
+def test_a_missing_tool_is_named_with_the_command_that_installs_it() -> None:
+    with pytest.raises(packages.BuildError, match=r"no-such-tool: not on the PATH; run `apt-get install a-package`"):
+        oci_image.prepare({"no-such-tool": "a-package"}, permitted=False)
