@@ -19,7 +19,7 @@ class RecordHook(BuildHookInterface[Any]):
             return
         # The build environment has hatchling alone; the rulebook needs only the standard library.
         sys.path.insert(0, str(Path(self.root, "src")))
-        from linkwise.rulebook.evidence import FILE, encode, scanned  # noqa: PLC0415 - importable from here on
+        from linkwise.rulebook.status import FILE, encode, scanned  # noqa: PLC0415 - importable from here on
 
         self._folder = TemporaryDirectory(prefix="linkwise-record-")
         record_file = Path(self._folder.name, FILE)

@@ -24,7 +24,7 @@ from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explain_pod
 from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.model.views import ContainerView, PodView
-from linkwise.serve.explanations.slices import Slices
+from linkwise.serve.explanations.explainer import Slices
 from linkwise.testing.cluster import in_gang
 from linkwise.vendors.machine import machine_devices
 from linkwise.vendors.machines import profile

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from clusters import decode_all, node_names, observed, pod_json, request, shared_cluster, whole_cluster
-from linkwise.broker.answers import FilterAnswer
+from linkwise.broker.effects import FilterAnswer
 from linkwise.model.settings import PlacingSettings
 from linkwise.wire.extender import FilterResult, decode_filter, encode, filter_result
 from linkwise.wire.kubernetes.objects import view_of

@@ -20,11 +20,10 @@ from clusters import node_names, noisy
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Steer
 from linkwise.broker.groups.planning.runs import planning
-from linkwise.broker.records.members import GroupView
-from linkwise.broker.records.stages import Run
+from linkwise.broker.records.members import GroupView, Run
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.dialects.linkwise.dialect import GRANT, grant_text
-from linkwise.dialects.linkwise.gang_gate import GATE
+from linkwise.dialects.linkwise.group_plan import GATE
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.model.ask import Group
 from linkwise.model.verdict import Grant, Offer, Part

@@ -20,7 +20,7 @@ import uvloop
 from clusters import pod_json
 from linkwise.broker.broker import Broker
 from linkwise.kube.client.api import Connection
-from linkwise.kube.client.credentials import Credentials
+from linkwise.kube.client.kubeconfig import Credentials
 from linkwise.kube.watch.kinds import PODS
 from linkwise.kube.watch.reflector import Reflector
 from linkwise.net.http.client import Http, Origin

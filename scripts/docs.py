@@ -15,10 +15,9 @@ from linkwise.cli.pick.by_links import PickRequest, pick_one
 from linkwise.cli.program import main
 from linkwise.cli.render.svg import drawing
 from linkwise.cli.tour.page import Page
-from linkwise.cli.tour.scorecard import print_score_card
 from linkwise.cli.tour.stories import STORIES
-from linkwise.cli.tour.tour import run_stories
-from linkwise.rulebook.page import rules_page
+from linkwise.cli.tour.tour import print_score_card, run_stories
+from linkwise.rulebook.status import rules_page
 from linkwise.vendors.machines import profile
 from support.chart_files import GENERATED as CHART_FILES
 from support.doc_examples import pages, refreshed

@@ -57,11 +57,11 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "linkwise/broker/groups/planning/priority.py _plans_to_preempt: return [] -> return None": (
         "the caller asks only whether there are any"
     ),
-    "linkwise/broker/volcano/places.py member_on: return pod.uid -> return None": (
+    "linkwise/broker/volcano/members.py member_on: return pod.uid -> return None": (
         "filter answers with a member's own node, and booking asks only for another one"
     ),
-    "linkwise/dialects/nvidia/dialect.py Nvidia.advertised: del hardware -> pass": "the argument is not used",
-    "linkwise/engine/index/share_buckets.py Bucket.ranks: self._sign < 0 -> self._sign <= 0": "a sign is 1 or -1",
+    "linkwise/dialects/nvidia.py Nvidia.advertised: del hardware -> pass": "the argument is not used",
+    "linkwise/engine/index/share_index.py Bucket.ranks: self._sign < 0 -> self._sign <= 0": "a sign is 1 or -1",
     "linkwise/engine/index/share_index.py ShareIndex.all_fitting: "
     "len(names) * CHEAPER > len(self._known) -> len(names) * CHEAPER >= len(self._known)": (
         "it chooses the cheaper of two ways to the same answer"

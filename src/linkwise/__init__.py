@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         Use,
     )
     from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
-    from linkwise.topology.link_score import pair_score, score_matrix
+    from linkwise.topology.link_values import pair_score, score_matrix
     from linkwise.topology.partition import Partition, best_partition
     from linkwise.vendors.readers import parse_topology
 
@@ -83,7 +83,7 @@ _HOMES: Final = {
     "linkwise.engine.reasons.catalog": ("refusal",),
     "linkwise.errors": ("AskError", "InputError", "LinkwiseError", "PolicyError", "RulebookError", "TopologyError"),
     "linkwise.topology.bottleneck": ("Bottleneck", "best_bottleneck"),
-    "linkwise.topology.link_score": ("pair_score", "score_matrix"),
+    "linkwise.topology.link_values": ("pair_score", "score_matrix"),
     "linkwise.topology.partition": ("Partition", "best_partition"),
     "linkwise.vendors.readers": ("parse_topology",),
 }

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from linkwise.agent.discovering import Discoverer
 from linkwise.model.device import Device
-from linkwise.model.discovery import Discovery
 from linkwise.model.driver import Driver
+from linkwise.model.inventory import Discovery
 from linkwise.node.health import Recovery
 from support.virtual_clock import loop_timing, run_idle
 

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from linkwise.agent.http import agent_application
-from linkwise.agent.metrics import AgentMetrics
+from linkwise.agent.http import AgentMetrics, agent_application
 from linkwise.agent.node_agent import NodeAgent
 from linkwise.config.settings import AgentSettings
 from linkwise.model.device import Device
-from linkwise.model.discovery import Discovery
 from linkwise.model.driver import Driver
+from linkwise.model.inventory import Discovery
 from linkwise.model.usage import DeviceUsage, NodeUsage, PodUsage
 from linkwise.net.http.messages import Request, Response
 from linkwise.net.timing import Timing

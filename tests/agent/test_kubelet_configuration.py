@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.agent.kubelet.configuration import alignment_in
-from linkwise.model.numa import NumaAlignment
+from linkwise.agent.kubelet.state import alignment_in
+from linkwise.model.node import NumaAlignment
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -29,8 +29,8 @@ from linkwise.dialects.linkwise.inventory import KIND
 from linkwise.dialects.registry import held_by
 from linkwise.errors import LinkwiseError
 from linkwise.model.device import Device
-from linkwise.model.discovery import Discovery
 from linkwise.model.driver import Driver
+from linkwise.model.inventory import Discovery
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.net.timing import Timing
 from support.fakes.agent_cluster import NodeApi

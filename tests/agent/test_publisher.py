@@ -17,11 +17,10 @@ from linkwise.embedded.apiserver.faults import Fault
 from linkwise.kube.perform.events import Reporter
 from linkwise.kube.perform.write_queue import Attempts
 from linkwise.kube.settings import PerformSettings
-from linkwise.model.discovery import Discovery
+from linkwise.model.inventory import Discovery
 from linkwise.model.views import NodeView
 from linkwise.net.timing import Timing
-from linkwise.node.publishing import Condition, device_of, inventory_of
-from linkwise.node.stranded import IDLE_ACCELERATORS
+from linkwise.node.publishing import IDLE_ACCELERATORS, Condition, device_of, inventory_of
 from linkwise.node.writes import Written
 from support.builders.discoveries import SHARED, WHOLE, box, dgx1, state_of
 from support.e2e.pod_objects import pod

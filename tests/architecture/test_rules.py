@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from linkwise.cli.program import main
 from linkwise.rulebook import table
-from linkwise.rulebook.evidence import scanned
+from linkwise.rulebook.status import scanned
 
 ROOT = Path(__file__).resolve().parents[2]
 AGREED = ROOT.parent / "shared" / "RULES.md"

@@ -12,11 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from linkwise.agent.measuring.driver import state_folder
-from linkwise.agent.measuring.holds import measuring_lock
+from linkwise.agent.holds import measuring_lock
+from linkwise.agent.measured_driver import state_folder
 from linkwise.assembly.agent import LAST_BINDS_SECONDS, AgentProcess
 from linkwise.config.settings import AgentSettings, ServeSettings
-from linkwise.drivers.simulated import SimulatedDriver
+from linkwise.drivers.without_hardware import SimulatedDriver
 from linkwise.embedded.apiserver.server import EmbeddedApi
 from linkwise.kube.client.api import connect
 from linkwise.net.http.server import listen
@@ -24,7 +24,7 @@ from linkwise.net.timing import Timing
 from support.fakes.kubelet import PATIENCE, FakeKubelet
 
 if TYPE_CHECKING:
-    from linkwise.model.discovery import Discovery
+    from linkwise.model.inventory import Discovery
 
 
 async def until(holds: Callable[[], bool]) -> None:

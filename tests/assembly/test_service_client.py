@@ -17,9 +17,9 @@ from linkwise.assembly.service_client import (
 )
 from linkwise.errors import InputError, NotFoundError
 from linkwise.kube.client.api import Connection
-from linkwise.kube.client.credentials import Credentials
+from linkwise.kube.client.kubeconfig import Credentials
 from linkwise.views.blocks import Sentences, encode_page
-from linkwise.views.selection import Selection
+from linkwise.views.table import Selection
 from support.fakes.scripted_api import Reply, ScriptedApi, play
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings as trying, strategies as st
 
 from linkwise.config.loading import load, load_with_sources
-from linkwise.config.schema import SCHEMA, build_settings
+from linkwise.config.schema import LIMITS, SCHEMA, build_settings
 from linkwise.config.settings import ServeSettings
-from linkwise.config.validation import LIMITS
 from linkwise.errors import InputError
 from linkwise.kube.settings import PerformSettings, WatchSettings
 from linkwise.model.settings import PlacingSettings

@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from linkwise.config.protection import protection_yaml
-from linkwise.dialects.linkwise.creator import GROUPS, USER
-from linkwise.dialects.linkwise.gang_gate import GATE
+from linkwise.dialects.linkwise.accelerator_policy import GROUPS, USER
+from linkwise.dialects.linkwise.group_plan import GATE
 from linkwise.dialects.registry import record_keys, record_patterns
 from linkwise.errors import InputError
-from linkwise.model.requester import OPERATORS
+from linkwise.model.access_policy import OPERATORS
 
 Policies = dict[str, dict[str, Any]]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from linkwise.broker.cluster.cluster_objects import READ
+from linkwise.broker.cluster.objects import READ
 from linkwise.config.rbac import AGENT_FEATURES, AGENT_OPTIONAL, FEATURES, OPTIONAL, agent_rbac_yaml, rbac_yaml
 from linkwise.errors import InputError
 from linkwise.kube.watch.kinds import SOURCES

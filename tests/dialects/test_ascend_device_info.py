@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from linkwise.dialects.ascend.device_info import (
+from linkwise.dialects.ascend.dialect import Ascend, served_annotations
+from linkwise.dialects.ascend.node import (
     ChipStates,
     DeviceInfo,
     chip_lists,
@@ -17,9 +18,7 @@ from linkwise.dialects.ascend.device_info import (
     no_annotations,
     node_annotations,
 )
-from linkwise.dialects.ascend.dialect import Ascend
 from linkwise.dialects.ascend.rank_table import ChipDetails
-from linkwise.dialects.ascend.served import served_annotations
 from linkwise.model.views import NodeView
 from linkwise.testing.cluster import ASCEND, device_pod
 

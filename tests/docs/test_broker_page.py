@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import pytest
 
-from linkwise.broker import answers, effects, watch_events
+from linkwise.broker import effects, watch_events
 from linkwise.broker.broker import Broker, BrokerView, Counts
-from linkwise.engine.drift import Drift, DriftKind, drift_text
-from linkwise.explain import inspect as inspection
+from linkwise.engine.usage import Drift, DriftKind, drift_text
+from linkwise.explain import inspect as inspection, reports as node_report, reports as pod_report
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explain_pod
-from linkwise.explain.reports import node as node_report, pod as pod_report
 from linkwise.model.settings import BandwidthSettings, PlacingSettings, ShareSettings
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ VERBS: Final = [name for name in vars(Broker) if not name.startswith("_")]
 QUERIES: Final = [name for name in vars(BrokerView) if not name.startswith("_")]
 EXPLAINING: Final = (explain_pod, explain_group, explain_node, inspect_nodes)
 ANSWERS: Final = (
-    *(answers.Admission, answers.BindAnswer, answers.DryRun, answers.FilterAnswer),
+    *(effects.Admission, effects.BindAnswer, effects.DryRun, effects.FilterAnswer),
     *(pod_report.Explanation, inspection.NodeInspection, node_report.NodeExplanation),
 )
 EFFECTS: Final = get_args(effects.Effect)

@@ -15,14 +15,13 @@ import linkwise
 from linkwise import errors
 from linkwise.cli.inputs.manifests import NODE_KINDS
 from linkwise.cli.reports.manifests import read_file
-from linkwise.cli.tour.nodes import tour_nodes
+from linkwise.cli.tour.stage import tour_nodes
 from linkwise.dialects.dialect import DefaultPolicies, Dialect
 from linkwise.dialects.groups.membership import CONVENTIONS, JOB_RANKS, RANKS
-from linkwise.dialects.pod_templates.kinds import TEMPLATES
-from linkwise.dialects.pod_templates.operators import WORKLOADS
+from linkwise.dialects.pod_templates import TEMPLATES, WORKLOADS
 from linkwise.dialects.registry import BY_NAME, DIALECTS
 from linkwise.doctor.examine import CHECKS
-from linkwise.doctor.findings import SEVERITIES
+from linkwise.doctor.facts import SEVERITIES
 from linkwise.drivers.detect import AUTO, DRIVERS
 from linkwise.engine.reasons.catalog import REFUSALS
 from linkwise.model.ask import Group, NetworkWish
@@ -33,8 +32,8 @@ from linkwise.model.settings import BandwidthSettings, JobShape, ShareSettings
 from linkwise.model.verdict import Problem
 from linkwise.policies.policy import Policy
 from linkwise.policies.registry import POLICIES
+from linkwise.policies.ring_affinity import SPANS
 from linkwise.policies.ring_profiles import ALSO_CALLED, RING_PROFILES
-from linkwise.policies.ring_spans import SPANS
 from linkwise.rulebook import table
 from linkwise.vendors.container_needs import ContainerNeeds, needs_rules
 from linkwise.vendors.machines import PROFILES, MachineProfile

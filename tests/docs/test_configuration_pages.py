@@ -11,8 +11,7 @@ import pytest
 import yaml
 
 from linkwise.cli.commands.config import command as config
-from linkwise.config.environment import FILE, GPUSHARE
-from linkwise.config.loading import load
+from linkwise.config.loading import FILE, GPUSHARE, load
 from linkwise.config.rbac import FEATURES
 from linkwise.config.scheduler_config import WEIGHT
 from linkwise.config.schema import SCHEMA, Setting

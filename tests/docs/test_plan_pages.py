@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, Final, get_args, get_type_hints
 
 import pytest
 
-from linkwise.dialects.pod_templates.kinds import TEMPLATES
-from linkwise.dialects.pod_templates.operators import WORKLOADS
+from linkwise.dialects.pod_templates import TEMPLATES, WORKLOADS
 from linkwise.engine.planning.planner import LEVELS
-from linkwise.explain.reports import group as group_report, pod as pod_report
-from linkwise.explain.reports.group import (
+from linkwise.explain import reports as group_report, reports as pod_report
+from linkwise.explain.reports import (
+    ContainerDevices,
     GroupExplanation,
     GroupNode,
     GroupRemedy,
     GroupStage,
+    Leaver,
     MemberReport,
     MemberState,
     Need,
     PlanLevel,
     RunnerUp,
 )
-from linkwise.explain.reports.pod import ContainerDevices, Leaver
 from linkwise.explain.survey import RefusalSummary
 
 if TYPE_CHECKING:

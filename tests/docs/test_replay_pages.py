@@ -12,17 +12,15 @@ import pytest
 import yaml
 
 import linkwise.testing
-from linkwise.explain.reports.pod import ContainerDevices
+from linkwise.explain.reports import ContainerDevices
 from linkwise.model.snapshot import Snapshot
 from linkwise.model.verdict import Outcome, State
 from linkwise.sim.replay import Decision, Way
 from linkwise.testing.scenario import GIVEN, SCENARIO, load, run
 from linkwise.testing.scenario.expectations import EXPECTED
-from linkwise.testing.scenario.groups import GROUP
 from linkwise.testing.scenario.steps import ANSWERED, BESIDE, VERBS
-from linkwise.testing.scenario.vocabulary import HOLDING, NODE, POD
-from linkwise.wire.kubernetes.kubectl_list import READ
-from linkwise.wire.snapshot import VERSION
+from linkwise.testing.scenario.vocabulary import GROUP, HOLDING, NODE, POD
+from linkwise.wire.snapshot import READ, VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Collection

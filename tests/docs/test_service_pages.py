@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.agent.metrics import AgentMetrics
+from linkwise.agent.http import AgentMetrics
 from linkwise.agent.node_agent import NodeAgent
 from linkwise.config.settings import AgentSettings
-from linkwise.drivers.simulated import SimulatedDriver
+from linkwise.drivers.without_hardware import SimulatedDriver
 from linkwise.net.timing import Timing
 from linkwise.serve.app import application
 from linkwise.testing.cluster import FakeNode, broker_of

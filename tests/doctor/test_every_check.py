@@ -11,7 +11,7 @@ from linkwise.config.settings import ServeSettings, TlsSettings, WebhookSettings
 from linkwise.config.webhook_manifests import WebhookFile, webhook_configurations
 from linkwise.doctor.examine import CHECKS, examine
 from linkwise.doctor.facts import CertificateFacts, Connected, ServiceAnswer
-from linkwise.doctor.sources import PARTS, SOURCES
+from linkwise.doctor.permissions import PARTS, SOURCES
 from support.builders.installation import (
     NOW,
     SYSTEM,

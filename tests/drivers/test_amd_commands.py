@@ -11,7 +11,7 @@ from linkwise.drivers.amd.commands import AmdSmiDriver, RocmSmiDriver
 from linkwise.errors import DriverError
 from linkwise.model.link import Pcie
 from linkwise.model.usage import DeviceUsage, ProcessUsage
-from linkwise.node.usage.readings import checked
+from linkwise.node.usage import checked
 from support.amdsmi_stub.machine import StubAmd, cpx, mi100_four, mi300
 from support.builders.amd_smi_json import amd_smi_json, rocm_smi_json
 

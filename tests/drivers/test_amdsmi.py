@@ -11,7 +11,7 @@ from linkwise.drivers.amd.driver import AmdSmiLibraryDriver
 from linkwise.errors import DriverError
 from linkwise.model.link import Pcie
 from linkwise.model.usage import DeviceUsage, ProcessUsage, UsageReading
-from linkwise.node.usage.readings import checked
+from linkwise.node.usage import checked
 from support.amdsmi_stub.machine import NOT_SUPPORTED, StubAmd, cpx, mi100_four, mi300
 from support.amdsmi_stub.stub import AmdSmiStub
 

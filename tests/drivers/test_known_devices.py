@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from linkwise.drivers.known_devices import KnownDevices, Unreadable
 from linkwise.model.device import Device
-from linkwise.model.discovery import Discovery
+from linkwise.model.inventory import Discovery
 from linkwise.model.link import SELF, Link
 from linkwise.model.topology import MAX_DEVICES, Topology
 

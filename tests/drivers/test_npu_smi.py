@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from linkwise.drivers.npu_smi import NpuSmiDriver
+from linkwise.drivers.smi import NpuSmiDriver
 from linkwise.errors import DriverError
 
 if TYPE_CHECKING:

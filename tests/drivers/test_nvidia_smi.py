@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from linkwise.drivers.nvidia_smi import NvidiaSmiDriver
+from linkwise.drivers.smi import NvidiaSmiDriver
 from linkwise.errors import DriverError
 
 if TYPE_CHECKING:

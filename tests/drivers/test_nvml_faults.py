@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from linkwise.model.discovery import Discovery
+    from linkwise.model.inventory import Discovery
     from support.nvml_stub.stub import Stub
 
     Open = Callable[[], NvmlDriver]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.drivers.recorded import RecordedDriver
+from linkwise.drivers.without_hardware import RecordedDriver
 from linkwise.errors import InputError
 from linkwise.model.link import Link
 from linkwise.vendors.machines import profile
@@ -17,7 +17,7 @@ from support.builders.tool_texts import GPU_STYLES, Machine, npu_text, p2p_text,
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from linkwise.model.discovery import Discovery
+    from linkwise.model.inventory import Discovery
 
 MEASURED = profile("dgx1-v100-measured").topology.bandwidth
 NPUS = """\

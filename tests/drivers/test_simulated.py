@@ -9,7 +9,7 @@ import pytest
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import NodeObject
 from linkwise.dialects.linkwise.inventory import inventory_facts
-from linkwise.drivers.simulated import SimulatedDriver
+from linkwise.drivers.without_hardware import SimulatedDriver
 from linkwise.errors import InputError
 from linkwise.vendors.machines import PROFILES, profile
 

@@ -26,7 +26,7 @@ from support.nvml_stub.machine import dgx1_v100, two_pcie
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
 
-    from linkwise.config.volcano.scheduler_conf import Mode
+    from linkwise.config.volcano import Mode
     from support.e2e.cluster import Cluster
     from support.e2e.real_node.machine import Machine
     from support.e2e.volcano import Volcano

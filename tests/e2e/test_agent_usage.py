@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.node.usage.readings import OVER_USE
+from linkwise.node.usage import OVER_USE
 from support.e2e.agent import GPU, MEMORY
 from support.e2e.processes import wait_for
 from support.e2e.real_node.node import scheduled_pod

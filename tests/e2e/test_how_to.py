@@ -61,6 +61,7 @@ def see(cluster: Cluster, serve: Serve, *things: Raw) -> Placing:
 
 def test_the_steps_of_the_pages_lead_to_a_placed_pod(root: Path, own_cluster: OwnCluster, tmp_path: Path) -> None:
     cluster = own_cluster
+    wait_until_deleted(cluster)
     cluster.kubectl("create", "namespace", SYSTEM)
     cluster.kubectl("apply", "--server-side", "--filename", "-", stdin=printed("manifests", "crd"))
     rights = on_page(root, "scheduler-config.md", "# scheduler-rbac.yaml\n")
@@ -124,6 +125,11 @@ def shell(cluster: OwnCluster, script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
 
 
+def wait_until_deleted(cluster: OwnCluster) -> None:
+    """Each test creates the namespace, as its page says, and the one before may have left it to the garbage collector."""
+    wait_for(lambda: not cluster.api.answers(f"/api/v1/namespaces/{SYSTEM}"), 60, f"namespace {SYSTEM} is gone")
+
+
 def test_the_webhook_is_installed_outside_the_cluster_as_its_page_says(root: Path, own_cluster: OwnCluster) -> None:
     cluster, page = own_cluster, (root / "docs/how-to/install-the-webhook.md").read_text("utf-8")
     (port,) = free_ports(1)
@@ -139,6 +145,7 @@ def test_the_webhook_is_installed_outside_the_cluster_as_its_page_says(root: Pat
     elected = {"LINKWISE_LEADER_ENABLED": "true"}
     serve = Serve(user, cluster.folder, name="serve-webhook", configuration=configuration, environment=elected)
     spaces = f"/api/v1/namespaces/{SYSTEM}"
+    wait_until_deleted(cluster)
     try:
         for step in steps:
             done = shell(cluster, step)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.broker.cluster.inventory.merge import merge_inventory
+from linkwise.broker.cluster.inventory import merge_inventory
 from linkwise.vendors.machines import PROFILES
 from linkwise.wire.kubernetes.objects import node_view
 from support.e2e.api_client import ApiError, path_of

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from linkwise.dialects.nvidia.dialect import TOPOLOGY, matrix_annotation
+from linkwise.dialects.nvidia import TOPOLOGY, matrix_annotation
 from linkwise.kube.client.api import connect
 from linkwise.kube.perform.node_writer import NodeWriter
-from linkwise.node.publishing import device_of
-from linkwise.node.stranded import IDLE_ACCELERATORS
+from linkwise.node.publishing import IDLE_ACCELERATORS, device_of
 from support.builders.discoveries import SHARED, box, dgx1, state_of
 from support.e2e.api_client import ApiError
 from support.e2e.node_objects import node

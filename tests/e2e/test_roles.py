@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 SEED = Path(__file__).parents[3] / "shared/seeds"
 MEMORY = "aliyun.com/gpu-mem"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/linkwise"
 THEIR_RULES = [
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]},
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
@@ -131,7 +133,10 @@ def trail(programs: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) 
         about = {"name": "linkwise", "namespace": "kube-system"}
         ports = [{"name": "http", "port": 39999}]
         cluster.api.create({"apiVersion": "v1", "kind": "Service", "metadata": about, "spec": {"ports": ports}})
+        cluster.api.create(lease_of_another(about))
         made.start()
+        cluster.api.delete(LEASE)
+        wait_for(partial(is_led_by, cluster, "linkwise-0"), 60, "the service leads when there is no Lease")
         cluster.scheduler.run(cluster.scheduling(made.url))
         placing = Placing(cluster, made)
         all_it_does(placing, partial(made.http.call, "POST"))
@@ -141,6 +146,17 @@ def trail(programs: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) 
     finally:
         made.stop()
         cluster.close()
+
+
+def lease_of_another(metadata: dict[str, str]) -> dict[str, Any]:
+    """The Lease of another leader: the service watches it as a standby."""
+    renewed = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {"holderIdentity": "linkwise-1", "leaseDurationSeconds": 15, "acquireTime": renewed, "renewTime": renewed}
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+
+
+def is_led_by(cluster: OwnCluster, holder: str) -> bool:
+    return cluster.api.answers(LEASE) and cluster.api.get(LEASE)["spec"]["holderIdentity"].startswith(holder)
 
 
 def repair_the_way(placing: Placing) -> None:

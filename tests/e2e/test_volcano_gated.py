@@ -13,7 +13,7 @@ from support.e2e.volcano_objects import pod_names, volcano_job
 from support.e2e.volcano_placing import chips
 
 if TYPE_CHECKING:
-    from linkwise.config.volcano.scheduler_conf import Mode
+    from linkwise.config.volcano import Mode
     from support.e2e.volcano_placing import VolcanoPlacing
 
 NPU = "huawei.com/Ascend910"

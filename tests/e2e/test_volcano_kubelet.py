@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from linkwise.config.volcano.scheduler_conf import Mode
+    from linkwise.config.volcano import Mode
     from support.e2e.api_client import Raw
     from support.e2e.real_node.node import RealNode
     from support.e2e.volcano_placing import VolcanoPlacing

@@ -14,7 +14,7 @@ from support.e2e.volumes import claimed, local_volume
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from linkwise.config.volcano.scheduler_conf import Mode
+    from linkwise.config.volcano import Mode
     from support.e2e.volcano_placing import VolcanoPlacing
 
 NPU = "huawei.com/Ascend910"

@@ -22,7 +22,7 @@ from support.e2e.volcano_placing import chips
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from linkwise.config.volcano.scheduler_conf import Mode
+    from linkwise.config.volcano import Mode
     from support.e2e.api_client import Raw
     from support.e2e.volcano_placing import VolcanoPlacing
 

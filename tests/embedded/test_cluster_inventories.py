@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from linkwise.explain.node import explain_node
-from linkwise.explain.text.node import node_lines
+from linkwise.explain.node import explain_node, node_lines
 from support.e2e.node_objects import device_ids, machine
 from support.embedded.cluster import ClusterUnderTest, embedded
 

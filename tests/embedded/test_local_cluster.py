@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from linkwise.model.requester import Requester
+from linkwise.model.access_policy import Requester
 from linkwise.net.http.client import Http, Origin
 from support.embedded.local import SECONDS, Trial, trial
 

@@ -11,8 +11,7 @@ import pytest
 
 from linkwise.kube.client.api import connect
 from linkwise.kube.perform.node_writer import NodeWriter
-from linkwise.node.publishing import annotations_of
-from linkwise.node.stranded import IDLE_ACCELERATORS, should_taint
+from linkwise.node.publishing import IDLE_ACCELERATORS, annotations_of, should_taint
 from linkwise.wire.kubernetes.objects import node_view, pod_view
 from support.builders.discoveries import dgx1, state_of
 from support.e2e.node_objects import machine

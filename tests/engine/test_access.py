@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, strategies as st
 
-from linkwise.engine.access import AccessRules, matches
-from linkwise.engine.access_conditions import conditions_of, conflicts
+from linkwise.engine.access import AccessRules, conditions_of, conflicts, matches
 from linkwise.engine.reasons.catalog import refusal, short_refusal
 from linkwise.model.access_policy import (
     ALONE,

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from linkwise import NodeView, Reason, Taint, Toleration, refusal
 from linkwise.engine.feasibility import HOST, all_unfit, lasting, no_neighbours, spread_limit, unfit, unless_first
 from linkwise.engine.reasons.catalog import short_refusal
-from linkwise.model.demand import Capacity, Demand, Load
+from linkwise.model.ask import Capacity, Demand, Load
 from linkwise.model.views import HostPort, NodeTerm, PodTerm, SelectorRequirement, SpreadConstraint
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from linkwise.dialects.linkwise.require import read_require
-from linkwise.dialects.nvidia.require import read_required
+from linkwise.dialects.nvidia import read_required
 from linkwise.engine.reasons.catalog import code_of, refusal, refusal_of, short_refusal
 from linkwise.engine.requirements import RULE, names_model, restricted, suitable, unmet_by
 from linkwise.model.device import Device

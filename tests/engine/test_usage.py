@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.engine.drift import DriftKind, drift_text
 from linkwise.engine.ledger import Entry
-from linkwise.engine.usage import Usage, node_after, node_of, resolved, usage_of
+from linkwise.engine.usage import DriftKind, Usage, drift_text, node_after, node_of, resolved, usage_of
 from linkwise.model.ask import Ask, ContainerAsk
 from linkwise.model.device import Device
 from linkwise.model.inventory import NodeInventory

@@ -15,7 +15,7 @@ from linkwise.vendors.machines import profile
 from support.builders.seed_machines import M1
 
 if TYPE_CHECKING:
-    from linkwise.explain.reports.choice import Choice
+    from linkwise.explain.reports import Choice
     from linkwise.model.ask import Ask
     from linkwise.model.node import Node
 

@@ -8,8 +8,7 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.watch_events import NodeObject, PodDeleted
-from linkwise.dialects.linkwise.decision_record import recorded_decision
-from linkwise.dialects.linkwise.dialect import GRANT
+from linkwise.dialects.linkwise.dialect import GRANT, recorded_decision
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.views import ContainerView

@@ -16,7 +16,7 @@ from linkwise.model.views import ContainerView, PodView
 from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:
-    from linkwise.explain.reports.group import GroupExplanation
+    from linkwise.explain.reports import GroupExplanation
 
 GPU = "nvidia.com/gpu"
 LABEL = "gputopology.scheduling.koordinator.sh"

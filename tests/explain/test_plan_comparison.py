@@ -7,7 +7,7 @@ from math import inf
 import pytest
 
 from linkwise.engine.planning.planner import Level
-from linkwise.explain.group.plan_comparison import Compared, best_of, compared
+from linkwise.explain.group.group import Compared, best_of, compared
 
 
 def levels(**worth: tuple[float, ...]) -> list[Level]:

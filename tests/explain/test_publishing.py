@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from linkwise.broker.effects import Condition, Event
-from linkwise.dialects.linkwise.gang_gate import GATE
+from linkwise.dialects.linkwise.group_plan import GATE
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.published.lists import PodExplainer
 from linkwise.explain.published.publishing import Finding, Published, finding_of, is_ours, placed, published

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.engine.drift import Drift, drift_text
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.engine.reasons.phrases import OTHER_GROUP, OTHER_NAMESPACE, OTHER_POD, groups_text, pod_text
+from linkwise.engine.usage import Drift, drift_text
 from linkwise.explain.inspect import inspect_nodes
-from linkwise.explain.node import explain_node
+from linkwise.explain.node import claim_text, explain_node
 from linkwise.explain.pod import explain_pod
-from linkwise.explain.reports.pod import Leaver, Remedy
-from linkwise.explain.text.node import claim_text
+from linkwise.explain.reports import Leaver, Remedy
 from linkwise.explain.text.phrases import remedy_line
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.verdict import Reason

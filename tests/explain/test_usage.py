@@ -11,7 +11,7 @@ import pytest
 from linkwise.broker.watch_events import NodeObject
 from linkwise.dialects.linkwise.inventory import KIND
 from linkwise.dialects.linkwise.usage import usage_fields, with_usage
-from linkwise.explain.published.usage import STALE, node_usage_rows, pod_usage_rows
+from linkwise.explain.published.allocations import STALE, node_usage_rows, pod_usage_rows
 from linkwise.model.usage import DeviceUsage, NodeUsage, PodUsage
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place
 

@@ -19,7 +19,7 @@ from linkwise.vendors.machines import profile
 from support.builders.explained_cluster import GPU, MEMORY, NPU, cluster, explained, lines, placed, pod
 
 if TYPE_CHECKING:
-    from linkwise.explain.reports.pod import Explanation
+    from linkwise.explain.reports import Explanation
     from linkwise.model.views import PodView
 
 

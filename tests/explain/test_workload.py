@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from linkwise.dialects.groups.workload_names import workloads_of
+from linkwise.dialects.groups.owners import workloads_of
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.explain.workload import explain_workload, workload_names
 from linkwise.model.views import Owner, PodView

@@ -6,8 +6,7 @@ import pytest
 
 from linkwise.model.device import Device
 from linkwise.node.allocation import Allocated
-from linkwise.node.cdi_spec import cdi_spec
-from linkwise.node.container import HostOptions, devices_given, needs_of
+from linkwise.node.container import HostOptions, cdi_spec, devices_given, needs_of
 from linkwise.vendors.container_needs import ContainerNeeds, Mount
 
 DEVICES = {f"GPU-{index}": Device(f"GPU-{index}", index, minor=index + 4, memory=15) for index in range(4)}

@@ -6,7 +6,7 @@ import pytest
 
 from linkwise.agent.kubelet.messages import DEVICE_PLUGIN, messages_of
 from linkwise.model.device import Device
-from linkwise.node.device_ids import id_problem, share_ids
+from linkwise.node.allocation import id_problem, share_ids
 
 KUBELET_RECEIVES = 4 * 1024 * 1024
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given, strategies as st
 
 from linkwise.model.device import Device
-from linkwise.model.discovery import Discovery
+from linkwise.model.inventory import Discovery
 from linkwise.node.health import Recovery, with_cordons
 
 DEVICES = tuple(Device(f"GPU-{index}", index) for index in range(3))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from linkwise.model.device import Device
-from linkwise.model.discovery import Discovery
+from linkwise.model.inventory import Discovery, Measurement
 from linkwise.model.link import SELF, Link
-from linkwise.model.measurement import Measurement
 from linkwise.model.topology import Topology
 from linkwise.node.measured_bandwidth import FACT, MAX_MEASUREMENTS, with_measurement, with_measurements
 

@@ -12,9 +12,9 @@ from hypothesis import given, strategies as st
 
 from linkwise.dialects.koordinator.dialect import Koordinator
 from linkwise.dialects.linkwise.inventory import inventory_enforced, inventory_facts
-from linkwise.dialects.nvidia.dialect import TOPOLOGY, Nvidia
+from linkwise.dialects.nvidia import TOPOLOGY, Nvidia
 from linkwise.model.device import Device
-from linkwise.model.discovery import Discovery
+from linkwise.model.inventory import Discovery
 from linkwise.model.link import SELF, UNKNOWN_LINK, Link
 from linkwise.model.topology import Topology
 from linkwise.model.views import NodeView

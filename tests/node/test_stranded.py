@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from linkwise.model.views import ContainerView, NodeView, PodView, Taint
-from linkwise.node.stranded import IDLE_ACCELERATORS, Reserve, should_taint
+from linkwise.node.publishing import IDLE_ACCELERATORS, Reserve, should_taint
 
 VIEW = NodeView("n", allocatable={"cpu": "8", "memory": "16Gi"})
 TAINTED = replace(VIEW, taints=(Taint("other"), IDLE_ACCELERATORS))

@@ -13,7 +13,7 @@ from linkwise.model.device import Device
 from linkwise.model.settings import Visibility
 from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.model.views import ContainerView, PodView
-from linkwise.node.visibility import visible_devices
+from linkwise.node.container import visible_devices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from linkwise.engine.reasons.catalog import refusal, short_refusal
-from linkwise.model.numa import NumaAlignment
+from linkwise.model.node import NumaAlignment
 from linkwise.model.verdict import Offer, Reject
 from linkwise.policies.bandwidth import Bandwidth
 from linkwise.policies.link_affinity import LinkAffinity

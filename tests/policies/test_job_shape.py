@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise import Reason
-from linkwise.policies.job_shape import Task, job_refused
-from linkwise.policies.ring_profiles import ring_profile
+from linkwise.policies.ring_profiles import Task, job_refused, ring_profile
 
 if TYPE_CHECKING:
     from linkwise.model.settings import JobShape

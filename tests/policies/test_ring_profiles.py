@@ -10,9 +10,8 @@ import pytest
 
 from linkwise import InputError, Offer, Reason, Reject
 from linkwise.model.device import HardwareProfile
-from linkwise.policies.ring_affinity import RingAffinity, place_in_rings, single_number
+from linkwise.policies.ring_affinity import SPANS, RingAffinity, place_in_rings, single_number
 from linkwise.policies.ring_profiles import ALSO_CALLED, RING_PROFILES, ring_profile
-from linkwise.policies.ring_spans import SPANS
 from linkwise.testing.nodes import ask, node
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings, strategies as st
 
 from linkwise.model.link import SELF, UNKNOWN_LINK, Link, Pcie
-from linkwise.vendors.amd import topo as amd
+from linkwise.vendors.amd import vendor as amd
 from linkwise.vendors.nvidia import nvbandwidth, p2p_test
 from linkwise.vendors.readers import clean
 from support.builders.tool_texts import (

@@ -26,7 +26,7 @@ from support.state import state_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from linkwise.explain.reports.pod import Explanation, Remedy
+    from linkwise.explain.reports import Explanation, Remedy
     from support.properties.broker_calls import Call
 
 MACHINES = st.sampled_from(["dgx1-v100", "v100-pcie", "p40-share", "atlas-800"])

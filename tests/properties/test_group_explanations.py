@@ -21,7 +21,7 @@ from support.profile import examples
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from linkwise.explain.reports.group import GroupExplanation, GroupRemedy
+    from linkwise.explain.reports import GroupExplanation, GroupRemedy
 
 LABEL = "gputopology.scheduling.koordinator.sh"
 GANG = "gang.scheduling.koordinator.sh"

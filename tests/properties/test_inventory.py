@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
-from linkwise.broker.cluster.inventory.merge import merge_inventory
+from linkwise.broker.cluster.inventory import merge_inventory
 from linkwise.dialects.registry import DIALECTS, vendor_group
 from support.builders.inventory_facts import (
     AMD,

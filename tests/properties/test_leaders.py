@@ -10,8 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from linkwise.errors import LostLeaseError
 from linkwise.kube.leader.election import LeaseTimes
-from linkwise.kube.leader.elector import Elector
-from linkwise.kube.leader.lease import LeaseObject
+from linkwise.kube.leader.elector import Elector, LeaseObject
 from linkwise.net.timing import Timing
 from support.fakes.lease_server import BadLine, LeaseServer, run_virtually
 from support.profile import examples

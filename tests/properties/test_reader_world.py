@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 from hypothesis import given, settings, strategies as st
 
 from linkwise.broker.effects import Bind, Event, Evict
-from linkwise.broker.volcano.booking import Task
+from linkwise.broker.volcano.bookings import Task
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.dialects.groups.koordinator_gang import GROUPS, MINIMUM, NAME, TOTAL
-from linkwise.dialects.linkwise.creator import USER
+from linkwise.dialects.linkwise.accelerator_policy import USER
 from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.model.settings import PlacingSettings, PreemptionSettings, ReservationSettings
 from linkwise.testing.cluster import MEMORY, NVIDIA, FakeNode, broker_of, device_pod

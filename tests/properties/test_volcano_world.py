@@ -11,7 +11,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind, Record
-from linkwise.broker.volcano.booking import Task
+from linkwise.broker.volcano.bookings import Task
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.engine.ledger import is_whole
 from linkwise.model.settings import PlacingSettings

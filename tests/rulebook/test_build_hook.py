@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from linkwise.rulebook.evidence import decode, scanned
+from linkwise.rulebook.status import decode, scanned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from linkwise.rulebook.evidence import Record, checkout, decode, encode, load, scanned
 from linkwise.rulebook.scan import Mark, Proof
+from linkwise.rulebook.status import Record, checkout, decode, encode, load, scanned
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,8 +1,7 @@
 """The parts that rules wait for are named, and none for nothing."""
 
 from linkwise.rulebook import table
-from linkwise.rulebook.missing_parts import parts_by_rule
-from linkwise.rulebook.status import current
+from linkwise.rulebook.status import current, parts_by_rule
 
 
 def test_every_rule_that_is_not_done_names_its_part() -> None:

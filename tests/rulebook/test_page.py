@@ -1,7 +1,6 @@
 """The page of rules links to what it names."""
 
-from linkwise.rulebook.page import render
-from linkwise.rulebook.status import RuleStatus
+from linkwise.rulebook.status import RuleStatus, render
 
 RING = RuleStatus(
     id="003.ring",

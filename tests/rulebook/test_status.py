@@ -1,8 +1,7 @@
 """A rule is done when every level it lists is marked and tested."""
 
-from linkwise.rulebook.evidence import Record
 from linkwise.rulebook.scan import Mark, Proof
-from linkwise.rulebook.status import RuleStatus, join, tally
+from linkwise.rulebook.status import Record, RuleStatus, join, tally
 from linkwise.rulebook.table import Rule
 
 CODE = Mark("003.ring", "src/linkwise/topology/rings.py:3")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.dialects.linkwise.dialect import GRANT
-from linkwise.serve.foreign_grants import NOTE_SECONDS, STARTUP_GRACE, ForeignGrants
+from linkwise.serve.service import NOTE_SECONDS, STARTUP_GRACE, ForeignGrants
 from linkwise.testing.cluster import FakeNode, binds, broker_of, device_pod, seen_bound
 
 if TYPE_CHECKING:

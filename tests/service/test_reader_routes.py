@@ -17,7 +17,7 @@ from linkwise.net.timing import Timing
 from linkwise.serve.explanations.access import Access
 from linkwise.serve.explanations.tenants import tenant_routes
 from linkwise.testing.cluster import MEMORY, FakeNode, broker_of, device_pod, in_gang, place
-from linkwise.views.selection import KINDS
+from linkwise.views.table import KINDS
 from support.builders.access_objects import EVERYBODY, access_policy, team_pod
 from support.fakes.http_service import Served
 from support.fakes.review_api import ReviewApi

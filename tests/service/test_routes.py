@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise import __version__
-from linkwise.broker.answers import FilterAnswer
 from linkwise.broker.broker import Broker
-from linkwise.broker.effects import BindResult
+from linkwise.broker.effects import BindResult, FilterAnswer
 from linkwise.broker.snapshot import BrokerState
 from linkwise.errors import NotNowError
 from linkwise.explain.inspect import inspect_nodes
-from linkwise.net.http.health import health_routes
 from linkwise.net.http.messages import Request, Response
-from linkwise.net.http.routes import Route, Routes
+from linkwise.net.http.routes import Route, Routes, health_routes
 from linkwise.serve.debug import debug_routes
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.serve.explanations.slices import Slices
+from linkwise.serve.explanations.explainer import Slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from linkwise.serve.leadership import LeaderStatus
+from linkwise.serve.service import LeaderStatus
 from linkwise.testing.cluster import NVIDIA, FakeNode, broker_of, device_pod
 from linkwise.wire.kubernetes.to_objects import pod_object
 from support.fakes.http_service import Served

@@ -16,8 +16,7 @@ from linkwise.views.blocks import decode_page
 from linkwise.views.cluster import ClusterView
 from linkwise.views.description import description_of
 from linkwise.views.listing import section_of
-from linkwise.views.selection import KINDS, OF_NAMESPACES, OF_NODES, Selection
-from linkwise.views.table import encode_section
+from linkwise.views.table import KINDS, OF_NAMESPACES, OF_NODES, Selection, encode_section
 from support.fakes.http_service import Served
 from support.fakes.review_api import ReviewApi
 

@@ -12,8 +12,7 @@ from linkwise.testing.cluster import FakeNode, binds, seen_bound, seen_steered, 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from linkwise.broker.answers import FilterAnswer
-    from linkwise.broker.effects import Effect, Steer
+    from linkwise.broker.effects import Effect, FilterAnswer, Steer
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.model.settings import PlacingSettings
     from linkwise.model.views import PodView

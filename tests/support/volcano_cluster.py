@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from linkwise.broker.volcano.pins import pinned_node
+from linkwise.broker.volcano.nodes import pinned_node
 from linkwise.broker.watch_events import ClusterObject
 from linkwise.dialects.groups.pod_group_objects import KINDS, volcano_pod_group
-from linkwise.dialects.linkwise.gang_gate import GATE
+from linkwise.dialects.linkwise.group_plan import GATE
 from linkwise.testing.cluster import ASCEND, device_pod
 from support.gated_cluster import GatedCluster
 

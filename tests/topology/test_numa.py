@@ -5,7 +5,7 @@ from itertools import chain, combinations, product
 import pytest
 from hypothesis import given, strategies as st
 
-from linkwise.model.numa import TOPOLOGY_POLICIES, TopologyPolicy
+from linkwise.model.node import TOPOLOGY_POLICIES, TopologyPolicy
 from linkwise.topology.numa import Locality, aligned_nodes, with_locality
 
 Hint = tuple[frozenset[int], bool]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from linkwise.testing.machines import topology_of
-from linkwise.topology.sample_cleaning import clean_samples
+from linkwise.topology.canonical import clean_samples
 from support.builders.seed_machines import M1, M2
 
 

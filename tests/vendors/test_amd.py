@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.model.link import SELF, UNKNOWN_LINK, Link, Pcie
-from linkwise.vendors.amd.topo import READERS, read_amd_smi, read_rocm_smi, tables
+from linkwise.vendors.amd.vendor import READERS, read_amd_smi, read_rocm_smi, tables
 from linkwise.vendors.readers import clean
 from support.builders.tool_texts import amd_smi_text, rocm_smi_text
 from support.environment import growth

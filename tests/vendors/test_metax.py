@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from linkwise.vendors.metax.topo import READERS
+from linkwise.vendors.metax import READERS
 from linkwise.vendors.readers import readings
 
 BANNER = "mx-smi  version: 9.9\n\n===== MetaX System Management Interface Log =====\nAttached GPUs : 2\n"

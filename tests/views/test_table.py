@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from linkwise.errors import InputError
-from linkwise.views.selection import KINDS, Selection, parse_query
-from linkwise.views.table import Cell, Row, Section, decode_section, encode_section
+from linkwise.views.table import KINDS, Cell, Row, Section, Selection, decode_section, encode_section, parse_query
 
 TEXTS = st.text(max_size=6)
 

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from concurrent.futures import Executor, Future
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from threading import Thread
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
-from linkwise.agent.driver_threads import DRIVER_THREADS
 from linkwise.errors import LinkwiseError
 from linkwise.node.health import with_faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from linkwise.model.discovery import Discovery
     from linkwise.model.driver import Driver
+    from linkwise.model.inventory import Discovery
     from linkwise.net.timing import Timing
     from linkwise.node.health import Recovery
 
-__all__ = ["Discoverer"]
+__all__ = ["DRIVER_THREADS", "Discoverer"]
 
 log = logging.getLogger(__name__)
 
@@ -172,3 +173,29 @@ class Discoverer:
         for sentence in found.problems:
             if self._last is None or sentence not in self._last.problems:
                 log.warning("driver=%s %s", self._driver.name, sentence)
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _DaemonThreads(Executor):
+    """Runs each call in a thread of its own, which ends with the process: Python waits for the threads of other executors."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Start a call."""
+        future: Future[T] = Future()
+
+        def work() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(fn(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001 - the caller gets it
+                future.set_exception(error)
+
+        Thread(target=work, name="driver", daemon=True).start()
+        return future
+
+
+DRIVER_THREADS: Final = _DaemonThreads()

@@ -1,32 +1,174 @@
 """HTTP routes of the agent: metrics, probes, and the container flags of devices for callers on the same host.
 
-Source: seed 002, whose plugin prints the flags of a container command line.
+Metrics are read from the agent's parts when they are scraped. The labels UUID, gpu, modelName and Hostname of usage are
+those of NVIDIA's DCGM exporter. Source: seed 002, whose plugin prints the flags of a container command line.
 """
 
 from __future__ import annotations
 
 import json
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs
 
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from linkwise.errors import InputError
-from linkwise.net.http.health import health_routes
 from linkwise.net.http.messages import Response, text
-from linkwise.net.http.routes import Route, Routes
+from linkwise.net.http.routes import Route, Routes, health_routes
 from linkwise.vendors.container_needs import container_needs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from linkwise.agent.metrics import AgentMetrics
+    from prometheus_client.core import Metric
+
     from linkwise.agent.node_agent import NodeAgent
     from linkwise.model.device import Device
+    from linkwise.model.usage import DeviceUsage, PodUsage
     from linkwise.net.http.messages import Request
 
-__all__ = ["agent_application"]
+__all__ = ["AgentMetrics", "agent_application", "usage_families"]
+
+_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5)
+Writes = dict[tuple[str, str], int]
+
+
+class AgentMetrics:
+    """A registry with the metrics of one agent."""
+
+    def __init__(self, agent: NodeAgent, writes: Callable[[], Mapping[tuple[str, str], int]]) -> None:
+        self.registry: Final = CollectorRegistry()
+        self.answers: Final = Histogram(
+            "linkwise_agent_answer_seconds",
+            "Time to answer a call of the kubelet.",
+            ["method"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self._agent = agent
+        self._writes = writes
+        self.registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """Read the figures."""
+        agent = self._agent
+        healthy = sum(device.healthy for device in agent.found.devices)
+        usable = sum(device.healthy for device in agent.usable.devices)
+        yield _gauge(
+            "linkwise_agent_devices",
+            "Devices of the node.",
+            "health",
+            {"healthy": usable, "unhealthy": len(agent.found.devices) - healthy, "cordoned": healthy - usable},
+        )
+        yield CounterMetricFamily(
+            "linkwise_agent_fault_events",
+            "Faults that the driver reported between two discoveries.",
+            agent.discoverer.reported,
+        )
+        in_use = agent.allocations.in_use() if agent.allocations else {}
+        used = {device for devices in in_use.values() for device in devices}
+        yield GaugeMetricFamily("linkwise_agent_devices_in_use", "Devices that pods have.", len(used))
+        enforced = agent.registrar.status.enforced
+        yield GaugeMetricFamily(
+            "linkwise_agent_enforced", "1 while the kubelet allocates through this agent.", int(enforced)
+        )
+        yield GaugeMetricFamily(
+            "linkwise_agent_discovery_seconds", "Duration of the last discovery.", agent.discoverer.seconds
+        )
+        yield CounterMetricFamily("linkwise_agent_discoveries", "Completed discoveries.", agent.discoverer.rounds)
+        yield _counter(
+            "linkwise_agent_allocations",
+            "Containers that the kubelet asked devices for, by how they compare with the record.",
+            "result",
+            agent.allocations.results if agent.allocations else {},
+        )
+        yield _counter(
+            "linkwise_agent_records_corrected",
+            "Records of pods that were corrected to the devices in use.",
+            "kind",
+            agent.records.corrected,
+        )
+        writes = CounterMetricFamily("linkwise_agent_writes", "Writes to the API server.", labels=["object", "result"])
+        for (what, result), count in self._writes().items():
+            writes.add_metric([what, result], count)
+        yield writes
+        yield from usage_families(agent)
+
+
+def _gauge(name: str, text: str, label: str, values: Mapping[str, int]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for value, count in values.items():
+        family.add_metric([value], count)
+    return family
+
+
+def _counter(name: str, text: str, label: str, values: Mapping[str, int]) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, text, labels=[label])
+    for value, count in values.items():
+        family.add_metric([value.replace(" ", "-")], count)
+    return family
+
+
+_DEVICE_LABELS: Final = ("UUID", "gpu", "modelName", "Hostname")
+_POD_LABELS: Final = (*_DEVICE_LABELS, "namespace", "pod", "pod_uid")
+
+_DEVICE: Final[tuple[tuple[str, str, Callable[[DeviceUsage], float | None]], ...]] = (
+    ("linkwise_device_memory_bytes", "Memory of a device.", lambda one: one.total),
+    ("linkwise_device_memory_used_bytes", "Memory of a device that is in use.", lambda one: one.used),
+    (
+        "linkwise_device_utilization_ratio",
+        "Part of the time in which a device computes, from 0 to 1.",
+        lambda one: None if one.utilization is None else one.utilization / 100,
+    ),
+)
+_POD: Final[tuple[tuple[str, str, Callable[[PodUsage], float | None]], ...]] = (
+    ("linkwise_pod_device_memory_used_bytes", "Memory of a device that a pod uses.", lambda one: one.used),
+    (
+        "linkwise_pod_device_memory_share_bytes",
+        "Memory of a shared device that is allocated to a pod.",
+        lambda one: one.share,
+    ),
+    (
+        "linkwise_pod_device_utilization_ratio",
+        "Part of a device's compute that a pod uses, from 0 to 1.",
+        lambda one: None if one.utilization is None else one.utilization / 100,
+    ),
+)
+
+
+def usage_families(agent: NodeAgent) -> Iterator[Metric]:
+    """The families of the last reading; values that are not known are left out."""
+    # rule 002.usage
+    usage, labels = agent.usage.latest, _labels(agent)
+    for name, help_text, value in _DEVICE:
+        yield _family(name, help_text, _DEVICE_LABELS, [(labels(one.id), value(one)) for one in usage.devices])
+    for name, help_text, amount in _POD:
+        rows = [((*labels(one.device), one.namespace, one.name, one.uid), amount(one)) for one in usage.pods]
+        yield _family(name, help_text, _POD_LABELS, rows)
+    yield GaugeMetricFamily(
+        "linkwise_agent_usage_seconds", "Duration of the last reading of usage.", agent.usage.seconds
+    )
+    readings = CounterMetricFamily("linkwise_agent_usage_readings", "Readings of usage.", labels=["result"])
+    readings.add_metric(["read"], agent.usage.rounds)
+    readings.add_metric(["failed"], agent.usage.failures)
+    yield readings
+
+
+def _labels(agent: NodeAgent) -> Callable[[str], tuple[str, ...]]:
+    known = {device.id: (str(device.index), device.model) for device in agent.found.devices}
+    return lambda device: (device, *known.get(device, ("", "")), agent.node)
+
+
+def _family(
+    name: str, text: str, labels: Sequence[str], rows: Sequence[tuple[tuple[str, ...], float | None]]
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for values, amount in rows:
+        if amount is not None:
+            family.add_metric(values, amount)
+    return family
 
 
 def agent_application(agent: NodeAgent, metrics: AgentMetrics, notes: Callable[[], Sequence[str]]) -> Routes:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from linkwise.agent.kubelet.checkpoint import registered_ids
+from linkwise.agent.kubelet.state import registered_ids
 from linkwise.dialects.aliyun import MEMORY
 from linkwise.dialects.registry import BY_NAME, owners, whole_device_dialect
-from linkwise.node.device_ids import id_problem
+from linkwise.node.allocation import id_problem
 from linkwise.node.publishing import memory_in
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from linkwise.config.settings import AgentSettings
     from linkwise.model.device import Device
-    from linkwise.model.discovery import Discovery
+    from linkwise.model.inventory import Discovery
     from linkwise.model.views import NodeView
 
 __all__ = ["ResourceMode", "checkpoint_mode", "resource_mode", "resources_of_vendor", "wanted_mode"]

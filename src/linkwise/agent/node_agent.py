@@ -10,30 +10,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from linkwise.agent.allocator import Allocator
+from linkwise.agent.allocator import Allocator, RecordKeeper
 from linkwise.agent.container_access import ContainerAccess
 from linkwise.agent.discovering import Discoverer
-from linkwise.agent.kubelet.checkpoint import container_answers
-from linkwise.agent.kubelet.configuration import alignment_in
-from linkwise.agent.kubelet.plugin import DevicePlugin
-from linkwise.agent.kubelet.pod_resources import PodResources
-from linkwise.agent.kubelet.registration import Registrar, Status
-from linkwise.agent.measuring.driver import state_folder
-from linkwise.agent.measuring.holds import Holds, Survey
+from linkwise.agent.holds import Holds, Survey
+from linkwise.agent.kubelet.plugin import DevicePlugin, Registrar, Status
+from linkwise.agent.kubelet.state import PodResources, alignment_in, container_answers
+from linkwise.agent.measured_driver import state_folder
 from linkwise.agent.modes import ResourceMode, checkpoint_mode, resource_mode, resources_of_vendor, wanted_mode
-from linkwise.agent.published_state import AgentKnowledge, node_state
-from linkwise.agent.publisher import parsed_document
-from linkwise.agent.records import RecordKeeper
-from linkwise.agent.usage.monitor import NodePods, SerialDriver, UsageMonitor
+from linkwise.agent.publisher import AgentKnowledge, node_state, parsed_document
+from linkwise.agent.usage import NodePods, SerialDriver, UsageMonitor
 from linkwise.broker.cluster.kubelet_choice import idle_node
 from linkwise.broker.watch_events import NodeObject, PodDeleted, PodListComplete
 from linkwise.dialects.linkwise.cordon import cordons_of
 from linkwise.dialects.linkwise.inventory import KIND, inventory_facts, inventory_faults
 from linkwise.dialects.registry import whole_device_dialect
 from linkwise.errors import ClusterError
-from linkwise.model.discovery import Discovery
-from linkwise.model.inventory import Hold
-from linkwise.model.numa import NumaAlignment
+from linkwise.model.inventory import Discovery, Hold
+from linkwise.model.node import NumaAlignment
 from linkwise.model.views import NodeView, PodView
 from linkwise.node.allocation import Allocations
 from linkwise.node.container import devices_given
@@ -45,12 +39,12 @@ from linkwise.node.publishing import (
     inventory_of,
     node_with_facts,
 )
-from linkwise.node.usage.readings import holdings_of
+from linkwise.node.usage import holdings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from linkwise.agent.records import PodWriter
+    from linkwise.agent.allocator import PodWriter
     from linkwise.broker.cluster.kubelet_choice import IdleNode
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.config.settings import AgentSettings

@@ -1,4 +1,4 @@
-"""Publisher: keeps what the API server shows of a node equal to what the agent knows of it.
+"""Publisher: keeps what the API server shows of a node equal to what the parts of its agent know of it.
 
 It compares the desired state with what the watches showed last, and writes only the difference, on a change of either:
 also if another client removed or changed what it wrote. Each part is written on its own, so that a write that fails or
@@ -15,21 +15,48 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from linkwise.dialects.ascend.device_info import config_map, is_current
-from linkwise.dialects.koordinator.device_writer import other_writer
+from linkwise import __version__
+from linkwise.dialects.ascend.node import DeviceInfo, chip_lists, config_map, is_current
+from linkwise.dialects.koordinator.device_object import other_writer
+from linkwise.dialects.linkwise.usage import with_usage
 from linkwise.errors import InputError
 from linkwise.net.timing import Backoff, Timing
-from linkwise.node.changes import capacity_changes, object_changes, text_changes, with_times
-from linkwise.node.publishing import ANNOTATIONS, LABELS, Condition, with_condition
-from linkwise.node.stranded import IDLE_ACCELERATORS, is_tainted
+from linkwise.node.health import with_cordons
+from linkwise.node.publishing import (
+    ANNOTATIONS,
+    IDLE_ACCELERATORS,
+    LABELS,
+    Condition,
+    NodeState,
+    Reserve,
+    annotations_of,
+    believed_condition,
+    capacity_of,
+    chip_annotations,
+    chips_of,
+    conditions_of,
+    cordon_condition,
+    device_of,
+    inventory_of,
+    is_tainted,
+    labels_of,
+    should_taint,
+    with_condition,
+)
+from linkwise.node.writes import capacity_changes, object_changes, text_changes, with_times
 from linkwise.wire.decoding import decode_as
 
 if TYPE_CHECKING:
-    from linkwise.model.views import NodeView
-    from linkwise.node.publishing import NodeState
+    from linkwise.agent.kubelet.plugin import Status
+    from linkwise.config.settings import AgentSettings
+    from linkwise.dialects.ascend.node import ChipStates
+    from linkwise.model.inventory import Discovery, Hold
+    from linkwise.model.views import NodeView, PodView
+    from linkwise.node.allocation import Claim
+    from linkwise.node.publishing import Serving
     from linkwise.node.writes import NodeWriter, Written
 
-__all__ = ["PublishSettings", "Publisher", "parsed_document"]
+__all__ = ["AgentKnowledge", "PublishSettings", "Publisher", "node_state", "parsed_document"]
 
 log = logging.getLogger(__name__)
 
@@ -350,3 +377,101 @@ def _version(document: Document) -> int:
     text = metadata.get("resourceVersion") if isinstance(metadata, Mapping) else None
     is_number = isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) <= _MAX_VERSION_DIGITS
     return int(text) if isinstance(text, str) and is_number else 0
+
+
+_REGISTRATION_REASONS: Final = {
+    "registered": "Registered",
+    "foreign": "ServedByAnotherPlugin",
+    "refused": "RegistrationFailed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentKnowledge:
+    """What the parts of an agent know."""
+
+    node: str
+    view: NodeView | None
+    """None until the API server has shown the Node"""
+    pods: Mapping[str, PodView]
+    """of the node, by UID"""
+    found: Discovery
+    cordons: Mapping[str, str]
+    """reasons of cordoned devices, by id"""
+    serving: Serving
+    resource: str
+    """that is served, or would be if no other plugin did; empty if there is none"""
+    in_use: Mapping[str, tuple[str, ...]]
+    """devices by pod UID, as the kubelet has allocated them"""
+    recorded: frozenset[str]
+    """devices on the records of pods, before the kubelet allocates them too"""
+    holds: tuple[Hold, ...]
+    usage: Mapping[str, object] | None
+    """summary for the inventory; None if there is none"""
+    registration: Status
+    stopping: bool
+    """whether the agent is about to end, and no other stands by"""
+    differing: tuple[Claim, ...]
+    """containers that have other devices than those of the kubelet's ids"""
+    mode_problem: str
+    access_problem: str
+
+
+def node_state(known: AgentKnowledge, settings: AgentSettings) -> NodeState:
+    """Return what the API server should show."""
+    found, usable = known.found, with_cordons(known.found, known.cordons)
+    pods = {uid: (pod.namespace, pod.name) for uid, pod in known.pods.items() if uid in known.in_use}
+    conditions = _conditions(known, settings)
+    inventory = inventory_of(
+        known.node, found, known.serving, known.in_use, pods, conditions, known.holds, version=__version__
+    )
+    chips, ascend = _chips(known, usable), settings.ascend
+    return NodeState(
+        with_usage(inventory, known.usage),
+        labels_of(found),
+        annotations_of(found) | chip_annotations(found, chips, wanted=ascend.annotations),
+        capacity_of(found, known.serving),
+        _tainted(known, usable, settings),
+        device_of(known.node, usable) if settings.koordinator_device else None,
+        DeviceInfo(known.node, chip_lists(chips)) if chips and ascend.device_info else None,
+    )
+
+
+def _chips(known: AgentKnowledge, usable: Discovery) -> ChipStates | None:
+    """The chips for Huawei's lists, of which those on record count as taken before the kubelet allocates them."""
+    if not known.resource:
+        return None
+    listed = known.view is not None and known.view.capacity.get(known.resource, "0") != "0"
+    return chips_of(usable, known.serving, known.resource, _used(known) | known.recorded, listed=listed)
+
+
+def _tainted(known: AgentKnowledge, usable: Discovery, settings: AgentSettings) -> bool | None:
+    """Whether the node should have the taint for idle devices; None until the node is known."""
+    stranded, used = settings.stranded, _used(known)
+    if known.view is None:
+        return None
+    if not stranded.taint:
+        return False  # it may be left from a time when the setting was on
+    idle = sum(device.healthy and device.id not in used for device in usable.devices)
+    reserve = Reserve(int(1000 * stranded.cpu), int(stranded.memory * 2**30))
+    return should_taint(known.view, known.pods.values(), idle, reserve)
+
+
+def _conditions(known: AgentKnowledge, settings: AgentSettings) -> tuple[Condition, ...]:
+    status = known.registration
+    reason, sentence = _REGISTRATION_REASONS.get(status.state, "WaitingForKubelet"), status.sentence
+    if settings.plugin == "never":
+        reason, sentence = "Disabled", "the setting agent.plugin is never"
+    elif known.stopping:
+        reason, sentence = "AgentStopped", "the agent of this node has ended; the kubelet rejects pods until it is back"
+    elif known.mode_problem and not status.enforced:
+        reason, sentence = "ModeNotServed", known.mode_problem
+    serves = status.enforced and not known.stopping
+    registered = Condition("PluginRegistered", "True" if serves else "False", reason, sentence)
+    cdi = Condition("CDIWritten", "False", "NotWritable", known.access_problem) if known.access_problem else None
+    served = (registered, believed_condition(known.differing), cdi)
+    return tuple(filter(None, (*conditions_of(known.found), cordon_condition(known.cordons), *served)))
+
+
+def _used(known: AgentKnowledge) -> frozenset[str]:
+    return frozenset(device for devices in known.in_use.values() for device in devices)

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from linkwise import __version__
-from linkwise.agent.http import agent_application
-from linkwise.agent.measuring.driver import MeasuredBandwidthDriver, bandwidth_file, state_folder
-from linkwise.agent.measuring.holds import is_measuring
-from linkwise.agent.metrics import AgentMetrics
+from linkwise.agent.holds import is_measuring
+from linkwise.agent.http import AgentMetrics, agent_application
+from linkwise.agent.measured_driver import MeasuredBandwidthDriver, bandwidth_file, state_folder
 from linkwise.agent.node_agent import NodeAgent
 from linkwise.agent.publisher import Publisher
 from linkwise.assembly.logs import start_logging

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from linkwise.kube.client.api import Connection
-    from linkwise.kube.watch.list_once import ClusterList
+    from linkwise.kube.watch.lists import ClusterList
     from linkwise.views.cluster import ClusterView
 
     T = TypeVar("T")
@@ -38,7 +38,7 @@ def read_cluster(kubeconfig: Path | None, context: str | None) -> ClusterView:
     from linkwise.assembly.plugins import load_plugins  # noqa: PLC0415 - what follows imports dialects
 
     load_plugins()
-    from linkwise.kube.watch.list_once import list_all  # noqa: PLC0415 - same
+    from linkwise.kube.watch.lists import list_all  # noqa: PLC0415 - same
 
     async def work(connection: Connection) -> tuple[ClusterList, str]:
         return await list_all(connection), connection.namespace

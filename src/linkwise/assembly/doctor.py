@@ -33,8 +33,7 @@ from linkwise.doctor.checks.hardware import nodes_without_policy
 from linkwise.doctor.examine import CHECKS, sources_of
 from linkwise.doctor.facts import CertificateFacts, Connected, Facts, ServiceAnswer
 from linkwise.doctor.objects import find, items_at, name, namespace, object_at, text_at
-from linkwise.doctor.permissions import USERS, needed, of_users
-from linkwise.doctor.sources import OWN, SOURCES
+from linkwise.doctor.permissions import OWN, SOURCES, USERS, needed, of_users
 from linkwise.errors import ClusterError, InputError
 from linkwise.kube.client.survey import Survey, Surveyed, SurveyKind
 from linkwise.net.certificates import describe, is_issued
@@ -46,8 +45,7 @@ if TYPE_CHECKING:
 
     from linkwise.config.scheduler_file import ExtenderEntry, SchedulerDocument
     from linkwise.doctor.objects import Raw
-    from linkwise.doctor.permissions import Permission
-    from linkwise.doctor.sources import Source
+    from linkwise.doctor.permissions import Permission, Source
     from linkwise.kube.client.api import Connection
 
 __all__ = ["Examination", "gather"]

@@ -20,12 +20,10 @@ from linkwise.errors import ClusterError
 from linkwise.kube.client.api import FencedConnection
 from linkwise.kube.client.kubeconfig import own_namespace
 from linkwise.kube.leader.election import LeaseTimes
-from linkwise.kube.leader.elector import Elector
+from linkwise.kube.leader.elector import Elector, LeaseObject
 from linkwise.kube.leader.endpoint_slice import Endpoint, LeaderEndpoints, LeaderSlice
-from linkwise.kube.leader.lease import LeaseObject
 from linkwise.net.timing import Timing, boot_time
-from linkwise.serve.leadership import LeaderStatus
-from linkwise.serve.service import collect_garbage
+from linkwise.serve.service import LeaderStatus, collect_garbage
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -1,7 +1,10 @@
-"""Local cluster: an embedded cluster and the service next to it with its webhook, connected by HTTP on free ports.
+"""Local cluster: an embedded cluster and the service next to it with its webhook, installed as on a real cluster.
 
 `linkwise up` and the demo start one. Its kubeconfig lives in a scratch directory, which is removed at the end; directories
 of killed processes are removed at the next start.
+
+The service has a ServiceAccount with the printed roles, and the API server calls its webhook through a Service. Nothing
+creates Endpoints there, so they are written here, with the ports that were free.
 """
 
 from __future__ import annotations
@@ -13,17 +16,29 @@ import os
 import shutil
 import tempfile
 import time
+from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from linkwise.assembly.local_install import NAME, expose, install, service_kubeconfig, with_webhook
+import yaml
+
 from linkwise.assembly.service import Serving
-from linkwise.config.rbac import TENANTS_PORT
+from linkwise.config.rbac import (
+    SERVICE_PORT,
+    TENANTS_PORT,
+    TENANTS_PORT_NUMBER,
+    rbac_yaml,
+    webhook_rbac_yaml,
+)
 from linkwise.config.settings import ServeSettings
+from linkwise.config.webhook_manifests import WebhookFile, webhook_configurations
 from linkwise.embedded.apiserver.server import EmbeddedApi
 from linkwise.embedded.cluster import EmbeddedCluster
+from linkwise.embedded.kinds.crds import CRD_RESOURCE
 from linkwise.embedded.nodes.faults import FaultAnnotations
 from linkwise.embedded.nodes.machines import make_fleet
+from linkwise.embedded.users import service_account
 from linkwise.kube.client.api import connect
 from linkwise.net.http.server import listen
 
@@ -33,8 +48,18 @@ if TYPE_CHECKING:
 
     from linkwise.broker.broker import Broker
     from linkwise.embedded.cluster import ClusterSettings
+    from linkwise.embedded.store import Store
 
-__all__ = ["LocalCluster", "scratch_directory"]
+__all__ = [
+    "NAME",
+    "NAMESPACE",
+    "LocalCluster",
+    "expose",
+    "install",
+    "scratch_directory",
+    "service_kubeconfig",
+    "with_webhook",
+]
 
 POLL_INTERVAL: Final = 0.005  # seconds between readiness checks of the service
 
@@ -188,3 +213,75 @@ def _is_stale(folder: Path) -> bool:
     finally:
         os.close(lock)
     return True
+
+
+NAMESPACE: Final = "linkwise-system"
+NAME: Final = "linkwise"
+"""of the ServiceAccount, and of the Service for HTTP"""
+
+
+def with_webhook(settings: ServeSettings) -> ServeSettings:
+    """The settings with the webhook on, at a free port unless it was on before; one replica, whose scheduler is local."""
+    webhook = settings.webhook
+    port = webhook.port if webhook.enabled else 0
+    return replace(
+        settings,
+        webhook=replace(webhook, enabled=True, port=port, namespace=NAMESPACE),
+        leader=replace(settings.leader, enabled=False),
+        tls=replace(settings.tls, enabled=False),
+    )
+
+
+def install(store: Store, settings: ServeSettings) -> None:
+    """Create namespace, ServiceAccount, roles, Services and webhook configurations, and the schema of AcceleratorPolicies."""
+    webhook = settings.webhook
+    _add_policy_schema(store)
+    store.create("namespaces", {"metadata": {"name": NAMESPACE}})
+    wanted = WebhookFile(
+        name=webhook.configuration,
+        namespace=NAMESPACE,
+        scheduler=webhook.scheduler,
+        hide_devices=webhook.hide_devices,
+    )
+    roles = webhook_rbac_yaml(
+        namespace=NAMESPACE, account=NAME, secret=webhook.secret, configuration=webhook.configuration
+    )
+    for text in (rbac_yaml(name=NAME, namespace=NAMESPACE), roles):
+        for document in yaml.load_all(text, yaml.CSafeLoader):
+            _create(store, document)
+    for document in webhook_configurations(wanted):  # not as text: they are long, and writing YAML is slow
+        _create(store, document)
+    ports = {
+        NAME: {"http": SERVICE_PORT, TENANTS_PORT: TENANTS_PORT_NUMBER},
+        webhook.service: {"webhook": 443},
+    }
+    for name, numbers in ports.items():
+        spec = {"ports": [{"name": each, "port": number} for each, number in numbers.items()]}
+        store.create("services", {"metadata": {"name": name}, "spec": spec}, NAMESPACE)
+
+
+def service_kubeconfig(api: EmbeddedApi) -> str:
+    """A kubeconfig with a token of the ServiceAccount."""
+    token = api.tokens.add(service_account(NAMESPACE, NAME))
+    return api.kubeconfig(NAMESPACE, token=token, user=NAME)
+
+
+def expose(store: Store, service: str, ports: Mapping[str, int]) -> None:
+    """Write the Endpoints of a Service, by the names of its ports."""
+    listed = [{"name": name, "port": port} for name, port in ports.items()]
+    subset = {"addresses": [{"ip": "127.0.0.1"}], "ports": listed}
+    store.create("endpoints", {"metadata": {"name": service}, "subsets": [subset]}, NAMESPACE)
+
+
+def _add_policy_schema(store: Store) -> None:
+    """Add the schema that a real cluster has: of the kinds of Linkwise, people write this one."""
+    text = (files("linkwise.config") / "crds" / "acceleratorpolicies.linkwise.dev.yaml").read_text("utf-8")
+    crd = yaml.load(text, yaml.CSafeLoader)
+    store.patch(CRD_RESOURCE, crd["metadata"]["name"], {"spec": crd["spec"]})
+
+
+def _create(store: Store, document: dict[str, Any]) -> None:
+    kind = store.database.kinds.for_object(document["apiVersion"], document["kind"])
+    if kind is None:
+        raise AssertionError(f"kind {document['kind']} is not served")
+    store.create(kind, document)

@@ -10,28 +10,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.agent.measuring.driver import bandwidth_file, read_measurements, state_folder
-from linkwise.agent.measuring.hold_client import hold_devices, idle_devices
-from linkwise.agent.measuring.holds import hold_socket, measuring_lock
-from linkwise.drivers.bandwidth.row_binding import bound_rows, named_devices
-from linkwise.drivers.bandwidth.runner import find_test, run_test
+from linkwise.agent.holds import hold_devices, hold_socket, idle_devices, measuring_lock
+from linkwise.agent.measured_driver import bandwidth_file, read_measurements, state_folder
 from linkwise.drivers.detect import open_driver
+from linkwise.drivers.measured_bandwidth import bound_rows, find_test, named_devices, run_test
 from linkwise.errors import InputError
-from linkwise.model.measurement import Measurement
+from linkwise.model.inventory import Measurement
 from linkwise.model.topology import Topology, whole_matrix
 from linkwise.node.measured_bandwidth import with_measurement
-from linkwise.topology.sample_cleaning import clean_samples
+from linkwise.topology.canonical import clean_samples
 from linkwise.vendors.readers import readings
-from linkwise.wire.hold_messages import HoldRequest
-from linkwise.wire.measurement_json import encode_measurements
+from linkwise.wire.measurement import HoldRequest, encode_measurements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from linkwise.config.settings import AgentSettings
-    from linkwise.drivers.bandwidth.runner import BandwidthTest
-    from linkwise.model.discovery import Discovery
+    from linkwise.drivers.measured_bandwidth import BandwidthTest
+    from linkwise.model.inventory import Discovery
     from linkwise.vendors.reader import Reading
 
 __all__ = ["Measured", "Planned", "import_output", "planned_run", "run_measurement"]

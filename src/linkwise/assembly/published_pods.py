@@ -9,7 +9,7 @@ from urllib.parse import quote
 from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.errors import ClusterError, NotFoundError
 from linkwise.explain.published.lists import PodRow
-from linkwise.views.documents import rfc3339
+from linkwise.views.blocks import rfc3339
 from linkwise.views.pods import pod_row
 from linkwise.views.table import Section
 from linkwise.wire.kubernetes.objects import decode_pod

@@ -1,4 +1,4 @@
-"""Scheduler service, assembled: watches, broker, performer and HTTP server, with startup and graceful shutdown."""
+"""Scheduler service, assembled: watches, broker, performer and HTTP servers, with startup and graceful shutdown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import uvloop
 
 from linkwise import __version__
 from linkwise.assembly.election import Election
-from linkwise.assembly.further_port import FurtherPort
 from linkwise.assembly.logs import start_logging
 from linkwise.assembly.tls import ExtenderTls, open_port_warning
 from linkwise.assembly.webhook import WebhookServing
@@ -32,20 +31,21 @@ from linkwise.net.timing import SteadyClock, Timing
 from linkwise.serve.app import application, tenant_application, volcano_application
 from linkwise.serve.explanations.access import Access
 from linkwise.serve.gauges import Gauges, WatchStatus
-from linkwise.serve.leadership import ALONE
 from linkwise.serve.metrics import Counting
-from linkwise.serve.service import Service
+from linkwise.serve.service import ALONE, Service
 from linkwise.wire.decoding import parse_json
 
 if TYPE_CHECKING:
     import socket
+    import ssl
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from linkwise.config.settings import KubeSettings, ServeSettings
     from linkwise.kube.client.api import Connection
+    from linkwise.net.http.routes import Routes
 
-__all__ = ["Serving", "serve"]
+__all__ = ["FurtherPort", "Serving", "serve"]
 
 log: Final = logging.getLogger("linkwise.serve")
 
@@ -364,3 +364,35 @@ def _perform_settings(settings: KubeSettings) -> PerformSettings:
         events=settings.event_rate,
         events_burst=settings.event_burst,
     )
+
+
+class FurtherPort:
+    """The port of a setting, such as volcano.port; `run` it until `stop` if it is `on`."""
+
+    def __init__(  # noqa: PLR0913 - what a port has
+        self, setting: str, host: str, port: int, routes: Routes, *, budget: Budget, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self.name: Final = setting
+        self.on: Final = bool(port)
+        self._host, self._port = host, port
+        self._scheme = "https" if tls else "http"
+        self._server = Server(routes, tls=tls, budget=budget)
+
+    async def run(self) -> None:
+        """Answer."""
+        with contextlib.closing(listen(self._host, self._port, f"choose another with {self.name}")) as listener:
+            without = " without TLS or identity" if self._scheme == "http" else ""
+            log.info("%s listens on=%s://%s:%s%s", self.name, self._scheme, self._host, self._port, without)
+            await self._server.serve(listener)
+
+    def stop(self) -> None:
+        """Answer the requests in flight, then stop."""
+        self._server.stop()
+
+    def end_connections(self) -> None:
+        """Close connections after the requests that have begun."""
+        self._server.end_connections()
+
+    def abort(self) -> None:
+        """Close all connections immediately."""
+        self._server.abort()

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from linkwise.kube.client.api import Connection
     from linkwise.net.http.client import Answer
     from linkwise.views.blocks import Page
-    from linkwise.views.selection import Selection
-    from linkwise.views.table import Section
+    from linkwise.views.table import Section, Selection
 
 __all__ = [
     "DEFAULT_SERVICE",

@@ -6,15 +6,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from linkwise.assembly.certificate_keeper import RETRY_SECONDS, CertificateKeeper, Found, read_file
+from linkwise.assembly.tls import RETRY_SECONDS, CertificateKeeper, Found, read_file
 from linkwise.errors import ClusterError
-from linkwise.kube.certificates.ca_bundle import write_ca_bundle
-from linkwise.kube.certificates.secrets import CertificateSecrets
+from linkwise.kube.certificates import CertificateSecrets, write_ca_bundle
 from linkwise.kube.client.kubeconfig import own_namespace
 from linkwise.net.certificates import Certificate
 from linkwise.net.http.budget import Budget
-from linkwise.net.http.health import health_routes
-from linkwise.net.http.routes import Routes
+from linkwise.net.http.routes import Routes, health_routes
 from linkwise.net.http.server import Limits, Server, listen
 from linkwise.net.server_tls import ServerTls
 from linkwise.serve.webhook import Webhook

@@ -10,23 +10,22 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.access.policy_status import policy_reports, policy_statuses
-from linkwise.broker.answers import BindAnswer
-from linkwise.broker.candidates import Candidates
-from linkwise.broker.cluster.host_fit import misfit, needed_by
+from linkwise.broker.access import policy_reports, policy_statuses
+from linkwise.broker.candidates import Candidates, misfit, needed_by
 from linkwise.broker.cluster.pod_request import asks_for_devices
+from linkwise.broker.effects import BindAnswer
 from linkwise.broker.groups.lifecycle import wake_members
 from linkwise.broker.groups.planning.runs import advance_plans
 from linkwise.broker.groups.recovery import Recovery
 from linkwise.broker.groups.stale_gangs import evictable, not_evicted
-from linkwise.broker.preemption import evictions
+from linkwise.broker.holding import evictions
+from linkwise.broker.holding.reservations import advance_reservations
+from linkwise.broker.holding.reserved_devices import reserved_entry
 from linkwise.broker.rank_tables import rank_tables
 from linkwise.broker.reconcile import next_deadline, observe, reconcile, reconcile_later
-from linkwise.broker.records.stages import STAGES, Planning, Unschedulable
-from linkwise.broker.reservations.devices import reserved_entry
-from linkwise.broker.reservations.reservations import advance_reservations
+from linkwise.broker.records.members import STAGES, Planning, Unschedulable
 from linkwise.broker.scheduling.bind import bind, outcome
-from linkwise.broker.scheduling.filter import filter_nodes, prioritize, ranked
+from linkwise.broker.scheduling.filter import filter_nodes, prioritize, ranked, simulate_filter, simulate_scores
 from linkwise.broker.scheduling.preempt import budget_violations, preempt
 from linkwise.broker.scheduling.queries import (
     additions,
@@ -40,37 +39,40 @@ from linkwise.broker.scheduling.queries import (
     serving_nodes,
     split_up,
 )
-from linkwise.broker.scheduling.simulate import simulate_filter, simulate_scores
 from linkwise.broker.snapshot import capture, inherit, observed_by, restore, take
 from linkwise.broker.state import State, pod_name
 from linkwise.broker.unobserved import unanswered
-from linkwise.broker.volcano.booking import book, unbook
-from linkwise.broker.volcano.job import invalid_job
-from linkwise.broker.volcano.predicate import predicate, rank
-from linkwise.broker.volcano.victims import victims
+from linkwise.broker.volcano.bookings import book, unbook
+from linkwise.broker.volcano.callbacks import invalid_job, predicate, rank, victims
 from linkwise.broker.wake_ups import flush
 from linkwise.model.settings import PlacingSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from linkwise.broker.access.policy_status import PolicyReport
-    from linkwise.broker.answers import Additions, Admission, DryRun, FilterAnswer
-    from linkwise.broker.cluster.cluster_objects import Parse
+    from linkwise.broker.access import PolicyReport
+    from linkwise.broker.cluster.objects import Parse
     from linkwise.broker.cluster.pod_request import PodRequest
-    from linkwise.broker.effects import Bind, Effect, PolicyStatus, RankTable
+    from linkwise.broker.effects import (
+        Additions,
+        Admission,
+        Bind,
+        DryRun,
+        Effect,
+        FilterAnswer,
+        PolicyStatus,
+        RankTable,
+    )
     from linkwise.broker.snapshot import BrokerState
-    from linkwise.broker.volcano.booking import Task
-    from linkwise.broker.volcano.job import Job
-    from linkwise.broker.volcano.predicate import Fit
-    from linkwise.broker.volcano.victims import Victims
+    from linkwise.broker.volcano.bookings import Task
+    from linkwise.broker.volcano.callbacks import Fit, Job, Victims
     from linkwise.broker.watch_events import WatchEvent
-    from linkwise.engine.drift import Drift
     from linkwise.engine.ledger import Outcome
     from linkwise.engine.planning.plan import Plan
+    from linkwise.engine.usage import Drift
+    from linkwise.model.access_policy import Requester
     from linkwise.model.inventory import NodeInventory
     from linkwise.model.node import Node
-    from linkwise.model.requester import Requester
     from linkwise.model.snapshot import Snapshot
     from linkwise.model.verdict import Entry, Reason
     from linkwise.model.views import NodeView, PodView

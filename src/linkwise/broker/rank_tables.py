@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.effects import RankTable
 from linkwise.dialects.ascend.dialect import requested_chips
-from linkwise.dialects.ascend.hccl import INITIALIZING, config_map_name, rank_index, table_job, table_text
-from linkwise.dialects.ascend.rank_table import Ranks, read_ranks
+from linkwise.dialects.ascend.rank_table import (
+    INITIALIZING,
+    Ranks,
+    config_map_name,
+    rank_index,
+    read_ranks,
+    table_job,
+    table_text,
+)
 from linkwise.model.views import FINISHED
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.watch_events import NodeObject
 from linkwise.dialects.aliyun import COUNT, MEMORY
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_object
-from linkwise.dialects.nvidia.dialect import RESOURCE as NVIDIA, TOPOLOGY, matrix_annotation
+from linkwise.dialects.nvidia import RESOURCE as NVIDIA, TOPOLOGY, matrix_annotation
 from linkwise.dialects.registry import whole_device_dialect
 from linkwise.errors import InputError
 from linkwise.model.inventory import NodeFacts

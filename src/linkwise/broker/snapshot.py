@@ -13,16 +13,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from linkwise.broker.cluster.node_objects import MissingInventory
+from linkwise.broker.cluster.objects import MissingInventory
 from linkwise.broker.effects import Effect
 from linkwise.broker.reconcile import observe, reconcile
-from linkwise.broker.records.bookings import Attempt
+from linkwise.broker.records.bookings import Attempt, Preemption
 from linkwise.broker.records.groups import GroupRecord
-from linkwise.broker.records.preemptions import Preemption
 from linkwise.broker.watch_events import ClusterObject, NodeObject
-from linkwise.engine.drift import Drift
 from linkwise.engine.queue.reservation import Refused, Reservation
 from linkwise.engine.queue.scheduling_queue import QueuedPod
+from linkwise.engine.usage import Drift
 from linkwise.errors import InputError
 from linkwise.model.snapshot import Snapshot
 from linkwise.model.verdict import Entry, Grant

@@ -10,15 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from linkwise.broker.cluster.cluster import Cluster
-from linkwise.broker.cluster.pod_request import group_said
+from linkwise.broker.cluster.pod_request import group_said, is_volcano
 from linkwise.broker.effects import Wake
 from linkwise.broker.grant_writer import GrantWriter
 from linkwise.broker.records.access import Access
-from linkwise.broker.records.bookings import Bookings
+from linkwise.broker.records.bookings import Bookings, Preemptions
 from linkwise.broker.records.groups import Groups
-from linkwise.broker.records.preemptions import Preemptions
-from linkwise.broker.volcano.scope import is_volcano
-from linkwise.dialects.dra.objects import by_claim
+from linkwise.dialects.dra import by_claim
 from linkwise.dialects.registry import BY_NAME
 from linkwise.engine.index.node_index import Query
 from linkwise.engine.planning.hosts import Hosts
@@ -26,13 +24,13 @@ from linkwise.engine.queue.reservation import Reservations
 from linkwise.engine.queue.scheduling_queue import QueuedPod, SchedulingQueue
 from linkwise.engine.reasons.phrases import OTHER_GROUP, OTHER_POD
 from linkwise.model.requirement import Requirement
-from linkwise.policies.across_nodes import AcrossNodes
+from linkwise.policies.policy import AcrossNodes
 from linkwise.policies.registry import policies_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from linkwise.broker.cluster.cluster_objects import Parse
+    from linkwise.broker.cluster.objects import Parse
     from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.broker.effects import Effect
     from linkwise.model.ask import Group

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.cluster.pod_request import asks_for_devices
+from linkwise.broker.cluster.pod_request import asks_for_devices, is_volcano
 from linkwise.broker.effects import Wake
-from linkwise.broker.volcano.scope import is_volcano
 from linkwise.engine.index.node_index import choices
 from linkwise.engine.queue.scheduling_queue import MAX_UNOBSERVED
 from linkwise.model.views import FINISHED

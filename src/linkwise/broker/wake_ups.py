@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from linkwise.broker.access.enforcement import refused_on
+from linkwise.broker.access import refused_on
 from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.effects import Wake
 from linkwise.engine.feasibility import unfit

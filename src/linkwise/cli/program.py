@@ -135,7 +135,7 @@ def _complete_for_kubectl(words: list[str]) -> None:
     """Print the completions of the last word, and what the shell does with them, as kubectl's protocol for plugins has it."""
     from click.shell_completion import ShellComplete  # noqa: PLC0415 - only needed here
 
-    from linkwise.cli.options.completion import DIRECTIVES  # noqa: PLC0415 - same
+    from linkwise.cli.options.kinds import DIRECTIVES  # noqa: PLC0415 - same
 
     *before, last = words or [""]
     items = ShellComplete(main, {}, "linkwise", "").get_completions(before, last)

@@ -23,8 +23,7 @@ from linkwise.config.scheduler_config import (
     tls_notes,
     weight_note,
 )
-from linkwise.config.schema import refusal
-from linkwise.config.validation import describe, hint
+from linkwise.config.schema import describe, hint, refusal
 from linkwise.config.yaml_comments import yaml_with_comments
 from linkwise.config.yaml_tree import content_of, duplicate_keys, is_null, pairs, place_of, plain, root_of
 from linkwise.dialects.registry import is_native, managed_resources

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.config.yaml_comments import yaml_with_comments
 from linkwise.dialects.aliyun import COUNT
-from linkwise.dialects.ascend.device_info import NAMESPACE, PREFIX, no_annotations
 from linkwise.dialects.ascend.dialect import Ascend
-from linkwise.dialects.linkwise.creator import CREATOR, GROUPS, SEPARATOR, USER
+from linkwise.dialects.ascend.node import NAMESPACE, PREFIX, no_annotations
+from linkwise.dialects.linkwise.accelerator_policy import CREATOR, GROUPS, SEPARATOR, USER
 from linkwise.dialects.linkwise.dialect import IDLE_TAINT, NODE_LABELS, Linkwise
-from linkwise.dialects.linkwise.gang_gate import GATE
-from linkwise.dialects.nvidia.dialect import TOPOLOGY
+from linkwise.dialects.linkwise.group_plan import GATE
+from linkwise.dialects.nvidia import TOPOLOGY
 from linkwise.dialects.registry import record_keys, record_patterns
 from linkwise.errors import InputError
-from linkwise.model.requester import OPERATORS
+from linkwise.model.access_policy import OPERATORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

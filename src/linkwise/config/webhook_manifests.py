@@ -15,15 +15,15 @@ from linkwise.config.settings import WebhookSettings
 from linkwise.config.yaml_comments import yaml_with_comments
 from linkwise.dialects.groups.conventions import KUEUE
 from linkwise.dialects.groups.membership import KEYS
-from linkwise.dialects.nvidia.dialect import OPAQUE
+from linkwise.dialects.nvidia import OPAQUE
+from linkwise.dialects.pod_templates import OPERATOR_JOBS, WORKLOAD_KINDS
 from linkwise.dialects.registry import is_native, managed_resources, record_keys, record_patterns, resource_patterns
-from linkwise.dialects.workloads import OPERATOR_JOBS, WORKLOADS
-from linkwise.model.requester import CONTROLLERS
+from linkwise.model.access_policy import CONTROLLERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from linkwise.dialects.workloads import Workload
+    from linkwise.dialects.pod_templates import Workload
 
 __all__ = ["WebhookFile", "managed_condition", "webhook_configurations", "webhook_yaml"]
 
@@ -203,7 +203,7 @@ _NO_MIRROR: Final = f"!({_keys('object', 'annotations', f'k == {_text(_MIRROR)}'
 def _workloads(wanted: WebhookFile, *, mutating: bool) -> list[dict[str, Any]]:
     """One webhook per place of the pod templates."""
     by_path: dict[tuple[str, ...], list[Workload]] = {}
-    for workload in WORKLOADS:
+    for workload in WORKLOAD_KINDS:
         by_path.setdefault(workload.path, []).append(workload)
     found = []
     for path, workloads in by_path.items():

@@ -32,7 +32,7 @@ from linkwise.dialects.groups.koordinator_gang import (
 )
 from linkwise.dialects.groups.membership import NAME, REPLICA
 from linkwise.dialects.koordinator.dialect import VISIBLE_SIBLINGS
-from linkwise.dialects.linkwise.creator import CREATOR
+from linkwise.dialects.linkwise.accelerator_policy import CREATOR
 from linkwise.dialects.linkwise.dialect import DISTINCT_DEVICES, GRANT, MODELS, POLICY
 from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
 from linkwise.dialects.linkwise.require import REQUIRE

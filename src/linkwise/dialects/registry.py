@@ -20,8 +20,7 @@ from linkwise.dialects.groups.membership import group_of, may_have_group
 from linkwise.dialects.koordinator.dialect import Koordinator
 from linkwise.dialects.linkwise.dialect import Linkwise
 from linkwise.dialects.linkwise.require import REQUIRE, read_require
-from linkwise.dialects.nvidia.dialect import Nvidia
-from linkwise.dialects.nvidia.require import PREFIX as REQUIRED_VARIABLES, read_required, required_variables
+from linkwise.dialects.nvidia import PREFIX as REQUIRED_VARIABLES, Nvidia, read_required, required_variables
 from linkwise.dialects.pod_resources import amount, resources_of
 from linkwise.errors import InputError, PluginError
 from linkwise.model.ask import Ask

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.errors import InputError
-from linkwise.model.requirement import KINDS, Comparison
-from linkwise.model.versions import SIZE, VERSION
+from linkwise.model.requirement import KINDS, SIZE, VERSION, Comparison
 
 if TYPE_CHECKING:
     from linkwise.model.requirement import FactName, Operator

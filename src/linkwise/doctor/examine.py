@@ -18,13 +18,12 @@ from linkwise.doctor.checks import (
     scheduler,
     webhook,
 )
-from linkwise.doctor.findings import Finding
+from linkwise.doctor.facts import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from linkwise.doctor.facts import Facts
-    from linkwise.doctor.findings import Check
+    from linkwise.doctor.facts import Check, Facts
 
 __all__ = ["CHECKS", "examine", "is_any_examined", "sources_of"]
 

@@ -9,24 +9,22 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.drivers.amd.commands import AmdSmiDriver, RocmSmiDriver
 from linkwise.drivers.amd.driver import AmdSmiLibraryDriver
-from linkwise.drivers.bandwidth.measured import MeasuredDriver
 from linkwise.drivers.dcmi.driver import DcmiDriver
 from linkwise.drivers.host_files import HOST
-from linkwise.drivers.npu_smi import NpuSmiDriver
-from linkwise.drivers.nvidia_smi import NvidiaSmiDriver
+from linkwise.drivers.measured_bandwidth import MeasuredDriver
 from linkwise.drivers.nvml.driver import NvmlDriver
-from linkwise.drivers.recorded import RecordedDriver
-from linkwise.drivers.simulated import SimulatedDriver
+from linkwise.drivers.smi import NpuSmiDriver, NvidiaSmiDriver
+from linkwise.drivers.without_hardware import RecordedDriver, SimulatedDriver
 from linkwise.errors import DriverError, InputError
-from linkwise.model.discovery import Discovery
 from linkwise.model.driver import Driver
+from linkwise.model.inventory import Discovery
 from linkwise.model.usage import UsageReading
 from linkwise.vendors.nvidia.xid import HARMLESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from linkwise.drivers.tool_command import ToolDriver
+    from linkwise.drivers.tool_outputs import ToolDriver
 
 __all__ = ["AUTO", "DRIVERS", "AutoDriver", "DriverOptions", "open_driver"]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from linkwise.model.device import Device
-    from linkwise.model.discovery import Discovery
+    from linkwise.model.inventory import Discovery
 
 __all__ = ["KnownDevices", "Unreadable"]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from linkwise.embedded.storage.collection import Change, Collection
     from linkwise.embedded.storage.database import Database
-    from linkwise.model.requester import Requester
+    from linkwise.model.access_policy import Requester
 
 __all__ = ["Access", "Authorizer", "PolicyRule"]
 

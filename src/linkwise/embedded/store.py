@@ -30,16 +30,13 @@ from linkwise.embedded.kinds.fields import drop_unknown_fields
 from linkwise.embedded.kinds.object_types import meta_of, without_nulls
 from linkwise.embedded.storage.collection import HISTORY_LENGTH, encode
 from linkwise.embedded.storage.database import Database
-from linkwise.embedded.storage.lists import ListOptions, Page, list_page
-from linkwise.embedded.storage.selectors import EVERYTHING, parse_selector
+from linkwise.embedded.storage.lists import EVERYTHING, ListOptions, Page, list_page, parse_selector
 from linkwise.embedded.storage.watches import Watch
 from linkwise.embedded.writes.admission import at_once
 from linkwise.embedded.writes.bind_and_evict import bind, evict
 from linkwise.embedded.writes.create import create
-from linkwise.embedded.writes.delete import DeleteOptions, delete
-from linkwise.embedded.writes.garbage_collection import GarbageCollector
-from linkwise.embedded.writes.patch import MERGE, apply_patch
-from linkwise.embedded.writes.server_side_apply import check_apply, merge_applied
+from linkwise.embedded.writes.delete import DeleteOptions, GarbageCollector, delete
+from linkwise.embedded.writes.patch import MERGE, apply_patch, check_apply, merge_applied
 from linkwise.embedded.writes.update import update
 from linkwise.embedded.writes.validation import check_kind
 
@@ -47,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from linkwise.embedded.storage.collection import Change, Raw, Stored
-    from linkwise.embedded.storage.selectors import Selector
+    from linkwise.embedded.storage.lists import Selector
     from linkwise.embedded.writes.admission import Write
 
 __all__ = ["Store"]

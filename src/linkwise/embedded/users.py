@@ -6,7 +6,7 @@ import hmac
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from linkwise.model.requester import Requester
+from linkwise.model.access_policy import Requester
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

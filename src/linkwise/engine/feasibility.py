@@ -26,7 +26,7 @@ from linkwise.model.views import Taint
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from linkwise.model.demand import Capacity, Demand, Load
+    from linkwise.model.ask import Capacity, Demand, Load
     from linkwise.model.views import NodeView, PodTerm, SpreadConstraint
 
 __all__ = [

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.ledger import Ledger
-    from linkwise.model.disruption_budget import DisruptionBudget
     from linkwise.model.inventory import NodeInventory
-    from linkwise.model.views import PodView
+    from linkwise.model.views import DisruptionBudget, PodView
 
 __all__ = ["Harm", "Search", "covers", "eviction_frees_enough", "harm_of", "violations"]
 

@@ -15,9 +15,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from linkwise.model.node import Node, Use
-from linkwise.model.requirement import KINDS
+from linkwise.model.requirement import KINDS, bytes_of, version_key
 from linkwise.model.verdict import Reason
-from linkwise.model.versions import bytes_of, version_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import code_of, code_of_rule
-from linkwise.engine.reasons.codes import decisive
+from linkwise.engine.reasons.phrases import decisive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from linkwise.engine.reasons.codes import ReasonCode
-    from linkwise.explain.reports.group import GroupExplanation, GroupStage
-    from linkwise.explain.reports.pod import PodState
+    from linkwise.engine.reasons.phrases import ReasonCode
+    from linkwise.explain.reports import GroupExplanation, GroupStage, PodState
     from linkwise.explain.survey import Survey
     from linkwise.model.verdict import Fact, Reason
 

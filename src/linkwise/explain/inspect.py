@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from linkwise.broker.cluster.recorded_grants import usage_of_entry
+from linkwise.broker.cluster.pods import usage_of_entry
 from linkwise.broker.readers import domains_for
 from linkwise.engine.reasons.phrases import OTHER_NAMESPACE, OTHER_POD
 from linkwise.model.node import FREE

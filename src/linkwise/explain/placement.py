@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from linkwise.broker.cluster.recorded_grants import allocated_parts
-from linkwise.dialects.linkwise.decision_record import recorded_decision
-from linkwise.dialects.linkwise.dialect import GRANT
+from linkwise.broker.cluster.pods import allocated_parts
+from linkwise.dialects.linkwise.dialect import GRANT, recorded_decision
 from linkwise.dialects.linkwise.inventory import SOURCE
 from linkwise.dialects.registry import BY_NAME
-from linkwise.engine.drift import drift_text
+from linkwise.engine.usage import drift_text
 from linkwise.explain.choice.devices import why_chosen
-from linkwise.explain.reports.pod import ContainerDevices, OtherNode, PlacedBecause, Term
+from linkwise.explain.reports import ContainerDevices, OtherNode, PlacedBecause, Term
 from linkwise.explain.survey import against_all, survey
 from linkwise.model.node import Node, Use
 from linkwise.model.verdict import Offer
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.index.score_table import Code
     from linkwise.engine.ledger import Entry, State as LedgerState
-    from linkwise.explain.reports.pod import Explanation, PodState
+    from linkwise.explain.reports import Explanation, PodState
     from linkwise.model.device import Device
     from linkwise.model.inventory import NodeInventory
     from linkwise.model.verdict import Decision, Part

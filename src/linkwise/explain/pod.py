@@ -9,17 +9,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.access.enforcement import not_permitted
+from linkwise.broker.access import not_permitted
 from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.demand import demand_of
+from linkwise.broker.cluster.pod_request import is_volcano
 from linkwise.broker.groups.stale_gangs import stale_text
-from linkwise.broker.preemption import notices as preemption
+from linkwise.broker.holding import evictions as preemption
+from linkwise.broker.holding.reserved_devices import drained_for, reserved_nodes
 from linkwise.broker.readers import readable
-from linkwise.broker.records.stages import Unschedulable
-from linkwise.broker.reservations.devices import drained_for, reserved_nodes
+from linkwise.broker.records.members import BackingOff, Unschedulable
 from linkwise.broker.state import pod_name
 from linkwise.broker.unobserved import is_unobserved_member
-from linkwise.dialects.linkwise.gang_gate import GATE, has_other_gates, is_gated
+from linkwise.broker.volcano.nodes import describe_pod_group, lost_pin, pinned_node
+from linkwise.dialects.groups.conventions import VOLCANO
+from linkwise.dialects.groups.pod_group_objects import names_no_node
+from linkwise.dialects.linkwise.group_plan import GATE, GROUP_PLAN, has_other_gates, is_gated
 from linkwise.dialects.misspelt_keys import closest_key
 from linkwise.engine.reasons.catalog import code_of, refusal
 from linkwise.explain.choice.devices import why_chosen
@@ -27,11 +31,10 @@ from linkwise.explain.codes import SCHEDULER, nowhere_code, stage_code, state_co
 from linkwise.explain.group.group import group_explanation, group_stage
 from linkwise.explain.placement import container_devices, explain_placed, other_node, rank_of, terms_of
 from linkwise.explain.remedies import fewer_devices, remedies
-from linkwise.explain.reports.pod import Explanation, Offered, Requested
+from linkwise.explain.reports import Explanation, Offered, Requested
 from linkwise.explain.survey import against_all, survey
 from linkwise.explain.text.group import NOTHING_RESERVED, brief_lines, heading
 from linkwise.explain.text.pod import HAS_GATES, explanation_lines
-from linkwise.explain.volcano import NO_POD_GROUP, awaits_pod_group, volcano_notes
 from linkwise.model.verdict import Offer
 from linkwise.model.views import FINISHED
 
@@ -42,14 +45,24 @@ if TYPE_CHECKING:
     from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
-    from linkwise.engine.reasons.codes import ReasonCode
-    from linkwise.explain.reports.group import GroupExplanation, GroupStage
+    from linkwise.engine.reasons.phrases import ReasonCode
+    from linkwise.explain.reports import GroupExplanation, GroupStage
     from linkwise.explain.survey import Survey
     from linkwise.model.ask import Ask
     from linkwise.model.verdict import Problem
     from linkwise.model.views import PodView
 
-__all__ = ["as_member", "explain_alone", "explain_pod", "explanation_lines", "unknown_resource", "with_outlook"]
+__all__ = [
+    "NO_POD_GROUP",
+    "as_member",
+    "awaits_pod_group",
+    "explain_alone",
+    "explain_pod",
+    "explanation_lines",
+    "unknown_resource",
+    "volcano_notes",
+    "with_outlook",
+]
 
 
 def explain_pod(
@@ -330,3 +343,50 @@ def unknown_resource(state: State, pod: PodView) -> str:
         return ""
     near = closest_key(unknown, sorted(name for name in there if "/" in name))
     return f"no node provides {unknown}" + (f"; did you mean {near}?" if near else "")
+
+
+NO_POD_GROUP: Final = (
+    f"it waits for its PodGroup: Volcano's controllers create one and name it in the annotation {VOLCANO[0]}; if that takes"
+    " longer than a few seconds, check that vc-controller-manager runs"
+)
+
+
+def awaits_pod_group(state: State, pod: PodView) -> bool:
+    """Whether a gated pod of Volcano is in no group yet."""
+    return is_gated(pod) and is_volcano(state.settings, pod) and not state.groups.key_of(pod.uid)
+
+
+def volcano_notes(state: State, pod: PodView) -> tuple[str, ...]:
+    """What is expected of Volcano for a pending pod, what it reports, and the nodes that it refused; none for other pods."""
+    if pod.node or not is_volcano(state.settings, pod):
+        return ()
+    return (*_expected(state, pod), *_reported(pod), *_refused_nodes(state, pod))
+
+
+def _reported(pod: PodView) -> tuple[str, ...]:
+    """The message of Volcano about a pod whose nodes it tried."""
+    message = pod.unschedulable_message
+    return (f"Volcano reports: {message}",) if names_no_node(message) else ()
+
+
+def _refused_nodes(state: State, pod: PodView) -> tuple[str, ...]:
+    refused = sorted(state.groups.demoted.get(state.groups.key_of(pod.uid), ()))
+    text = f"node {', '.join(refused)} is used only if no other fits: Volcano did not bind a pod of its group there"
+    return (text,) if refused else ()
+
+
+def _expected(state: State, pod: PodView) -> tuple[str, ...]:
+    steered = GROUP_PLAN in pod.annotations and not is_gated(pod)
+    if not steered:
+        return ()
+    if gone := lost_pin(state, pod):
+        return (gone,)
+    entry, stage = state.cluster.ledger.get(pod.uid), state.groups.stage(state.groups.key_of(pod.uid))
+    if entry:
+        return (f"Volcano is expected to bind it to node {entry.node}; if it does not, run: {describe_pod_group(pod)}",)
+    late = f"Volcano did not bind it in time; run: {describe_pod_group(pod)}"
+    pinned = (
+        f"it was pinned to node {pinned_node(pod)} when its scheduling gate was removed, and is planned again there only; delete it"
+        " to let its job create one that may go elsewhere"
+    )
+    return (late, pinned) if isinstance(stage, BackingOff) and stage.reason.kind == "resting" else (pinned,)

@@ -10,17 +10,16 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.access.enforcement import refused_on
-from linkwise.broker.candidates import Candidates
+from linkwise.broker.access import refused_on
+from linkwise.broker.candidates import Candidates, misfit, needed_by
 from linkwise.broker.cluster.demand import capacity_of
-from linkwise.broker.cluster.host_fit import misfit, needed_by
+from linkwise.broker.holding.reserved_devices import reserved_reason
 from linkwise.broker.readers import readable
-from linkwise.broker.reservations.devices import reserved_reason
 from linkwise.engine.access import RULE
 from linkwise.engine.feasibility import lasting, unfit
 from linkwise.engine.reasons.catalog import refusal, short_refusal
 from linkwise.engine.reasons.phrases import is_or_are
-from linkwise.model.demand import Load
+from linkwise.model.ask import Load
 from linkwise.model.verdict import Offer, Reason, Reject
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.index.score_table import Code
-    from linkwise.model.demand import Demand
+    from linkwise.model.ask import Demand
     from linkwise.model.inventory import NodeInventory
     from linkwise.model.verdict import Fact
     from linkwise.model.views import PodView

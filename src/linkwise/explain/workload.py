@@ -6,17 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from linkwise.broker.state import pod_name
-from linkwise.dialects.groups.workload_names import workloads_of
+from linkwise.dialects.groups.owners import workloads_of
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.published.lists import PodExplainer
-from linkwise.explain.reports.workload import WorkloadExplanation, WorkloadPart
+from linkwise.explain.reports import WorkloadExplanation, WorkloadPart
 from linkwise.model.views import FINISHED
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker
-    from linkwise.engine.reasons.codes import ReasonCode
-    from linkwise.explain.reports.pod import Explanation
-    from linkwise.explain.reports.workload import PartState
+    from linkwise.engine.reasons.phrases import ReasonCode
+    from linkwise.explain.reports import Explanation, PartState
     from linkwise.model.views import PodView
 
 __all__ = ["explain_workload", "workload_names"]

@@ -10,7 +10,7 @@ from linkwise.model.usage import UsageReading
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from linkwise.model.discovery import Discovery
+    from linkwise.model.inventory import Discovery
 
 __all__ = ["Driver", "WrappedDriver"]
 

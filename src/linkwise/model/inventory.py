@@ -1,4 +1,4 @@
-"""Node inventory: the devices of a node as one source reports them, and as all sources together do."""
+"""Node inventory: the devices of a node as one source reports them, as a driver finds and a test measures them, and all together."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from linkwise.model.device import Device
-    from linkwise.model.node import Mode
-    from linkwise.model.numa import NumaAlignment
-    from linkwise.model.topology import Topology
+    from linkwise.model.node import Mode, NumaAlignment
+    from linkwise.model.topology import Matrix, Topology
     from linkwise.model.verdict import Problem
 
-__all__ = ["ClaimableDevices", "Hold", "NodeFacts", "NodeInventory"]
+__all__ = ["ClaimableDevices", "Discovery", "Hold", "Measurement", "NodeFacts", "NodeInventory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +110,41 @@ class NodeInventory:
     def by_claims(self) -> bool:
         """Whether ResourceClaims allocate the devices: which ones a pod gets is not decided here."""
         return self.claims is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """The devices of this machine, as a driver found them."""
+
+    vendor: str
+    """empty if the machine has no devices"""
+    devices: tuple[Device, ...] = ()
+    """in index order, with memory in MiB; an unhealthy one has a sentence in `faults`"""
+    topology: Topology | None = None
+    """its rows are the ids of the devices"""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """by a plain name: driver, cuda, model, compute"""
+    faults: Mapping[str, str] = field(default_factory=dict)
+    """by device id: why it is unhealthy, or only partly known"""
+    problems: tuple[str, ...] = ()
+    """about the machine as a whole, as sentences"""
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """by device id: the IP address of a device that has a network port of its own"""
+    network_faults: Mapping[str, str] = field(default_factory=dict)
+    """by device id: why other machines can't reach it; the device itself works"""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One run of a test on some or all devices of a machine."""
+
+    tool: str
+    """the tool and its table: `nvbandwidth device_to_device_memcpy_write_ce (row -> column)`"""
+    time: float  # seconds since the epoch
+    devices: tuple[str, ...]
+    """UUIDs of the rows and columns"""
+    bandwidth: Matrix  # GB/s, from row to column, as measured
+    suspects: tuple[tuple[int, int], ...] = ()
+    """pairs of rows with a bad sample"""
+    warnings: tuple[str, ...] = ()
+    """what the tool's output says about its own numbers"""

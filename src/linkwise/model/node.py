@@ -1,19 +1,29 @@
-"""Node: devices and what is used of them, which is all that a policy knows of a node."""
+"""Node: devices, what is used of them and how the kubelet aligns them, which is all that a policy knows of a node."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from linkwise.model.device import Device
-    from linkwise.model.numa import NumaAlignment
     from linkwise.model.topology import Topology
 
-__all__ = ["FREE", "AskMode", "Mode", "Node", "Use"]
+__all__ = [
+    "FREE",
+    "SCOPES",
+    "TOPOLOGY_POLICIES",
+    "AskMode",
+    "Mode",
+    "Node",
+    "NumaAlignment",
+    "TopologyPolicy",
+    "TopologyScope",
+    "Use",
+]
 
 AskMode = Literal["whole", "share", "percent"]
 Mode = Literal["any", "whole", "share", "percent"]
@@ -112,3 +122,31 @@ class Node:
             if device.healthy
             for use in (self.use(device),)
         }
+
+
+TopologyPolicy = Literal["none", "best-effort", "restricted", "single-numa-node"]
+TopologyScope = Literal["container", "pod"]
+
+TOPOLOGY_POLICIES: Final[tuple[TopologyPolicy, ...]] = get_args(TopologyPolicy)
+SCOPES: Final[tuple[TopologyScope, ...]] = get_args(TopologyScope)
+
+
+@dataclass(frozen=True, slots=True)
+class NumaAlignment:
+    """The Topology Manager's policy and scope, as the kubelet of a node is configured."""
+
+    policy: TopologyPolicy
+    scope: TopologyScope = "container"
+    """whether each container is aligned by itself, or all containers of a pod together"""
+    cpus: tuple[tuple[int, int], ...] = ()
+    """NUMA nodes and the CPUs that each can still give to containers exclusively; empty if unknown"""
+    total_cpus: tuple[tuple[int, int], ...] = ()
+    """likewise, all CPUs that pods may use"""
+
+    static_cpus: bool = True
+    """whether the CPU Manager is static, so that CPUs are aligned too; true while it is not known"""
+
+    @property
+    def rejects(self) -> bool:
+        """Whether the kubelet rejects pods that it can't align."""
+        return self.policy in {"restricted", "single-numa-node"}

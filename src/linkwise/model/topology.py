@@ -1,4 +1,4 @@
-"""Topology: the devices of one machine and the links between them."""
+"""Topology: the devices of one machine and the links between them, and how messages say that a node has none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,18 @@ if TYPE_CHECKING:
 
     from linkwise.model.link import Link
 
-__all__ = ["MAX_DEVICES", "Matrix", "Topology", "matrix_key", "numbered", "plainly_whole", "square", "whole_matrix"]
+__all__ = [
+    "MAX_DEVICES",
+    "NO_LINK_DATA",
+    "Matrix",
+    "Topology",
+    "link_data_help",
+    "matrix_key",
+    "numbered",
+    "plainly_whole",
+    "square",
+    "whole_matrix",
+]
 
 MAX_DEVICES: Final = 64
 """An upper limit that no machine exceeds; a larger matrix is a mistake."""
@@ -135,3 +146,11 @@ def _quantity(value: object, where: str) -> float:
         text = value if isinstance(value, float) or abs(value) < 10**20 else "a number of many digits"
         raise TopologyError(f"{where} is {text}, expected 0 to {MAX_VALUE:g}")
     return value
+
+
+NO_LINK_DATA: Final = "no link data"
+
+
+def link_data_help(node: str = "NAME") -> str:
+    """What publishes the links of a node: an agent on it, or a person."""
+    return f"run the node agent (`linkwise agent`) or `linkwise topo --annotate node/{node}`"

@@ -1,17 +1,16 @@
-"""Views: the fields of Kubernetes pods and nodes that Linkwise reads."""
+"""Views: the fields of Kubernetes pods, nodes and disruption budgets that Linkwise reads."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - a field of a dataclass
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Final
 
 __all__ = [
     "FINISHED",
     "SCHEDULABLE",
     "ContainerView",
+    "DisruptionBudget",
     "HostPort",
     "NodeTerm",
     "NodeView",
@@ -225,3 +224,17 @@ class NodeView:
     """container runtime and its version, as in `containerd://2.1.4`"""
     address: str = ""
     """its first InternalIP; nothing is decided by it"""
+
+
+@dataclass(frozen=True, slots=True)
+class DisruptionBudget:
+    """How many pods of a selection may be disrupted now."""
+
+    namespace: str
+    name: str
+    allowed: int = 0
+    """`status.disruptionsAllowed`; 0 if the controller has not set it"""
+    match_labels: Mapping[str, str] = field(default_factory=dict)
+    expressions: tuple[SelectorRequirement, ...] = ()
+    disrupted: frozenset[str] = frozenset()
+    """names of pods whose eviction the API server has counted already"""

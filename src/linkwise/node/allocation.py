@@ -1,4 +1,4 @@
-"""Allocation of a node's devices: which pod a call of the kubelet is for, and which devices it gets.
+"""Allocation of a node's devices: which pod a call of the kubelet is for, which devices it gets, and their ids.
 
 The kubelet's calls carry no pod. It admits pods in the order in which it sees them, and so does the agent, so a call is
 matched to the first container that waits for that number of ids. What a container was given in the end is what counts:
@@ -19,6 +19,8 @@ A container's life, as (state, event) -> state::
     ALLOCATED  -- missing ---> WAITING      the kubelet lost its checkpoint, as after a reboot
 
 Source: seed 004, step 3; seed 000, "the device plugin".
+
+Source: seed 004 and its device plugin, whose ids are the UUID, a separator and a number.
 """
 
 from __future__ import annotations
@@ -36,7 +38,6 @@ from linkwise.errors import InputError, LedgerError
 from linkwise.model.requirement import Requirement
 from linkwise.model.verdict import Problem
 from linkwise.model.views import FINISHED
-from linkwise.node.device_ids import by_device, device_of, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -46,7 +47,22 @@ if TYPE_CHECKING:
     from linkwise.model.verdict import Grant
     from linkwise.model.views import ContainerView, PodView
 
-__all__ = ["TABLE", "Allocated", "Allocations", "Claim", "Correction", "Listed", "Refused", "State"]
+__all__ = [
+    "LONGEST_ID",
+    "TABLE",
+    "Allocated",
+    "Allocations",
+    "Claim",
+    "Correction",
+    "Listed",
+    "Refused",
+    "State",
+    "by_device",
+    "device_of",
+    "id_problem",
+    "share_ids",
+    "units_of",
+]
 
 State = Literal["WAITING", "ANSWERED", "ALLOCATED", "REFUSED"]
 Transition = Literal["answered", "listed", "missing", "refused"]
@@ -534,3 +550,64 @@ def _picks_of(
         later = [device for each in kept for device in picks.get(each.name, ())]
         own = tuple(dict.fromkeys((*later, *own)))
     return own[: 1 if shared else wanted]
+
+
+SEPARATOR: Final = "-_-"
+SLICES: Final = "::"
+LONGEST_ID: Final = 63  # characters of an id that the kubelet accepts
+MESSAGE_BYTES: Final = 4 * 1024 * 1024
+"""the largest message that the kubelet receives"""
+_BYTES_BESIDE_ID: Final = 22
+"""the most bytes of a listed device besides its id: health, NUMA node, tags and lengths"""
+
+
+def share_ids(device: Device) -> list[str]:
+    """An id per unit of the device's memory."""
+    # rule 004.report: the node's total is the number of ids, from the memory that the hardware reports.
+    return [f"{device.id}{SEPARATOR}{number}" for number in range(device.memory)]
+
+
+def device_of(identifier: str) -> str:
+    """The device that an id belongs to; NVIDIA's plugin numbers the time slices of a device."""
+    return identifier.partition(SEPARATOR)[0].partition(SLICES)[0]
+
+
+def by_device(ids: Iterable[str]) -> dict[str, list[str]]:
+    """Ids of each device."""
+    found: dict[str, list[str]] = {}
+    for identifier in ids:
+        found.setdefault(device_of(identifier), []).append(identifier)
+    return found
+
+
+def units_of(device: str, ids: Iterable[str]) -> list[str]:
+    """Ids of one device's units, in the order of their numbers."""
+    start = f"{device}{SEPARATOR}"
+    return sorted((identifier for identifier in ids if identifier.startswith(start)), key=_number)
+
+
+def id_problem(devices: Iterable[Device], unit: str) -> str:
+    """Why the kubelet can't be served an id per unit of memory, and what to set; empty if it can."""
+    # rule 004.units: the unit is never changed silently, because pods request amounts of it.
+    size = 0
+    for device in devices:
+        if not device.memory:
+            continue
+        longest = f"{device.id}{SEPARATOR}{device.memory - 1}"
+        if len(longest) > LONGEST_ID:
+            return (
+                f"device {device.id}: ids such as {longest} are longer than the {LONGEST_ID} characters of the kubelet"
+            )
+        size += device.memory * (len(longest.encode()) + _BYTES_BESIDE_ID)
+    if size <= MESSAGE_BYTES:
+        return ""
+    total = sum(device.memory for device in devices)
+    return (
+        f"{total} units of {unit} do not fit into one message to the kubelet ({MESSAGE_BYTES // 2**20} MiB): "
+        "set agent.memory_unit to GiB for the cluster"
+    )
+
+
+def _number(identifier: str) -> int:
+    number = identifier.rpartition(SEPARATOR)[2]
+    return int(number) if number.isdecimal() else 0

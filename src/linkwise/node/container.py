@@ -1,28 +1,49 @@
 """What a container is given with its devices: environment, device nodes, CDI names and files of the driver.
 
-And the reverse: the devices of a container by what it was given, by whichever plugin.
+And the reverse: the devices of a container by what it was given, by whichever plugin. The kind of the CDI specification is our
+own, so that specifications which the vendor's toolkit generates do not conflict with it.
+
+NCCL copies between two containers of a node without a detour through the host only if each sees the devices of the
+other. The record of a member lists them by index (`visibleGPUs`); the administrator's setting decides whether its
+containers see them.
+
+Source: seed 001, "Container environment variable assignment".
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.dialects.aliyun import environment as share_environment
+from linkwise.dialects.koordinator.allocation import visible
+from linkwise.dialects.koordinator.dialect import wants_siblings
+from linkwise.dialects.linkwise.dialect import Linkwise
 from linkwise.dialects.registry import held_by
+from linkwise.engine.ledger import is_whole
 from linkwise.model.verdict import Grant, Offer, Part
-from linkwise.node.cdi_spec import cdi_names
 from linkwise.vendors.container_needs import container_needs, device_nodes, needs_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from linkwise.model.device import Device
+    from linkwise.model.settings import Visibility
+    from linkwise.model.views import PodView
     from linkwise.node.allocation import Allocated
     from linkwise.vendors.container_needs import ContainerNeeds, Mount
     from linkwise.vendors.vendor import NeedsRule
 
-__all__ = ["HostOptions", "devices_given", "needs_of"]
+__all__ = [
+    "HostOptions",
+    "cdi_file",
+    "cdi_names",
+    "cdi_spec",
+    "devices_given",
+    "needs_of",
+    "siblings_of",
+    "visible_devices",
+]
 
 _VOLUMES: Final = "/var/run/nvidia-container-devices/"
 """where NVIDIA's plugin mounts a file for each device, if it is configured to name devices by mounts"""
@@ -133,3 +154,112 @@ def _grant_of(allocated: Allocated) -> Grant:
         return Grant("", "", Offer("", (Part("", (device,), units),)), mode="share")
     parts = tuple(replace(part, devices=(device,)) for part in recorded.offer.parts)
     return replace(recorded, offer=replace(recorded.offer, parts=parts))
+
+
+def visible_devices(
+    pod: PodView, own: Sequence[str], devices: Iterable[Device], visibility: Visibility
+) -> tuple[str, ...]:
+    """Return the ids of the devices that a container sees, in index order; only its own where it may not see others.
+
+    Args:
+        pod: as bound, with its record in the annotations.
+        own: ids of the container's devices.
+        devices: all devices of the node.
+        visibility: the administrator's setting.
+    """
+    # rule 001.environment: members see their group's devices on the node, unless the administrator or the pod says no.
+    if visibility == "never" or not wants_siblings(pod, by_default=visibility == "group"):
+        return tuple(own)
+    by_index = {device.index: device for device in devices}
+    if not _lists_whole_devices(pod, by_index):
+        return tuple(own)
+    seen = [by_index[index] for index in sorted(visible(pod)) if index in by_index]
+    # A container does not start if a device that it should see has failed, so those of others must be healthy.
+    ids = tuple(device.id for device in seen if device.healthy or device.id in own)
+    return ids if set(own) <= set(ids) else tuple(own)  # kubelet allocated others than recorded
+
+
+def siblings_of(answer: Allocated, devices: Mapping[str, Device], visibility: Visibility) -> list[Device]:
+    """Return the devices that the container of a call sees beside its own; `devices` are all of the node, by id."""
+    if answer.claim is None:
+        return []
+    seen = visible_devices(answer.claim.pod, answer.devices, devices.values(), visibility)
+    return [devices[device] for device in seen if device not in answer.devices]
+
+
+def _lists_whole_devices(pod: PodView, by_index: Mapping[int, Device]) -> bool:
+    """Return whether the pod was granted whole devices, and their indices are still those of the grant.
+
+    Devices of which a member has a part are used by pods of other groups too. Indices change if a device is lost.
+    """
+    grant = Linkwise().held(pod).grant
+    parts = grant.offer.parts if grant else ()
+    recorded = [(index, device) for part in parts for index, device in zip(part.indices, part.devices, strict=False)]
+    same = all(index in by_index and by_index[index].id == device for index, device in recorded)
+    return bool(parts) and same and all(map(is_whole, parts))
+
+
+VERSION: Final = "0.5.0"
+"""the first version with paths on the host"""
+
+
+def cdi_kind(vendor: str) -> str:
+    """Vendor and class of the names."""
+    return f"linkwise.dev/{vendor}"
+
+
+def cdi_file(vendor: str) -> str:
+    """Name of the file, as the CDI specification recommends it."""
+    return f"linkwise.dev-{vendor}.json"
+
+
+def cdi_names(vendor: str, devices: Iterable[Device]) -> tuple[str, ...]:
+    """Qualified names of devices."""
+    return tuple(f"{cdi_kind(vendor)}={device.id}" for device in devices)
+
+
+def cdi_spec(
+    vendor: str,
+    devices: Iterable[Device],
+    host_path: Callable[[str], str] = str,
+    exists: Callable[[str], bool] = lambda _: True,
+    mounts: Sequence[Mount] = (),
+) -> dict[str, Any]:
+    """The specification.
+
+    Args:
+        vendor: name of the vendor.
+        devices: those whose node is known; containers can't be given others.
+        host_path: where the host has a device node.
+        exists: whether the host has it.
+        mounts: files of the driver, where no vendor's toolkit adds them.
+    """
+    rule = needs_rules()[vendor]
+    # rule 002.libraries, 002.nodes
+    shared = [node for node in (*rule.control, *rule.optional) if exists(node)]
+    edits: dict[str, Any] = {"deviceNodes": [_node(node, host_path) for node in shared]}
+    if mounts:
+        edits["mounts"] = [_mount(mount) for mount in mounts]
+    return {
+        "cdiVersion": VERSION,
+        "kind": cdi_kind(vendor),
+        "devices": [
+            {
+                "name": device.id,
+                "containerEdits": {"deviceNodes": [_node(node, host_path) for node in device_nodes(rule, device)]},
+            }
+            for device in devices
+            if device.minor is not None or rule.first is not None
+        ],
+        "containerEdits": edits,
+    }
+
+
+def _node(path: str, host_path: Callable[[str], str]) -> dict[str, str]:
+    there = host_path(path)
+    return {"path": path, "permissions": "rw"} | ({"hostPath": there} if there != path else {})
+
+
+def _mount(mount: Mount) -> dict[str, Any]:
+    options = ["ro", "nosuid", "nodev", "bind"] if mount.read_only else ["nosuid", "nodev", "bind"]
+    return {"hostPath": mount.host_path, "containerPath": mount.container_path, "options": options}

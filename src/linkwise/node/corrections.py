@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from linkwise.broker.effects import Event
 from linkwise.dialects.aliyun import ASSIGNED
-from linkwise.dialects.ascend.served import served_annotations
+from linkwise.dialects.ascend.dialect import served_annotations
 from linkwise.dialects.dialect import Writing
 from linkwise.dialects.koordinator.allocation import visible
-from linkwise.dialects.linkwise.decision_record import recorded_decision
-from linkwise.dialects.linkwise.dialect import GRANT
+from linkwise.dialects.linkwise.dialect import GRANT, recorded_decision
 from linkwise.dialects.registry import held_by, understand
 
 if TYPE_CHECKING:

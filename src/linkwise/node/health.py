@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from linkwise.model.device import Device
-    from linkwise.model.discovery import Discovery
+    from linkwise.model.inventory import Discovery
 
 __all__ = ["Recovery", "with_cordons", "with_faults"]
 

@@ -12,13 +12,12 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from linkwise.model.topology import Topology
-from linkwise.topology.sample_cleaning import SUSPECT_BELOW, typical_value
+from linkwise.topology.canonical import SUSPECT_BELOW, typical_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from linkwise.model.discovery import Discovery
-    from linkwise.model.measurement import Measurement
+    from linkwise.model.inventory import Discovery, Measurement
     from linkwise.model.topology import Matrix
 
 __all__ = ["FACT", "MAX_MEASUREMENTS", "with_measurement", "with_measurements"]

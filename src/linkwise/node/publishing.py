@@ -1,7 +1,10 @@
-"""What a node publishes: the inventory, labels, annotations and capacity that the API server should show.
+"""What a node publishes: the inventory, labels, annotations, capacity and taint that the API server should show.
 
-Source: seed 000, "Architecture" (the link matrix); seed 001, "GPU topology resource reporting"; seed 002, "Inventory";
-seed 004 (the number of shared devices).
+Source: seed 000, "Architecture" (the link matrix); seed 001, "GPU topology resource reporting"; seed 002, "Inventory" and
+"Scheduling", the first case (the taint); seed 004 (the number of shared devices).
+
+The taint is for devices that are stranded: no pod that requests them fits beside the pods that do not. The effect
+PreferNoSchedule only lowers the score of the node, so pods that request devices need no toleration.
 """
 
 from __future__ import annotations
@@ -10,37 +13,49 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from linkwise.broker.cluster.demand import capacity_of as idle_capacity_of, demand_of
 from linkwise.dialects.aliyun import COUNT
-from linkwise.dialects.ascend.device_info import ChipStates, no_annotations, node_annotations
 from linkwise.dialects.ascend.dialect import Ascend
+from linkwise.dialects.ascend.node import ChipStates, no_annotations, node_annotations
 from linkwise.dialects.ascend.rank_table import ChipDetails
-from linkwise.dialects.koordinator.device_writer import device_object
-from linkwise.dialects.linkwise.dialect import COUNT_LABEL, MEMORY_LABEL, MODEL_LABEL, NODE_LABELS, VENDOR_LABEL
+from linkwise.dialects.koordinator.device_object import device_object
+from linkwise.dialects.linkwise.dialect import (
+    COUNT_LABEL,
+    IDLE_TAINT,
+    MEMORY_LABEL,
+    MODEL_LABEL,
+    NODE_LABELS,
+    VENDOR_LABEL,
+)
 from linkwise.dialects.linkwise.inventory import SOURCE, inventory_object
-from linkwise.dialects.nvidia.dialect import TOPOLOGY, Nvidia, matrix_annotation
+from linkwise.dialects.nvidia import TOPOLOGY, Nvidia, matrix_annotation
+from linkwise.model.ask import Load
 from linkwise.model.inventory import NodeFacts
 from linkwise.model.node import Node
 from linkwise.model.requirement import FACTS
 from linkwise.model.topology import MAX_DEVICES
-from linkwise.node.device_ids import device_of as device_of_id
+from linkwise.model.views import FINISHED, Taint
+from linkwise.node.allocation import device_of as device_of_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from linkwise.dialects.ascend.device_info import DeviceInfo
+    from linkwise.dialects.ascend.node import DeviceInfo
     from linkwise.model.device import Device
-    from linkwise.model.discovery import Discovery
-    from linkwise.model.inventory import Hold
-    from linkwise.model.node import Mode
-    from linkwise.model.numa import NumaAlignment
+    from linkwise.model.inventory import Discovery, Hold
+    from linkwise.model.node import Mode, NumaAlignment
     from linkwise.model.topology import Topology
+    from linkwise.model.views import NodeView, PodView
     from linkwise.node.allocation import Claim
 
 __all__ = [
     "ANNOTATIONS",
+    "DEFAULT",
+    "IDLE_ACCELERATORS",
     "LABELS",
     "Condition",
     "NodeState",
+    "Reserve",
     "Serving",
     "annotations_of",
     "believed_condition",
@@ -51,10 +66,12 @@ __all__ = [
     "cordon_condition",
     "device_of",
     "inventory_of",
+    "is_tainted",
     "label_value",
     "labels_of",
     "memory_in",
     "node_with_facts",
+    "should_taint",
     "with_condition",
 ]
 
@@ -337,3 +354,41 @@ def _one_line(text: str) -> str:
 def _condition_fields(condition: Condition) -> dict[str, str]:
     message = condition.message[:_LONGEST_MESSAGE]
     return {"type": condition.type, "status": condition.status, "reason": condition.reason, "message": message}
+
+
+IDLE_ACCELERATORS: Final = Taint(IDLE_TAINT, "", "PreferNoSchedule")
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """What a node should keep free for each idle device."""
+
+    cpu: int = 1000  # thousandths of a core
+    memory: int = 1 << 30  # bytes
+    release: float = 1.5
+    """times the reserve must be free again before the taint is removed, so that it does not come and go with each pod"""
+
+
+DEFAULT: Final = Reserve()
+
+
+def is_tainted(view: NodeView) -> bool:
+    """Whether the Node has the taint."""
+    return any(taint.key == IDLE_ACCELERATORS.key for taint in view.taints)
+
+
+def should_taint(view: NodeView, pods: Iterable[PodView], idle: int, reserve: Reserve = DEFAULT) -> bool:
+    """Whether the Node should have the taint, with `idle` devices that no pod has, and the pods bound to the node.
+
+    It gets the taint when less than the reserve is free, and loses it when clearly more is, or no device is idle.
+    """
+    if idle <= 0:
+        return False
+    load = Load()
+    for pod in pods:
+        if pod.phase not in FINISHED:
+            load = load.plus(demand_of(pod)[0])
+    capacity, factor = idle_capacity_of(view), reserve.release if is_tainted(view) else 1.0
+    # rule 002.stranded: idle devices are of no use without CPUs and memory beside them.
+    resources = ((capacity.cpu, load.cpu, reserve.cpu), (capacity.memory, load.memory, reserve.memory))
+    return any(total is not None and total - used < factor * idle * each for total, used, each in resources)

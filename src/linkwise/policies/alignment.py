@@ -1,7 +1,10 @@
-"""Alignment of whole devices with NUMA nodes: which devices of a node its kubelet can give to each container.
+"""Alignment of whole devices with NUMA nodes: which devices of a node its kubelet can give to each container, and their locality.
 
 The kubelet's Topology Manager rejects a pod that it can't align (TopologyAffinityError), and offers a device plugin only
 devices of the NUMA nodes that it chose. Both depend on free devices and, for pods with exclusive CPUs, on free CPUs.
+
+The locality terms of a score stand behind those of links, so that they never cost a pod or other pods bandwidth between
+devices.
 """
 
 from __future__ import annotations
@@ -10,20 +13,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkwise.model.verdict import Offer, Part, Reason, Reject
-from linkwise.topology.numa import MOST_NODES, aligned_nodes, devices_by_node
+from linkwise.topology.numa import MOST_NODES, Locality, aligned_nodes, devices_by_node, locality_of, numa_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from linkwise.model.ask import Ask
-    from linkwise.model.node import Node
-    from linkwise.model.numa import NumaAlignment
+    from linkwise.model.node import Node, NumaAlignment
     from linkwise.topology.numa import Demand
 
     Amounts = Mapping[int, int]
     """by NUMA node"""
+    from collections.abc import Sequence
 
-__all__ = ["is_aligned", "may_reject", "pick_aligned", "within"]
+
+__all__ = ["is_aligned", "locality", "locality_terms", "may_reject", "pick_aligned", "within"]
 
 
 def is_aligned(node: Node) -> bool:
@@ -97,3 +101,18 @@ def _rejected(ask: Ask, node: Node, alignment: NumaAlignment, totals: Amounts, f
     asked = ask.devices if by_devices is None else ask.cpus
     amounts = (totals if final else free) if by_devices is None else dict(alignment.cpus)
     return Reject(node.name, Reason("002.affinity", asked, tuple(sorted(amounts.items())), kind), final=final)
+
+
+def locality(node: Node, *, nics: bool) -> Locality:
+    """NUMA nodes and NICs by the positions of the node's topology."""
+    if node.topology is None:
+        return Locality()
+    return locality_of(node.devices, node.positions(), len(node.topology.devices), nics=nics)
+
+
+def locality_terms(node: Node, devices: Sequence[str], *, nics: bool) -> tuple[int, int]:
+    """Two terms: minus the NUMA nodes beyond the first, and the devices with a NIC; larger is better."""
+    # rule 002.affinity: a set on one NUMA node goes before one on several, and NICs count if the administrator says so.
+    chosen = [device for device in node.devices if device.id in devices]
+    span = numa_count([device.numa for device in chosen])
+    return min(0, 1 - span), sum(bool(device.nics) for device in chosen) if nics else 0

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.model.settings import BandwidthSettings
 from linkwise.model.verdict import Offer, Reason, Reject
-from linkwise.policies.alignment import is_aligned
-from linkwise.policies.locality import locality, locality_terms
+from linkwise.policies.alignment import is_aligned, locality, locality_terms
 from linkwise.policies.policy import ByDevice, first_of, offer_by_container
 from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
 from linkwise.topology.canonical import canonical_of

@@ -11,12 +11,12 @@ from math import log
 from typing import TYPE_CHECKING, Final
 
 from linkwise.model.verdict import Offer, Reject
-from linkwise.policies.locality import locality, locality_terms
+from linkwise.policies.alignment import locality, locality_terms
 from linkwise.policies.policy import ByDevice, first_of, offer_by_container
 from linkwise.speed.caches import cached_by_identity
 from linkwise.topology.canonical import MACHINES, canonical_of, class_links
 from linkwise.topology.fabric import SIZES, least_lost, loss
-from linkwise.topology.link_score import NVLINK_SCORE, link_scores
+from linkwise.topology.link_values import NVLINK_SCORE, link_scores
 from linkwise.topology.machine import machine_with
 from linkwise.topology.numa import with_locality
 from linkwise.topology.partition import Partition, partition_on

@@ -1,4 +1,8 @@
-"""Policy interface: whether an ask is valid, which devices of a node serve it, and how the offer compares."""
+"""Policy interface: whether an ask is valid, which devices of a node serve it, and how the offer compares.
+
+Jobs that run on several nodes are placed by another policy, without the devices that other nodes can't reach. Source: contract
+ascend, section 2: chips with a faulty network port serve jobs of one pod only.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ if TYPE_CHECKING:
     from linkwise.model.ask import Ask
     from linkwise.model.node import Node
 
-__all__ = ["ByDevice", "Policy", "first_of", "misfit", "offer_by_container"]
+__all__ = ["AcrossNodes", "ByDevice", "Policy", "first_of", "misfit", "offer_by_container"]
 
 
 class Policy(ABC):
@@ -118,3 +122,43 @@ def offer_by_container(
             parts.append(Part(container.container, tuple(own)))
             left = [device for device in left if device not in own]
     return Offer(node.name, tuple(parts))
+
+
+class AcrossNodes(Policy):
+    """The choice and the order of another policy, among the devices that other nodes can reach."""
+
+    across_nodes = True
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self.name = policy.name
+        self.terms = policy.terms
+        self.leading = policy.leading
+        self.summary = policy.summary
+        self.for_hardware = policy.for_hardware
+        self.all_layouts = policy.all_layouts
+
+    def admit(self, ask: Ask) -> Reason | None:
+        """The same requests as for a job of one pod."""
+        return self._policy.admit(ask)
+
+    def pick(self, ask: Ask, node: Node) -> Offer | Reject:
+        """The devices, or a refusal that names the unreachable ones if they alone are the reason."""
+        offer = self._policy.pick(ask, node.reachable())
+        if isinstance(offer, Offer) or node.reachable() is node:
+            return offer
+        alone = self._policy.pick(ask, node)
+        if isinstance(alone, Reject):
+            return alone
+        # rule 003.faulty: a chip with a faulty network port is excluded, but does not lower its node.
+        unreachable = tuple(device.index for device in node.devices if not device.reachable)
+        final = len(node.devices) - len(unreachable) < ask.devices
+        return Reject(node.name, Reason("003.faulty", ask.devices, unreachable, "unreachable"), final=final)
+
+    def layouts(self, ask: Ask, node: Node) -> Iterator[Offer]:
+        """The layouts of reachable devices."""
+        return self._policy.layouts(ask, node.reachable())
+
+    def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
+        """The score as if the unreachable devices were in use."""
+        return self._policy.score(ask, node.reachable(), offer)

@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from linkwise.net.http.health import health_routes
 from linkwise.net.http.messages import Response
-from linkwise.net.http.routes import Route, Routes
+from linkwise.net.http.routes import Route, Routes, health_routes
 from linkwise.serve.debug import debug_routes
 from linkwise.serve.explanations.tenants import tenant_routes
-from linkwise.serve.extender import Extender
-from linkwise.serve.gpushare import PREFIX, gpushare_routes
+from linkwise.serve.extender import PREFIX, Extender, gpushare_routes
 from linkwise.serve.volcano import Volcano
 
 if TYPE_CHECKING:

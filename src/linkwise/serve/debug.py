@@ -15,7 +15,7 @@ from linkwise.errors import NotNowError
 from linkwise.net.http.messages import Response, text
 from linkwise.net.http.routes import Route
 from linkwise.serve.explanations.access import is_local
-from linkwise.serve.explanations.response import render_explanation
+from linkwise.serve.explanations.explainer import render_explanation
 from linkwise.wire.snapshot import encode_snapshot
 
 if TYPE_CHECKING:

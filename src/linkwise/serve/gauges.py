@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from linkwise.engine.reasons.codes import PENDING_CODES
-from linkwise.topology.sample_cleaning import clean_pairs
+from linkwise.engine.reasons.phrases import PENDING_CODES
+from linkwise.topology.canonical import clean_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -13,11 +13,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 
 from linkwise import __version__
 from linkwise.engine.reasons.catalog import code_of_rule, refusal_of
-from linkwise.engine.reasons.codes import PENDING_CODES
+from linkwise.engine.reasons.phrases import PENDING_CODES
 from linkwise.speed.uniform_mapping import UniformMapping
 
 if TYPE_CHECKING:
-    from linkwise.broker.answers import FilterAnswer
+    from linkwise.broker.effects import FilterAnswer
 
 __all__ = ["Counting"]
 

@@ -1,7 +1,8 @@
 """Scheduler service: feeds watch events to one broker, answers calls, performs effects, and plans in the background.
 
 Everything runs on one event loop and no verb of the broker yields: there are no locks, and no two binds can choose the
-same device. Only bind waits for the API server, and the pod is assumed in the ledger before it does.
+same device. Only bind waits for the API server, and the pod is assumed in the ledger before it does. Grants written by a
+second Linkwise service are detected, since two of them would double-book devices.
 """
 
 from __future__ import annotations
@@ -11,32 +12,106 @@ import gc
 import logging
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.answers import BindAnswer, FilterAnswer
-from linkwise.broker.effects import Bind, Event
+from linkwise.broker.effects import Bind, BindAnswer, Event, FilterAnswer
+from linkwise.dialects.linkwise.dialect import GRANT, Linkwise
 from linkwise.errors import NotNowError
+from linkwise.model.views import PodView
 from linkwise.net.timing import LogLimit
 from linkwise.serve.explanations.explainer import Explainer
 from linkwise.serve.explanations.publisher import Publisher
-from linkwise.serve.foreign_grants import ForeignGrants
-from linkwise.serve.leadership import ALONE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
-    from linkwise.broker.broker import Broker
+    from linkwise.broker.broker import Broker, BrokerView
     from linkwise.broker.effects import BindResult, Effect, Performer
-    from linkwise.broker.volcano.booking import Task
-    from linkwise.broker.volcano.predicate import Fit
+    from linkwise.broker.volcano.bookings import Task
+    from linkwise.broker.volcano.callbacks import Fit
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.config.settings import ExplainSettings
-    from linkwise.model.views import NodeView, PodView
+    from linkwise.model.views import NodeView
     from linkwise.net.timing import Timing
-    from linkwise.serve.leadership import LeaderStatus
     from linkwise.serve.metrics import Counting
 
-__all__ = ["NODES_PER_TURN", "Service", "collect_garbage"]
+__all__ = ["ALONE", "NODES_PER_TURN", "ForeignGrants", "LeaderStatus", "Service", "collect_garbage"]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderStatus:
+    """What a replica knows of the election."""
+
+    enabled: bool = False
+    lease: str = ""
+    """namespace and name"""
+    identity: str = ""
+    """of this replica in the Lease"""
+    leader: str = ""
+    """the holder of the Lease as last seen"""
+    leads: bool = False
+    """whether this replica decides now"""
+    refusal: str = ""
+    """why it does not"""
+    transitions: int = 0
+    """how often the holder of the Lease changed"""
+    renewed: float | None = None
+    """seconds since this replica last renewed the Lease"""
+    takeover: float | None = None
+    """seconds from the Lease taken to the first call answered, of this replica"""
+
+    def line(self) -> str:
+        """One line for /readyz; empty without an election."""
+        if not self.enabled:
+            return ""
+        if self.leads or self.leader == self.identity:
+            return f"leader: this replica, {self.identity}, holds lease {self.lease}"
+        return f"standby: {self.leader or 'no replica'} holds lease {self.lease}"
+
+
+ALONE: Final = LeaderStatus(leads=True)
+"""the only replica, without an election"""
+
+
+STARTUP_GRACE: Final = 60.0  # seconds; writes of a killed predecessor may still arrive
+NOTE_SECONDS: Final = 600.0  # how long /readyz reports a foreign grant
+_LINKWISE: Final = Linkwise()
+
+
+class ForeignGrants:
+    """Inspects watch events before the broker observes them."""
+
+    def __init__(self, started: float) -> None:
+        self._started = started
+        self._last = ("", 0.0)
+
+    def restart(self, now: float) -> None:
+        """Note that this replica leads from now on; writes of its predecessor may still be delivered."""
+        self._started = now
+
+    def look(self, broker: BrokerView, events: Iterable[WatchEvent], now: float) -> None:
+        """Report pods that were bound with a Linkwise grant this service did not write."""
+        for pod in events:
+            if not isinstance(pod, PodView) or not pod.node or GRANT not in pod.annotations:
+                continue
+            foreign = broker.entry(pod.uid) is None and not broker.is_settled(pod.uid)
+            # A grant names the UID and the node of its pod, so what a user put into a manifest is not taken for one.
+            if foreign and now - self._started >= STARTUP_GRACE and _LINKWISE.held(pod).grant:
+                name = f"{pod.namespace}/{pod.name}"
+                log.warning("foreign grant pod=%s node=%s: is a second Linkwise service running?", name, pod.node)
+                self._last = (name, now)
+
+    def note(self, now: float) -> str:
+        """The note for /readyz about the last foreign grant; empty if there was none recently."""
+        name, at = self._last
+        if not name or not 0 <= now - at < NOTE_SECONDS:
+            return ""
+        return (
+            f"devices of pod {name} were allocated by another Linkwise service: its replicas must have leader.enabled and the same"
+            " Lease, or devices are allocated twice"
+        )
+
 
 log: Final = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.volcano.booking import Task
-from linkwise.broker.volcano.job import Job
+from linkwise.broker.volcano.bookings import Task
+from linkwise.broker.volcano.callbacks import Job
 from linkwise.errors import InputError
 from linkwise.net.http.routes import Endpoint, Route
 from linkwise.wire.volcano import (

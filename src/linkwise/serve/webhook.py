@@ -10,16 +10,17 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.broker.admission.pod_changes import change_pod
-from linkwise.broker.admission.scope import is_managed
-from linkwise.broker.admission.user import copies_workloads, set_template_creator
-from linkwise.broker.admission.validation import Validator
-from linkwise.broker.admission.verdict import UNCHANGED
-from linkwise.dialects.pod_templates.kinds import pod_templates
-from linkwise.dialects.pod_templates.template import WorkloadObject
-from linkwise.dialects.workloads import is_operator_job, templates, workload_of
+from linkwise.broker.admission import (
+    UNCHANGED,
+    Validator,
+    change_pod,
+    copies_workloads,
+    is_managed,
+    set_template_creator,
+)
+from linkwise.dialects.pod_templates import WorkloadObject, is_operator_job, pod_templates, templates, workload_of
 from linkwise.errors import InputError
-from linkwise.model.requester import Requester
+from linkwise.model.access_policy import Requester
 from linkwise.net.http.routes import Endpoint, Route
 from linkwise.net.timing import LogLimit
 from linkwise.wire.admission import allow, decode_review, deny, document_of
@@ -28,10 +29,9 @@ from linkwise.wire.kubernetes.objects import decode_pod, pod_view
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from linkwise.broker.admission.validation import Task
-    from linkwise.broker.admission.verdict import AdmissionVerdict
+    from linkwise.broker.admission import AdmissionVerdict, Task
     from linkwise.broker.broker import Broker
-    from linkwise.dialects.workloads import Template, Workload
+    from linkwise.dialects.pod_templates import Template, Workload
     from linkwise.model.settings import AdmissionSettings
     from linkwise.model.views import PodView
     from linkwise.net.timing import Timing

@@ -15,7 +15,7 @@ from linkwise.broker.snapshot import sights_of
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted, PodListComplete
 from linkwise.engine.reasons.catalog import short_refusal
 from linkwise.explain.pod import explain_pod
-from linkwise.explain.reports.pod import ContainerDevices
+from linkwise.explain.reports import ContainerDevices
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.views import PodView
 

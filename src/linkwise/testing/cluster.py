@@ -15,7 +15,7 @@ from linkwise.broker.effects import Bind, Steer, Wake
 from linkwise.broker.watch_events import NodeObject
 from linkwise.dialects.groups.koordinator_gang import GROUPS, MINIMUM, NAME as GANG, TOTAL
 from linkwise.dialects.groups.membership import NAME, REPLICA
-from linkwise.dialects.linkwise.gang_gate import GATE
+from linkwise.dialects.linkwise.group_plan import GATE
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_object
 from linkwise.model.device import Device
 from linkwise.model.inventory import NodeFacts

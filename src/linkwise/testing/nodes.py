@@ -12,8 +12,7 @@ from linkwise.model.verdict import Offer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from linkwise.model.node import Mode
-    from linkwise.model.numa import NumaAlignment
+    from linkwise.model.node import Mode, NumaAlignment
     from linkwise.model.topology import Topology
     from linkwise.policies.policy import Policy
 

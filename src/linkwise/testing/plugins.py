@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from linkwise.dialects import registry as dialects
-from linkwise.dialects.linkwise.matrices import forget_links
+from linkwise.dialects.linkwise.inventory import forget_links
 from linkwise.policies import registry as policies
 from linkwise.vendors import registry as vendors
 

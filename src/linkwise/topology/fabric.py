@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Final, cast
 
 from linkwise.model.topology import MAX_DEVICES, matrix_key, square, whole_matrix
 from linkwise.speed.caches import CachedMachine, cached_by_identity, recall
-from linkwise.topology.canonical import canonical_of
+from linkwise.topology.canonical import CleanSamples, canonical_of, clean_samples
 from linkwise.topology.device_sets import mask_of, positions, sets_with
-from linkwise.topology.link_bandwidth import link_value
+from linkwise.topology.link_values import link_value
 from linkwise.topology.machine import LARGEST_EXACT, set_scores
-from linkwise.topology.sample_cleaning import CleanSamples, clean_samples
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

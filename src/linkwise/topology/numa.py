@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from linkwise.model.device import Device
-    from linkwise.model.numa import TopologyPolicy
+    from linkwise.model.node import TopologyPolicy
     from linkwise.model.topology import Matrix
 
     Demand = tuple[Mapping[int, int], Mapping[int, int], int]

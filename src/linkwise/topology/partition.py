@@ -1,4 +1,4 @@
-"""Choice by links: the best set of the best partition of a machine's free devices.
+"""Choice by links: the best set of the best partition of a machine's free devices, and the runner-up.
 
 Choosing by the partition instead of the single set keeps the rest usable for equal requests. Equal to go-gpuallocator's
 best-effort policy for sorted input, without its padded and aliased answers; a request for one device gets the one whose
@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 from linkwise.errors import AskError
 from linkwise.model.topology import MAX_DEVICES
 from linkwise.model.verdict import Reason
-from linkwise.topology.device_sets import Question, mask_of, positions, question
+from linkwise.topology.bottleneck import Bottleneck, most_left, near_ties
+from linkwise.topology.device_sets import Question, mask_of, positions, question, sets_with
 from linkwise.topology.machine import LARGEST_EXACT, machine_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from linkwise.model.topology import Matrix
+    from linkwise.topology.fabric import Fabric
     from linkwise.topology.machine import Machine
 
 __all__ = [
@@ -32,6 +34,8 @@ __all__ = [
     "best_partition",
     "choose_partition",
     "greedy_partition",
+    "next_bottleneck",
+    "next_partition",
     "one_full_set",
     "partition_of",
     "partition_on",
@@ -208,3 +212,35 @@ def _grow(pairs: Matrix, size: int, left: list[int], members: list[int]) -> tupl
         members.append(best)
         left.remove(best)
     return tuple(sorted(members))
+
+
+def next_partition(machine: Machine, asked: Question, chosen: Partition, objective: Objective) -> Partition | None:
+    """The choice of several devices without the chosen set; None if there is no other, or on too large a machine."""
+    others = _others(len(machine.pairs), asked, mask_of(chosen.devices))
+    if not others:
+        return None
+    table = machine.table(asked.size)
+
+    def worth(devices: int) -> tuple[float, ...]:
+        score = table.scores[devices]
+        return (score,) if objective == "best-set" else (score + table.total(asked.free ^ devices), score)
+
+    home = max(others, key=worth)
+    return partition_of(machine, asked._replace(required=home), table.first_with(asked.free, home))
+
+
+def next_bottleneck(fabric: Fabric, asked: Question, chosen: Bottleneck) -> Bottleneck | None:
+    """The choice by bandwidth without the chosen set: the next of the near ties, or the fastest of the others."""
+    first = mask_of(chosen.devices)
+    others = _others(len(fabric.values), asked, first)
+    if not others:
+        return None
+    ties = [devices for devices in near_ties(fabric, asked) if devices != first]
+    second = most_left(fabric, asked, ties) if ties else max(others, key=fabric.bottleneck)
+    return Bottleneck(positions(second), fabric.bottleneck(second), fabric.suspects)
+
+
+def _others(count: int, asked: Question, chosen: int) -> list[int]:
+    if count > LARGEST_EXACT:
+        return []
+    return [devices for devices in sets_with(asked.free, asked.required, asked.size) if devices != chosen]

@@ -14,7 +14,7 @@ from linkwise.model.link import is_link_code, set_vendor_links
 from linkwise.vendors.amd.vendor import VENDOR as AMD
 from linkwise.vendors.ascend.vendor import VENDOR as ASCEND
 from linkwise.vendors.machine import MachineProfile
-from linkwise.vendors.metax.vendor import VENDOR as METAX
+from linkwise.vendors.metax import VENDOR as METAX
 from linkwise.vendors.nvidia.vendor import VENDOR as NVIDIA
 from linkwise.vendors.reader import Reader
 from linkwise.vendors.vendor import LinkCode, NeedsRule, Vendor

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
@@ -23,6 +25,8 @@ __all__ = [
     "decode_page",
     "encode_page",
     "link_forms",
+    "plain",
+    "rfc3339",
 ]
 
 Spans: TypeAlias = tuple[tuple[str, str], ...]
@@ -97,3 +101,13 @@ def bar(part: float, width: int = BAR_WIDTH) -> Spans:
     """Return a bar for a fraction; a fraction above 0 has at least one mark."""
     marks = min(width, max(round(part * width), int(part > 0)))
     return ((FULL * marks, "cyan"), (EMPTY * (width - marks), "dim"))
+
+
+def rfc3339(seconds: float) -> str | None:
+    """Return a time in UTC as Kubernetes writes it; None for 0, which is an unknown time."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if seconds else None
+
+
+def plain(report: Any) -> Any:  # noqa: ANN401 - any dataclass
+    """Convert a dataclass to JSON-compatible values."""
+    return msgspec.to_builtins(asdict(report), str_keys=True)

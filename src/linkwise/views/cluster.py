@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.broker import Broker
     from linkwise.model.views import PodView
-    from linkwise.views.selection import Selection
+    from linkwise.views.table import Selection
 
 __all__ = ["ClusterView"]
 

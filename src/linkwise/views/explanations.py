@@ -11,13 +11,10 @@ from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.explain.workload import explain_workload
-from linkwise.views.documents import plain
+from linkwise.views.blocks import plain
 
 if TYPE_CHECKING:
-    from linkwise.explain.reports.group import GroupExplanation
-    from linkwise.explain.reports.node import NodeExplanation
-    from linkwise.explain.reports.pod import Explanation
-    from linkwise.explain.reports.workload import WorkloadExplanation
+    from linkwise.explain.reports import Explanation, GroupExplanation, NodeExplanation, WorkloadExplanation
     from linkwise.views.cluster import ClusterView
 
     AnyExplanation = Explanation | GroupExplanation | NodeExplanation | WorkloadExplanation

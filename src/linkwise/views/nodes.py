@@ -1,18 +1,21 @@
-"""Rows of `linkwise get nodes` and `linkwise get devices`."""
+"""Rows of `linkwise get nodes` and `linkwise get devices`, and the links of a node in a few words."""
 
 from __future__ import annotations
 
 from functools import partial
+from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
-from linkwise.engine.drift import drift_text
 from linkwise.engine.reasons.phrases import OTHER_NAMESPACE
+from linkwise.engine.usage import drift_text
 from linkwise.explain.inspect import inspect_nodes
+from linkwise.explain.node import by_index_text, claim_text, cordon_text, health_text
 from linkwise.explain.published.lists import named
-from linkwise.explain.text.node import by_index_text, claim_text, cordon_text, health_text
 from linkwise.explain.text.phrases import share_text
-from linkwise.views.documents import plain
-from linkwise.views.links import links_text, rings_of
+from linkwise.policies.ring_profiles import known_profile
+from linkwise.topology.rings import rings
+from linkwise.vendors.registry import VENDORS
+from linkwise.views.blocks import plain
 from linkwise.views.table import Cell, Row
 
 if TYPE_CHECKING:
@@ -23,8 +26,10 @@ if TYPE_CHECKING:
     from linkwise.views.cluster import ClusterView
 
     Selects = Callable[[NodeView], bool]
+    from linkwise.model.inventory import NodeInventory
+    from linkwise.model.topology import Topology
 
-__all__ = ["device_rows", "device_state", "holder_text", "node_rows"]
+__all__ = ["device_rows", "device_state", "holder_text", "links_text", "node_rows", "rings_of"]
 
 MODES: Final = {"any": "any", "whole": "whole", "share": "memory", "percent": "percent"}
 GIB: Final = 1024
@@ -167,3 +172,42 @@ def holder_text(pod: Holder, unit: str) -> str:
     """Return the name of a pod with its share of a device."""
     part = f" {share_text(pod.share, unit)}" if pod.share and not pod.whole else ""
     return f"{pod.full_name}{part}{'' if pod.state == 'bound' else f' ({pod.state})'}"
+
+
+def links_text(inventory: NodeInventory) -> str:
+    """Return a short description such as `NVLink`, `2 rings of 4`, `PCIe`, `measured`; empty without link data."""
+    parts = [*_rings(inventory), *_kinds(inventory.topology)]
+    if inventory.topology and inventory.topology.bandwidth:
+        parts.append("measured")
+    return ", ".join(parts)
+
+
+def rings_of(inventory: NodeInventory) -> tuple[tuple[int, ...], ...]:
+    """Return the positions of each ring or island; empty if there is only one."""
+    islands = tuple(ring for ring in rings(inventory.topology) if len(ring) > 1) if inventory.topology else ()
+    if islands or not inventory.profile:
+        return islands
+    profile = known_profile(inventory.profile)
+    return profile.groups(len(inventory.devices)) if profile and profile.group > 1 else ()
+
+
+def _rings(inventory: NodeInventory) -> list[str]:
+    islands = rings_of(inventory) if inventory.profile else ()
+    if not islands:
+        return []
+    sizes = sorted({len(ring) for ring in islands})
+    count = f"{len(islands)} ring{'' if len(islands) == 1 else 's'}"
+    return [f"{count} of {' or '.join(map(str, sizes))}"]
+
+
+def _kinds(topology: Topology | None) -> list[str]:
+    """Return the kinds of direct links, and PCIe if some pairs have nothing else."""
+    if topology is None or not topology.links:
+        return []
+    pairs = [topology.links[i][j] for i, j in combinations(range(len(topology.devices)), 2)]
+    direct = [link for link in pairs if link.direct]
+    names = {link.code: link.name for vendor in VENDORS.values() for link in vendor.links}
+    # A code that no vendor registered and that is direct all the same is a number of NVLinks.
+    kinds = {names.get(link.partition("+")[0], "NVLink") for link in direct}
+    unlinked = any(not link.direct and link.pcie for link in pairs)
+    return [*sorted(kinds), *(["PCIe"] if unlinked else [])]

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.explain.published import lists
-from linkwise.views.documents import plain, rfc3339
+from linkwise.views.blocks import plain, rfc3339
 from linkwise.views.explanations import without_offers
 from linkwise.views.table import Cell, Row, age_text
 

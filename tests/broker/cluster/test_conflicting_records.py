@@ -26,7 +26,7 @@ from support.state import state_of
 
 if TYPE_CHECKING:
     from linkwise.broker.watch_events import WatchEvent
-    from linkwise.engine.drift import DriftKind
+    from linkwise.engine.usage import DriftKind
     from linkwise.model.node import AskMode
     from linkwise.model.views import PodView
     from linkwise.testing.cluster import Family

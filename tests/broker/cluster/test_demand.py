@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from linkwise import ContainerView, NodeView, PodView, Toleration
 from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.dialects.pod_resources import combined, quantity
-from linkwise.model.demand import Capacity, Demand
+from linkwise.model.ask import Capacity, Demand
 from linkwise.model.views import HostPort, NodeTerm, PodTerm
 
 if TYPE_CHECKING:

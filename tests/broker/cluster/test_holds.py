@@ -12,9 +12,8 @@ from linkwise.broker.effects import Wake
 from linkwise.broker.watch_events import NodeObject
 from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.dialects.linkwise.inventory import KIND
-from linkwise.explain.node import explain_node
+from linkwise.explain.node import explain_node, node_lines
 from linkwise.explain.pod import explain_pod
-from linkwise.explain.text.node import node_lines
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place
 

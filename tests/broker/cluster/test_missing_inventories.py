@@ -14,8 +14,7 @@ from linkwise.broker.snapshot import BrokerState
 from linkwise.broker.watch_events import NodeGone, NodeObject
 from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.dialects.linkwise.inventory import KIND
-from linkwise.explain.node import explain_node
-from linkwise.explain.text.node import node_lines
+from linkwise.explain.node import explain_node, node_lines
 from linkwise.model.settings import PlacingSettings
 from linkwise.model.views import NodeView
 from linkwise.testing.cluster import ASCEND, MEMORY, NVIDIA, FakeNode, broker_of, device_pod, place

@@ -23,7 +23,7 @@ from linkwise.testing.cluster import (
 from support.state import state_of
 
 if TYPE_CHECKING:
-    from linkwise.engine.drift import DriftKind
+    from linkwise.engine.usage import DriftKind
     from linkwise.testing.cluster import Family
 
 NOW = 100.0

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from linkwise.broker.watch_events import WatchEvent
-    from linkwise.engine.drift import DriftKind
+    from linkwise.engine.usage import DriftKind
     from linkwise.model.views import PodView
 
 NOW = 100.0

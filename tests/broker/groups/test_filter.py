@@ -18,7 +18,7 @@ from linkwise.vendors.machines import profile
 from support.state import state_of
 
 if TYPE_CHECKING:
-    from linkwise.broker.answers import FilterAnswer
+    from linkwise.broker.effects import FilterAnswer
     from linkwise.model.node import Mode
 
 NODES = ["a", "b"]

@@ -14,8 +14,7 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.watch_events import ClusterObject, NodeGone
 from linkwise.dialects.groups.conventions import SCHEDULER_PLUGINS
 from linkwise.dialects.groups.pod_group_objects import KINDS
-from linkwise.dialects.linkwise.gang_gate import GATE
-from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
+from linkwise.dialects.linkwise.group_plan import GATE, GROUP_PLAN
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.testing.cluster import FakeNode, device_pod, gated, in_gang, in_group, steers, woken
 from support.gated_cluster import GatedCluster

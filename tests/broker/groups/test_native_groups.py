@@ -20,8 +20,7 @@ from linkwise.wire.snapshot import decode_snapshot, encode_snapshot
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from linkwise.broker.answers import FilterAnswer
-    from linkwise.broker.effects import Effect
+    from linkwise.broker.effects import Effect, FilterAnswer
     from linkwise.model.views import PodView
 
 RACK = "example.com/rack"

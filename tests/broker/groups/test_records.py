@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from linkwise.broker.records.groups import GroupRecord
-from linkwise.broker.records.stages import TABLE, BackingOff, Event, Idle, Reserved, Stage, Waiting
+from linkwise.broker.records.members import TABLE, BackingOff, Event, Idle, Reserved, Stage, Waiting
 from linkwise.engine.planning.plan import Plan
 from linkwise.errors import GroupError
 from linkwise.model.verdict import Reason

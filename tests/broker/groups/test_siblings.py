@@ -13,8 +13,8 @@ from linkwise.dialects.koordinator.allocation import TOPOLOGY
 from linkwise.testing.cluster import FakeNode, binds, broker_of, device_pod, in_gang, in_group, seen_bound
 
 if TYPE_CHECKING:
-    from linkwise.broker.answers import BindAnswer
     from linkwise.broker.broker import Broker
+    from linkwise.broker.effects import BindAnswer
     from linkwise.model.views import PodView
 
 NODE = FakeNode("n", count=8)

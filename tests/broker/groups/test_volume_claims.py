@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.cluster.cluster_objects import ALL
+from linkwise.broker.cluster.objects import ALL
 from linkwise.broker.effects import Event
 from linkwise.broker.watch_events import ClusterObject
 from linkwise.dialects.groups.koordinator_gang import WAITING
-from linkwise.dialects.volume_claims import CLAIM, CLASS
+from linkwise.dialects.kubernetes_objects import CLAIM, CLASS
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, gated, in_gang, place, steers, woken_set

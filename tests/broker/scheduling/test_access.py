@@ -11,7 +11,7 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.watch_events import ClusterObject, PodDeleted
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.pod import explain_pod, explanation_lines
-from linkwise.model.requester import Requester
+from linkwise.model.access_policy import Requester
 from linkwise.model.settings import PlacingSettings, ReservationSettings, ShareSettings
 from linkwise.testing.cluster import (
     KOORDINATOR,

@@ -11,7 +11,7 @@ from linkwise.broker.watch_events import NodeObject
 from linkwise.dialects.linkwise.dialect import ACCELERATOR
 from linkwise.dialects.linkwise.require import REQUIRE
 from linkwise.dialects.pod_resources import with_resources_renamed
-from linkwise.model.requester import Requester
+from linkwise.model.access_policy import Requester
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.testing.cluster import AMD, ASCEND, NVIDIA, FakeNode, broker_of, in_gang
 from support.builders.access_objects import access_policy

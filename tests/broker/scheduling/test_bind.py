@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.effects import Bind, Event
-from linkwise.broker.volcano.booking import Task
+from linkwise.broker.volcano.bookings import Task
 from linkwise.broker.watch_events import NodeGone, PodDeleted
 from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.testing.cluster import (

@@ -12,7 +12,7 @@ from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.testing.cluster import NVIDIA, device_pod, place
 
 if TYPE_CHECKING:
-    from linkwise.model.numa import TopologyPolicy
+    from linkwise.model.node import TopologyPolicy
 
 NOW = 0.0
 

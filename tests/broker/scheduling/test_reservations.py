@@ -31,7 +31,7 @@ from support.backlog import SHORTEST, START, Backlog
 if TYPE_CHECKING:
     from linkwise.broker.effects import Effect
     from linkwise.broker.watch_events import WatchEvent
-    from linkwise.explain.reports.pod import Explanation
+    from linkwise.explain.reports import Explanation
     from linkwise.model.views import PodView
 
 FLEET = [FakeNode(f"n{number}", count=8) for number in range(4)]

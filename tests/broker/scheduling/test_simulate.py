@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.dialects.nvidia.dialect import TOPOLOGY, matrix_annotation
+from linkwise.dialects.nvidia import TOPOLOGY, matrix_annotation
 from linkwise.model.views import NodeView
 from linkwise.testing.cluster import (
     AMD,
@@ -27,7 +27,7 @@ from linkwise.vendors.machines import profile
 from support.builders.access_objects import access_policy, team_pod
 
 if TYPE_CHECKING:
-    from linkwise.broker.answers import FilterAnswer
+    from linkwise.broker.effects import FilterAnswer
     from linkwise.model.views import PodView
 
 NOW = 100.0

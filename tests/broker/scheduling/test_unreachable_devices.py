@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from linkwise.broker.volcano.booking import Task
-from linkwise.broker.volcano.predicate import FITS
+from linkwise.broker.volcano.bookings import Task
+from linkwise.broker.volcano.callbacks import FITS
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.node import explain_node
 from linkwise.explain.text.pod import explanation_lines

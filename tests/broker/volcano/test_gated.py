@@ -10,8 +10,7 @@ import pytest
 
 from linkwise.broker.effects import Event
 from linkwise.broker.watch_events import NodeGone
-from linkwise.dialects.linkwise.gang_gate import GATE
-from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
+from linkwise.dialects.linkwise.group_plan import GATE, GROUP_PLAN
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.model.views import NodeTerm, SelectorRequirement
 from linkwise.testing.cluster import ASCEND, NVIDIA, FakeNode, device_pod, steers, woken

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from linkwise.broker.volcano.job import Job
+from linkwise.broker.volcano.callbacks import Job
 from linkwise.model.settings import PlacingSettings
 from linkwise.testing.cluster import ASCEND, NVIDIA, FakeNode, broker_of
 from support.builders.volcano import volcano_pod

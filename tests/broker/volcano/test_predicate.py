@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from linkwise.broker.volcano.booking import Task
-from linkwise.broker.volcano.predicate import FITS, STEP, UNRESOLVABLE, UNSCHEDULABLE
+from linkwise.broker.volcano.bookings import Task
+from linkwise.broker.volcano.callbacks import FITS, STEP, UNRESOLVABLE, UNSCHEDULABLE
 from linkwise.model.settings import PlacingSettings
 from linkwise.testing.cluster import ASCEND, FakeNode, broker_of, device_pod, in_gang, place
 from support.builders.access_objects import access_policy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.volcano.victims import ABSTAIN, PERMIT, REJECT, Victims
+from linkwise.broker.volcano.callbacks import ABSTAIN, PERMIT, REJECT, Victims
 from linkwise.testing.cluster import ASCEND, FakeNode, broker_of, device_pod
 from support.builders.volcano import volcano_pod
 

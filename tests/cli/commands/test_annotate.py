@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.dialects.nvidia.topology_annotation import TOPOLOGY
+from linkwise.dialects.nvidia import TOPOLOGY
 from linkwise.embedded.apiserver.faults import Fault
 from linkwise.vendors.machines import profile
 from support.e2e.node_objects import gpushare, machine, node

@@ -9,12 +9,11 @@ import pytest
 import yaml
 from rich.console import Console
 
+from linkwise.cli.tour.baseline import TopologyUnawareScheduler, nodes_by_free_memory
 from linkwise.cli.tour.page import Check, Page, Score
-from linkwise.cli.tour.scorecard import Result, print_score_card
 from linkwise.cli.tour.stage import manifest
 from linkwise.cli.tour.stories import STORIES, Story
-from linkwise.cli.tour.topology_unaware import TopologyUnawareScheduler, nodes_by_free_memory
-from linkwise.cli.tour.tour import EXIT_FAILED, run_stories, run_tour
+from linkwise.cli.tour.tour import EXIT_FAILED, Result, print_score_card, run_stories, run_tour
 from linkwise.explain.inspect import Holder, InspectedDevice, NodeInspection
 from linkwise.model.settings import PlacingSettings
 

@@ -17,8 +17,7 @@ from linkwise.cli.commands.up import command
 from linkwise.cli.examples import example
 from linkwise.cli.inputs.fleet import DEFAULT, MAX_NODES, fleet_of, spread
 from linkwise.cli.up.kubeconfig import MARK, check, written_kubeconfig
-from linkwise.cli.up.messages import next_steps, path_hint, welcome
-from linkwise.cli.up.running import Up, run_cluster
+from linkwise.cli.up.running import Up, next_steps, path_hint, run_cluster, welcome
 from linkwise.config.settings import HttpSettings, ServeSettings
 from linkwise.errors import ClusterError, InputError
 from linkwise.vendors.machines import PROFILES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from linkwise.dialects.groups.network_labels import current_labels, invalid_labels, label_problem, same_level
+from linkwise.dialects.groups.network import current_labels, invalid_labels, label_problem, same_level
 
 FABRIC, NVIDIA, ACCELERATOR = "fabric.topograph.run/", "network.topology.nvidia.com/", "accelerator.topograph.run/"
 

@@ -6,8 +6,17 @@ from typing import Any
 
 import pytest
 
-from linkwise.dialects.groups.hyper_nodes import HyperNode, Tiers, hyper_node_of, tiers_of
-from linkwise.dialects.groups.network_topology import HOSTNAME, LAYERS, TOPOLOGIES, Ladder, ladder_of
+from linkwise.dialects.groups.network import (
+    HOSTNAME,
+    LAYERS,
+    TOPOLOGIES,
+    HyperNode,
+    Ladder,
+    Tiers,
+    hyper_node_of,
+    ladder_of,
+    tiers_of,
+)
 
 KUEUE, KAI = TOPOLOGIES
 BLOCK, RACK = "cloud.example.com/topology-block", "cloud.example.com/topology-rack"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from linkwise.dialects.koordinator.device_writer import device_object, other_writer
+from linkwise.dialects.koordinator.device_object import device_object, other_writer
 from linkwise.model.device import Device
-from linkwise.model.discovery import Discovery
+from linkwise.model.inventory import Discovery
 from support.builders.discoveries import box, dgx1
 
 OURS = {"metadata": {"name": "n", "labels": {"linkwise.dev/managed-by": "linkwise-agent"}}}

@@ -8,10 +8,15 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from linkwise.dialects.linkwise.accelerator_policy import labels_of, policy_of, subject_of
-from linkwise.dialects.linkwise.creator import GROUPS, USER, creator_annotations
-from linkwise.model.access_policy import AcceleratorPolicy, NamespaceSelector, ShareLimit, Subject, Subjects
-from linkwise.model.requester import Requester
+from linkwise.dialects.linkwise.accelerator_policy import (
+    GROUPS,
+    USER,
+    creator_annotations,
+    labels_of,
+    policy_of,
+    subject_of,
+)
+from linkwise.model.access_policy import AcceleratorPolicy, NamespaceSelector, Requester, ShareLimit, Subject, Subjects
 from linkwise.model.views import SelectorRequirement
 from linkwise.testing.cluster import device_pod
 from support.builders.access_objects import EVERYBODY, policy_document

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from linkwise.dialects.linkwise.decision_record import recorded_decision
-from linkwise.dialects.linkwise.dialect import GRANT, Linkwise, grant_text
+from linkwise.dialects.linkwise.dialect import GRANT, Linkwise, grant_text, recorded_decision
 from linkwise.model.verdict import Decision, Grant, Offer, Part
 from linkwise.model.views import PodView
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from linkwise.embedded.admission.dispatch import Admission
+from linkwise.embedded.admission import Admission
 from linkwise.embedded.apiserver.server import EmbeddedApi
 from linkwise.embedded.cluster import EmbeddedCluster
 from linkwise.embedded.store import Store

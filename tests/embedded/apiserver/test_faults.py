@@ -15,7 +15,7 @@ from linkwise.embedded.apiserver.faults import Fault, Faults
 from linkwise.embedded.apiserver.server import EmbeddedApi
 from linkwise.errors import ClusterError
 from linkwise.kube.client.api import Connection
-from linkwise.kube.client.credentials import Credentials
+from linkwise.kube.client.kubeconfig import Credentials
 from linkwise.kube.perform.bind import Binder
 from linkwise.kube.settings import PerformSettings
 from linkwise.net.http.client import CutError, Http, Origin, SlowError

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from linkwise.model.requester import Requester
+from linkwise.model.access_policy import Requester
 from linkwise.net.http.messages import Response
 from support.embedded.conformance import Space
 from support.embedded.thread import EmbeddedThread

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from linkwise.embedded.kubectl.cells import age, at_path, human_duration
+from linkwise.embedded.kubectl.tables import age, at_path, human_duration
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from linkwise.embedded.scheduler.volcano import is_planned
+from linkwise.embedded.scheduler.scheduler import is_planned
 from linkwise.model.views import NodeTerm, PodView, SelectorRequirement
 from support.e2e.node_objects import ascend
 from support.embedded.cluster import ClusterUnderTest, embedded

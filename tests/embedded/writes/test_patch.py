@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from linkwise.embedded.api_errors import ApiError
-from linkwise.embedded.writes.patch import json_patch, merge_patch
-from linkwise.embedded.writes.strategic_merge import strategic_merge_patch
+from linkwise.embedded.writes.patch import json_patch, merge_patch, strategic_merge_patch
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from linkwise.engine.index.node_index import Index, Query, judge
-from linkwise.model.numa import TOPOLOGY_POLICIES, NumaAlignment
+from linkwise.model.node import TOPOLOGY_POLICIES, NumaAlignment
 from linkwise.model.settings import PlacingSettings
 from linkwise.policies.registry import policies_with
 from linkwise.testing.nodes import ask, node

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from linkwise.engine.index.shapes import Shapes
+from linkwise.engine.index.score_table import Shapes
 from linkwise.model.device import Device
 from linkwise.model.node import Node
 from linkwise.model.topology import Topology

@@ -8,8 +8,7 @@ from typing import Literal
 import pytest
 
 from linkwise import Ask, Device, Node, Use
-from linkwise.engine.index.share_buckets import SortedNames
-from linkwise.engine.index.share_index import ShareIndex
+from linkwise.engine.index.share_index import ShareIndex, SortedNames
 from linkwise.model.access_policy import ALONE, COMMON
 from linkwise.model.settings import ShareSettings
 from linkwise.testing.nodes import share_ask, share_node

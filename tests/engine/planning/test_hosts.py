@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from linkwise.engine.index.shapes import Shape
+from linkwise.engine.index.score_table import Shape
 from linkwise.engine.planning.hosts import MAX_CACHED_SETS, Floors, Hosts, PartSize
 from linkwise.engine.planning.parts import Amount, Card, PartsHost, at_least
 from linkwise.testing.nodes import node

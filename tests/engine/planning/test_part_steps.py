@@ -14,7 +14,7 @@ from linkwise.engine.planning.plan import Member
 from linkwise.engine.planning.planner import outline
 from linkwise.engine.planning.problem import GroupProblem, MemberKind, Spot
 from linkwise.engine.planning.seating import seated
-from linkwise.model.demand import Demand
+from linkwise.model.ask import Demand
 from linkwise.policies.memory_share import MemoryShare
 from linkwise.testing.nodes import share_ask, share_node
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from linkwise.engine.index.node_index import Query
 from linkwise.engine.planning.plan import Member
 from linkwise.engine.planning.seating import seated
-from linkwise.model.demand import Demand
+from linkwise.model.ask import Demand
 from linkwise.model.topology import Topology
 from linkwise.policies.memory_share import MemoryShare
 from linkwise.testing.nodes import share_ask, share_node

@@ -13,7 +13,7 @@ from linkwise.testing.machines import DGX1
 from linkwise.topology.device_sets import Question
 from linkwise.topology.fabric import fabric_of
 from linkwise.topology.machine import machine_of
-from linkwise.topology.runner_up import next_bottleneck, next_partition
+from linkwise.topology.partition import next_bottleneck, next_partition
 from support.builders.seed_machines import M1
 
 

@@ -15,8 +15,7 @@ from lightkube.config.models import User, UserExec
 
 from linkwise.errors import ClusterError
 from linkwise.kube.client.api import connect
-from linkwise.kube.client.credentials import Credentials
-from linkwise.kube.client.kubeconfig import find, own_namespace
+from linkwise.kube.client.kubeconfig import Credentials, find, own_namespace
 from support.fakes.scripted_api import Reply, ScriptedApi
 from support.virtual_clock import run_idle
 

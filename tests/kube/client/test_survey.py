@@ -11,7 +11,7 @@ from linkwise.embedded.apiserver.faults import Fault
 from linkwise.kube.client.api import connect
 from linkwise.kube.client.survey import Survey, SurveyKind
 from linkwise.kube.errors import UnauthorizedError
-from linkwise.model.requester import Requester
+from linkwise.model.access_policy import Requester
 from linkwise.net.http.client import NotSentError
 from support.embedded.thread import EmbeddedThread
 

@@ -9,11 +9,10 @@ import pytest
 
 from linkwise.errors import ClusterError, LostLeaseError
 from linkwise.kube.client.api import Connection, FencedConnection
-from linkwise.kube.client.credentials import Credentials
+from linkwise.kube.client.kubeconfig import Credentials
 from linkwise.kube.errors import ForbiddenError
 from linkwise.kube.leader.election import LeaseTimes
-from linkwise.kube.leader.elector import ROLE_GRACE, Elector
-from linkwise.kube.leader.lease import LeaseObject, NoNamespaceError
+from linkwise.kube.leader.elector import ROLE_GRACE, Elector, LeaseObject, NoNamespaceError
 from linkwise.net.http.client import NotSentError
 from support.fakes.scripted_api import FakeTime, Reply, ScriptedApi, play
 

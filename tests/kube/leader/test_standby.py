@@ -10,8 +10,7 @@ import pytest
 
 from linkwise.errors import ClusterError
 from linkwise.kube.leader.election import LeaseTimes
-from linkwise.kube.leader.elector import Elector
-from linkwise.kube.leader.lease import LeaseObject
+from linkwise.kube.leader.elector import Elector, LeaseObject
 from linkwise.net.timing import Timing
 from support.fakes.lease_server import BadLine, LeaseServer, run_virtually
 from support.fakes.scripted_api import Reply, ScriptedApi, line, play

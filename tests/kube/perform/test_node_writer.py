@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from linkwise.dialects.ascend.device_info import DeviceInfo, config_map
+from linkwise.dialects.ascend.node import DeviceInfo, config_map
 from linkwise.embedded.apiserver.faults import Fault
 from linkwise.kube.perform.node_writer import NodeWriter
-from linkwise.node.stranded import IDLE_ACCELERATORS
+from linkwise.node.publishing import IDLE_ACCELERATORS
 from linkwise.node.writes import Written
 from support.builders.discoveries import box, state_of
 from support.e2e.pod_objects import pod

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from linkwise.broker.cluster.cluster_objects import READ
+from linkwise.broker.cluster.objects import READ
 from linkwise.broker.watch_events import ClusterObject, NodeObject
-from linkwise.dialects.dra.objects import KINDS as DRA_KINDS
+from linkwise.dialects.dra import KINDS as DRA_KINDS
 from linkwise.errors import ClusterError
 from linkwise.kube.watch.kinds import KOORDINATOR_DEVICE, NODES, PODS, SOURCES
 from linkwise.kube.watch.watcher import Watching

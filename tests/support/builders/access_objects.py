@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from linkwise.broker.watch_events import ClusterObject
-from linkwise.dialects.linkwise.accelerator_policy import NAMESPACE, POLICY
-from linkwise.dialects.linkwise.creator import USER
+from linkwise.dialects.linkwise.accelerator_policy import NAMESPACE, POLICY, USER
 from linkwise.testing.cluster import NVIDIA, device_pod
 
 if TYPE_CHECKING:

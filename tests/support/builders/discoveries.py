@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from linkwise.model.device import Device
-from linkwise.model.discovery import Discovery
+from linkwise.model.inventory import Discovery
 from linkwise.node.publishing import (
     NodeState,
     Serving,

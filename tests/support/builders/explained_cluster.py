@@ -14,7 +14,7 @@ from linkwise.vendors.machines import profile
 from support.properties.broker_invariants import must
 
 if TYPE_CHECKING:
-    from linkwise.explain.reports.pod import Explanation
+    from linkwise.explain.reports import Explanation
 
 __all__ = ["GPU", "MEMORY", "NPU", "cluster", "explained", "lines", "placed", "pod"]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from linkwise.config.scheduler_file import SchedulerDocument
-    from linkwise.doctor.findings import Finding
+    from linkwise.doctor.facts import Finding
 
 __all__ = [
     "GROUPS",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.broker.cluster.inventory.merge import merge_inventory
+from linkwise.broker.cluster.inventory import merge_inventory
 from linkwise.model.views import NodeView
 from support.properties.broker_invariants import must
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import NAMESPACE_DNS, uuid5
 
 from linkwise.dialects.linkwise.inventory import SOURCE, inventory_object
-from linkwise.dialects.nvidia.topology_annotation import TOPOLOGY, matrix_annotation
+from linkwise.dialects.nvidia import TOPOLOGY, matrix_annotation
 from linkwise.model.device import Device
 from linkwise.model.inventory import NodeFacts
 from linkwise.model.topology import Topology

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from linkwise.config.volcano.scheduler_conf import Mode
+    from linkwise.config.volcano import Mode
     from support.e2e.api_client import Raw
     from support.e2e.cluster import Cluster
     from support.e2e.own_cluster import OwnCluster

@@ -23,7 +23,7 @@ from support.environment import surroundings
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from linkwise.model.requester import Requester
+    from linkwise.model.access_policy import Requester
 
 __all__ = ["SECONDS", "Trial", "trial"]
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from linkwise.embedded.apiserver.app import Application
+    from linkwise.embedded.apiserver.server import Application
     from linkwise.net.http.messages import Request, Response
     from support.e2e.api_client import Api, Raw
 

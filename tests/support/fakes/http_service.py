@@ -12,9 +12,8 @@ from linkwise.net.http.client import Origin
 from linkwise.net.http.server import Limits, Server, listen
 from linkwise.serve.app import application, tenant_application
 from linkwise.serve.gauges import Gauges
-from linkwise.serve.leadership import ALONE
 from linkwise.serve.metrics import Counting
-from linkwise.serve.service import Service
+from linkwise.serve.service import ALONE, Service
 from linkwise.testing.recorder import Recorder
 from support.blocking_http import BlockingHttp
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.broker import Broker
     from linkwise.serve.explanations.access import Access
-    from linkwise.serve.leadership import LeaderStatus
+    from linkwise.serve.service import LeaderStatus
 
 __all__ = ["Reply", "Served"]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from linkwise.kube.client.api import JSON, Answer, Connection
-from linkwise.kube.client.credentials import Credentials
+from linkwise.kube.client.kubeconfig import Credentials
 from linkwise.net.http.client import CutError, Exchange, Http, Origin, SlowError
 
 if TYPE_CHECKING:

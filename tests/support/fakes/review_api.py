@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Self
 
 from linkwise.kube.client.api import Connection
-from linkwise.kube.client.credentials import Credentials
+from linkwise.kube.client.kubeconfig import Credentials
 from linkwise.kube.client.reviews import Reviews
 from linkwise.net.http.client import Http, Origin
 from linkwise.net.http.messages import Response

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from linkwise.kube.client.api import Connection
-from linkwise.kube.client.credentials import Credentials
+from linkwise.kube.client.kubeconfig import Credentials
 from linkwise.net.http.client import Http, Origin
 from linkwise.net.timing import Timing
 from support.virtual_clock import run_idle

@@ -16,7 +16,7 @@ from linkwise.broker.broker import Broker
 from linkwise.config.settings import WebhookSettings
 from linkwise.embedded.apiserver.server import EmbeddedApi
 from linkwise.kube.client.api import Connection
-from linkwise.kube.client.credentials import Credentials
+from linkwise.kube.client.kubeconfig import Credentials
 from linkwise.net.http.client import Answer, Http, Origin
 from linkwise.net.timing import Timing
 from linkwise.serve.metrics import Counting

@@ -8,10 +8,9 @@ from itertools import repeat
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from linkwise.broker.cluster.inventory.merge import merge_inventory
+from linkwise.broker.cluster.inventory import merge_inventory
 from linkwise.broker.cluster.pod_request import read_request
-from linkwise.broker.preemption import evictions
-from linkwise.broker.reservations import reservations
+from linkwise.broker.holding import evictions, reservations
 from linkwise.broker.scheduling.bind import pick_on
 from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.broker.wake_ups import may_go
@@ -29,8 +28,8 @@ from support.state import state_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from linkwise.broker.answers import BindAnswer, FilterAnswer
     from linkwise.broker.broker import Broker
+    from linkwise.broker.effects import BindAnswer, FilterAnswer
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.ledger import Entry
     from linkwise.model.views import PodView

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Steer
-from linkwise.dialects.linkwise.gang_gate import GATE
-from linkwise.dialects.linkwise.group_plan import GROUP_PLAN, recorded_plans
+from linkwise.dialects.linkwise.group_plan import GATE, GROUP_PLAN, recorded_plans
 from linkwise.model.settings import PlacingSettings, ReservationSettings
 from linkwise.testing.cluster import seen_steered
 from support.properties.broker_invariants import must

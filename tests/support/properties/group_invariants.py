@@ -6,11 +6,10 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.groups.bundles import bundle, joined
 from linkwise.broker.groups.planning.what_if import WhatIf
-from linkwise.broker.groups.readiness import pending_reason
+from linkwise.broker.groups.readiness import bundle, joined, pending_reason
 from linkwise.broker.groups.stale_gangs import has_begun
-from linkwise.broker.records.stages import BackingOff, Planning, Reserved, Unschedulable, Waiting, deadline_of
+from linkwise.broker.records.members import BackingOff, Planning, Reserved, Unschedulable, Waiting, deadline_of
 from linkwise.dialects.linkwise.group_plan import recorded_plans
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.pod import explain_pod
@@ -22,8 +21,7 @@ from support.state import state_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from linkwise.broker.answers import BindAnswer, FilterAnswer
-    from linkwise.broker.effects import Evict
+    from linkwise.broker.effects import BindAnswer, Evict, FilterAnswer
     from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
     from linkwise.model.views import PodView

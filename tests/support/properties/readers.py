@@ -13,8 +13,7 @@ from linkwise.views.cluster import ClusterView
 from linkwise.views.description import description_of
 from linkwise.views.explanations import document_of, explain_object
 from linkwise.views.listing import section_of
-from linkwise.views.selection import OF_NAMESPACES, OF_NODES, Selection
-from linkwise.views.table import encode_section
+from linkwise.views.table import OF_NAMESPACES, OF_NODES, Selection, encode_section
 
 if TYPE_CHECKING:
     from linkwise.broker.broker import Broker

@@ -30,8 +30,8 @@ from linkwise.kube.perform.performer import Performer
 from linkwise.kube.watch.kinds import PODS
 from linkwise.kube.watch.reflector import Reflector
 from linkwise.model.device import Device
-from linkwise.model.discovery import Discovery
 from linkwise.model.driver import Driver
+from linkwise.model.inventory import Discovery
 from linkwise.model.views import NodeView
 from linkwise.net.timing import Timing
 from linkwise.testing.cluster import NVIDIA, FakeNode, binds, broker_of, device_pod, in_gang

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from linkwise.model.link import SELF, Link
-from linkwise.vendors.link_table.cells import Cells, split_row
-from linkwise.vendors.link_table.layout import Names, chosen, tables
+from linkwise.vendors.link_table.layout import Cells, Names, chosen, split_row, tables
 from linkwise.vendors.link_table.matrix import fabric_warnings, read_table
-from linkwise.vendors.nvidia.topo import READERS
+from linkwise.vendors.nvidia.vendor import READERS
 from support.environment import growth
 
 GPUS = Names("GPU[0-9]{1,3}")

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from linkwise.errors import InputError
-from linkwise.wire.kubernetes.objects import decode_pod
-from linkwise.wire.kubernetes.partial_pod import salvaged_pod
+from linkwise.wire.kubernetes.objects import decode_pod, salvaged_pod
 from linkwise.wire.kubernetes.watch_stream import Lines, status_of
 
 GRANT = {"linkwise.dev/grant": "{}"}

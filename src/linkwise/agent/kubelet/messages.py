@@ -1,4 +1,4 @@
-"""Messages of the kubelet's gRPC APIs: device plugins (v1beta1) and pod resources (v1), by their field numbers.
+"""Messages of the kubelet's gRPC APIs, device plugins (v1beta1) and pod resources (v1), by their field numbers; and calls of its services.
 
 Descriptors are built when the module is imported. Code that a compiler generates works only with the protobuf versions
 near the compiler's own; these tables work with any.
@@ -6,14 +6,20 @@ near the compiler's own; these tables work with any.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
+from grpc import aio
+
+from linkwise.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
-__all__ = ["DEVICE_PLUGIN", "POD_RESOURCES", "REGISTRATION", "Message", "messages_of"]
+__all__ = ["DEVICE_PLUGIN", "POD_RESOURCES", "REGISTRATION", "Message", "call_kubelet", "messages_of"]
 
 Message = Any
 """an instance of a class that is made at import"""
@@ -126,3 +132,32 @@ def _classes(package: str, table: Mapping[str, Fields]) -> dict[str, Any]:
 
 
 _CLASSES: Final = {package: _classes(package, table) for package, table in _TABLES.items()}
+
+
+MESSAGE_BYTES: Final = 16 * 1024 * 1024
+"""the kubelet lists every unit of shared memory of every container"""
+# A pool of its own: a channel to a kubelet that has ended would delay the connection to the next one.
+_OPTIONS: Final = (("grpc.max_receive_message_length", MESSAGE_BYTES), ("grpc.use_local_subchannel_pool", 1))
+
+
+async def call_kubelet(socket: Path, method: str, request: Message, response: str, seconds: float) -> Message:
+    """Call a method, named with its service, and return the response, a message of that name.
+
+    AioRpcError if the call fails, ClusterError if the response is not such a message.
+    """
+    answer = messages_of(method)[response]
+    try:
+        async with aio.insecure_channel(f"unix:{socket}", options=_OPTIONS) as channel:
+            call: aio.UnaryUnaryMultiCallable[Message, bytes] = channel.unary_unary(
+                f"/{method}", request_serializer=type(request).SerializeToString
+            )
+            body = await call(request, timeout=seconds)
+        return answer.FromString(body)  # gRPC would return None for a response that it can't parse
+    except DecodeError as error:
+        raise ClusterError(f"{socket}: the response to {method} is not valid as {response}: {error}") from error
+    except Exception as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            # gRPC may replace a cancellation by an error of its own; the task would never end.
+            raise asyncio.CancelledError from error
+        raise

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from linkwise.engine.access import AccessRules
-    from linkwise.engine.drift import Drift
+    from linkwise.engine.usage import Drift
     from linkwise.model.inventory import NodeInventory
     from linkwise.model.verdict import Grant
 

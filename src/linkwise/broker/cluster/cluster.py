@@ -11,22 +11,18 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.broker.cluster.changes import Changes
-from linkwise.broker.cluster.cluster_objects import ClusterObjects
-from linkwise.broker.cluster.inventory.merge import kind_of, merge_or_report
-from linkwise.broker.cluster.node_objects import NodeObjects
-from linkwise.broker.cluster.pod_request import RequestCache, asks_for_devices
-from linkwise.broker.cluster.pods import Pods, holds_devices
-from linkwise.broker.cluster.recorded_grants import elsewhere, mismatch, unrecorded_grant
+from linkwise.broker.cluster.inventory import kind_of, merge_or_report
+from linkwise.broker.cluster.objects import ClusterObjects, NodeObjects
+from linkwise.broker.cluster.pod_request import RequestCache, asks_for_devices, is_volcano
+from linkwise.broker.cluster.pods import Pods, elsewhere, holds_devices, mismatch, unrecorded_grant
 from linkwise.broker.cluster.resource_claims import ResourceClaims
-from linkwise.broker.volcano.scope import is_volcano
 from linkwise.dialects.dialect import where_pod
 from linkwise.dialects.groups.owners import OwnerRules
 from linkwise.dialects.linkwise.accelerator_policy import subject_of
 from linkwise.dialects.registry import held_by
-from linkwise.engine.drift import Drift
 from linkwise.engine.index.node_index import Index
 from linkwise.engine.ledger import Entry, Ledger
-from linkwise.engine.usage import gained_capacity, node_of, resolved, usage_of
+from linkwise.engine.usage import Drift, gained_capacity, node_of, resolved, usage_of
 from linkwise.model.access_policy import COMMON, Subject
 from linkwise.model.inventory import NodeInventory
 from linkwise.model.verdict import Grant, Offer, Problem
@@ -34,12 +30,10 @@ from linkwise.model.verdict import Grant, Offer, Problem
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from linkwise.broker.cluster.cluster_objects import Parse
-    from linkwise.broker.cluster.node_objects import MissingInventory
+    from linkwise.broker.cluster.objects import MissingInventory, Parse
     from linkwise.broker.cluster.pod_request import PodRequest
-    from linkwise.model.demand import Load
-    from linkwise.model.node import Node
-    from linkwise.model.numa import NumaAlignment
+    from linkwise.model.ask import Load
+    from linkwise.model.node import Node, NumaAlignment
     from linkwise.model.settings import PlacingSettings
     from linkwise.model.snapshot import Snapshot
     from linkwise.model.views import NodeView, PodView

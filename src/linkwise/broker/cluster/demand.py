@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.dialects.dialect import where_pod
 from linkwise.dialects.pod_resources import combined, quantity
 from linkwise.errors import InputError
-from linkwise.model.demand import Capacity, Demand
+from linkwise.model.ask import Capacity, Demand
 from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:

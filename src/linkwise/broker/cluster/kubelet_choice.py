@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.cluster.inventory.merge import merge_or_report
+from linkwise.broker.cluster.inventory import merge_or_report
 from linkwise.dialects.dialect import DefaultPolicies
 from linkwise.dialects.registry import BY_NAME, DIALECTS
 from linkwise.engine.usage import node_of, usage_of

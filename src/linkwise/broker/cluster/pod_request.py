@@ -1,10 +1,11 @@
-"""Pod requests: devices, group and policy of a pod, in the API of any supported system, cached per template.
+"""Pod requests: devices, group and policy of a pod, in the API of any supported system, cached per template; and the shape of its job.
 
 The manifest itself is read by the dialects; this module adds the group and the policy.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -17,11 +18,14 @@ from linkwise.dialects.linkwise.dialect import POLICY, policy_of as annotated_po
 from linkwise.dialects.registry import BY_NAME, invalidates, owners, understand
 from linkwise.model.verdict import Problem
 from linkwise.policies.registry import POLICIES, alternatives
+from linkwise.policies.ring_profiles import Task, job_refused, known_profile, total_refused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from linkwise.model.ask import Ask, Group
+    from linkwise.model.settings import JobShape, PlacingSettings
+    from linkwise.model.verdict import Reason
     from linkwise.model.views import PodView
 
 __all__ = [
@@ -35,8 +39,11 @@ __all__ = [
     "annotation_bytes",
     "asks_for_devices",
     "group_said",
+    "is_volcano",
+    "job_refusal",
     "policy_of",
     "read_request",
+    "total_refusal",
 ]
 
 
@@ -205,3 +212,42 @@ def policy_of(
         return name, None
     wrong = "can't serve this request" if name in POLICIES else "is not registered"
     return usual, Problem(where_pod(pod), POLICY, f"policy {name!r} {wrong}; use one of {', '.join(choices)}")
+
+
+RINGS: Final = "ring-affinity"
+
+
+def job_refusal(pods: Iterable[tuple[str, int, PodRequest]], shape: JobShape) -> Reason | None:
+    """Return why the hardware does not support the shape of a job; None if it does.
+
+    Args:
+        pods: name of the task, number of its pods, and the request of each
+        shape: the administrator's choice of rules
+    """
+    # rule 003.valid-job: one validator for the webhook, the filter of a group and Volcano.
+    tasks: Counter[tuple[str, int]] = Counter()
+    profile = None
+    for name, count, request in pods:
+        if request.ask is not None and request.policy == RINGS:
+            profile = profile or known_profile(request.ask.profile)
+            tasks[name, request.ask.devices] += max(0, count)
+    listed = [Task(name, count, devices) for (name, devices), count in tasks.items()]
+    return job_refused(listed, profile, shape) if profile else None
+
+
+def total_refusal(request: PodRequest, devices: int, shape: JobShape) -> Reason | None:
+    """Return why the hardware supports no job with that many devices in total; None if it does.
+
+    Args:
+        request: of any pod of the job that requests such devices
+        devices: of all its pods together, whose number is not known
+        shape: the administrator's choice of rules
+    """
+    # rule 003.valid-job: the same rules, where only the sum is known.
+    profile = known_profile(request.ask.profile) if request.ask and request.policy == RINGS else None
+    return total_refused(devices, profile, shape) if profile else None
+
+
+def is_volcano(settings: PlacingSettings, pod: PodView) -> bool:
+    """Whether a Volcano scheduler schedules the pod."""
+    return pod.scheduler in settings.volcano.schedulers

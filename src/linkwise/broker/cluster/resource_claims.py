@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.cluster.cluster_objects import document_of
-from linkwise.dialects.dra.objects import (
+from linkwise.broker.cluster.objects import document_of
+from linkwise.dialects.dra import (
     DEVICE_CLASS,
     KINDS,
     RESOURCE_CLAIM,
@@ -19,11 +19,14 @@ from linkwise.dialects.dra.objects import (
     claim_of,
     class_document,
     class_of,
+    current_slices,
+    devices_on,
+    is_known,
+    pool_problem,
+    selected_on,
     slice_document,
     slice_of,
 )
-from linkwise.dialects.dra.pools import current_slices, devices_on, pool_problem, selected_on
-from linkwise.dialects.dra.selectors import is_known
 from linkwise.dialects.registry import counts_whole_devices
 from linkwise.model.device import Device
 from linkwise.model.inventory import ClaimableDevices
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from linkwise.broker.cluster.changes import Changes
-    from linkwise.dialects.dra.objects import Claim, DeviceClass, PoolName, Slice, SliceDevice
+    from linkwise.dialects.dra import Claim, DeviceClass, PoolName, Slice, SliceDevice
 
 __all__ = ["ResourceClaims"]
 

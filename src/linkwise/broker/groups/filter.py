@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from linkwise.broker.answers import FilterAnswer
-from linkwise.broker.groups.bundles import bundle
+from linkwise.broker.effects import FilterAnswer
 from linkwise.broker.groups.gates import is_being_steered, was_steered
 from linkwise.broker.groups.lifecycle import answer_now, replan, resume
 from linkwise.broker.groups.native_domains import (
@@ -18,10 +17,10 @@ from linkwise.broker.groups.native_domains import (
 )
 from linkwise.broker.groups.planning.priority import trial_plan
 from linkwise.broker.groups.planning.runs import begin, plan_now, requested_of
-from linkwise.broker.groups.readiness import may_start_alone, pending_reason
+from linkwise.broker.groups.readiness import bundle, may_start_alone, pending_reason
 from linkwise.broker.groups.reservations import is_over
 from linkwise.broker.records.groups import Answer
-from linkwise.broker.records.stages import BackingOff, Idle, Reserved, Unschedulable, Waiting
+from linkwise.broker.records.members import BackingOff, Idle, Reserved, Unschedulable, Waiting
 from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.engine.index.node_index import choices
 from linkwise.engine.reasons.catalog import short_refusal
@@ -30,8 +29,7 @@ from linkwise.model.verdict import Reason
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from linkwise.broker.records.members import GroupView
-    from linkwise.broker.records.stages import Limits
+    from linkwise.broker.records.members import GroupView, Limits
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Plan
     from linkwise.model.views import PodView

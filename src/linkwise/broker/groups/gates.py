@@ -18,15 +18,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.cluster.pod_request import is_volcano
 from linkwise.broker.effects import Event, Steer
-from linkwise.broker.groups.plan_annotations import member_annotation
-from linkwise.broker.groups.planned_records import cleared_record, planned_record
+from linkwise.broker.groups.annotations import cleared_record, member_annotation, planned_record
 from linkwise.broker.groups.readiness import missing_pod_group
 from linkwise.broker.records.groups import Answer, Steered
-from linkwise.broker.records.stages import Planning, Reserved, Waiting
-from linkwise.broker.volcano.scope import is_volcano
-from linkwise.dialects.linkwise.gang_gate import GATE, is_gated
-from linkwise.dialects.linkwise.group_plan import GROUP_PLAN, recorded_plans
+from linkwise.broker.records.members import Planning, Reserved, Waiting
+from linkwise.dialects.linkwise.group_plan import GATE, GROUP_PLAN, is_gated, recorded_plans
 from linkwise.model.views import FINISHED
 
 if TYPE_CHECKING:

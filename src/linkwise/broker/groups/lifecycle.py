@@ -11,14 +11,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from linkwise.broker.access.enforcement import group_reason, refused_on
+from linkwise.broker.access import group_reason, refused_on
+from linkwise.broker.cluster.pod_request import is_volcano
 from linkwise.broker.effects import Wake
-from linkwise.broker.groups.bundles import bundle, bundle_keys
 from linkwise.broker.groups.gates import awaits_plan, is_being_steered, steer_members, was_steered
 from linkwise.broker.groups.native_domains import within_offered
 from linkwise.broker.groups.notices import group_warnings
 from linkwise.broker.groups.planning.runs import begin, capacity_gained, requested_of, without_demoted
 from linkwise.broker.groups.readiness import (
+    bundle,
+    bundle_keys,
     longest_wait,
     may_start_alone,
     pending_reason,
@@ -39,10 +41,8 @@ from linkwise.broker.groups.reservations import (
 from linkwise.broker.groups.stale_gangs import evictions, note_stale_gangs, stale_gang
 from linkwise.broker.readers import pod_events
 from linkwise.broker.records.groups import Answer
-from linkwise.broker.records.stages import STAGES, BackingOff, Idle, Planning, Reserved, Unschedulable, Waiting
-from linkwise.broker.volcano.pins import describe_pod_group, pinned_node
-from linkwise.broker.volcano.refused_nodes import demote_refused, expire_demoted
-from linkwise.broker.volcano.scope import is_volcano
+from linkwise.broker.records.members import STAGES, BackingOff, Idle, Planning, Reserved, Unschedulable, Waiting
+from linkwise.broker.volcano.nodes import demote_refused, describe_pod_group, expire_demoted, pinned_node
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.engine.reasons.groups import is_group_refusal
@@ -54,8 +54,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.effects import Bind, Event
     from linkwise.broker.records.groups import GroupRecord
-    from linkwise.broker.records.members import GroupView
-    from linkwise.broker.records.stages import Limits
+    from linkwise.broker.records.members import GroupView, Limits
     from linkwise.broker.state import State
     from linkwise.engine.ledger import Entry
     from linkwise.model.views import NodeView, PodView

@@ -16,7 +16,7 @@ from linkwise.broker.groups.reservations import hold_time, move
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from linkwise.broker.records.stages import Limits
+    from linkwise.broker.records.members import Limits
     from linkwise.broker.state import State
     from linkwise.model.ask import Group
 

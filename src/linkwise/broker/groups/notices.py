@@ -11,14 +11,13 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.effects import Event
-from linkwise.broker.groups.bundles import unlinked
-from linkwise.broker.groups.readiness import missing_pod_group, schedulers_of
+from linkwise.broker.groups.readiness import missing_pod_group, schedulers_of, unlinked
 from linkwise.broker.readers import pod_events
 from linkwise.broker.records.groups import Answer
-from linkwise.broker.records.stages import Planning, Unschedulable, Waiting
-from linkwise.broker.volcano.pins import lost_pin
+from linkwise.broker.records.members import Planning, Unschedulable, Waiting
+from linkwise.broker.volcano.nodes import lost_pin
 from linkwise.dialects.groups.membership import group_of
-from linkwise.dialects.linkwise.gang_gate import is_gated
+from linkwise.dialects.linkwise.group_plan import is_gated
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.engine.reasons.phrases import count_text
 from linkwise.model.ask import Group

@@ -13,14 +13,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.groups.bundles import bundle
 from linkwise.broker.groups.planning.runs import begin, plan_now
-from linkwise.broker.groups.readiness import pending_reason
+from linkwise.broker.groups.readiness import bundle, pending_reason
 from linkwise.broker.groups.reservations import move, overcommits, reserve
-from linkwise.broker.records.stages import Idle, Planning, Reserved
+from linkwise.broker.records.members import Idle, Planning, Reserved
 from linkwise.broker.wake_ups import flush
-from linkwise.dialects.linkwise.gang_gate import is_gated
-from linkwise.dialects.linkwise.group_plan import GROUP_PLAN, recorded_plans
+from linkwise.dialects.linkwise.group_plan import GROUP_PLAN, is_gated, recorded_plans
 from linkwise.engine.planning.plan import Placement, Plan
 from linkwise.engine.usage import node_after
 from linkwise.model.verdict import Offer, Part

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.records.groups import KeptPlaces
-from linkwise.broker.records.stages import Reserved
+from linkwise.broker.records.members import Reserved
 from linkwise.dialects.groups.conventions import VOLCANO_SOURCE
 from linkwise.engine.ledger import Entry
 from linkwise.engine.planning.hosts import in_parts
@@ -22,8 +22,7 @@ from linkwise.model.verdict import Grant
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from linkwise.broker.records.members import GroupView
-    from linkwise.broker.records.stages import Event, Stage
+    from linkwise.broker.records.members import Event, GroupView, Stage
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Placement, Plan
     from linkwise.model.ask import Group

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from linkwise.broker.effects import Event, Evict
 from linkwise.broker.groups.reservations import hold_time
-from linkwise.broker.records.stages import Reserved
+from linkwise.broker.records.members import Reserved
 from linkwise.engine.reasons.phrases import count_text
 
 if TYPE_CHECKING:

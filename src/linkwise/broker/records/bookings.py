@@ -1,7 +1,10 @@
-"""Booking records: what is known about allocations of another scheduler beside the ledger.
+"""Records beside the ledger: bookings of another scheduler, and preemptions that Linkwise requested itself.
 
-Pods that its session has evicted and that still hold their devices, and the attempts to write the devices of pods that it
-has bound. Both can be lost: an eviction is announced again, and a record that is missing is written.
+Bookings are of pods that its session has evicted and that still hold their devices, and of attempts to write the devices
+of pods that it has bound. Both can be lost: an eviction is announced again, and a record that is missing is written.
+
+One preemption record per preemptor, a group or a single pod. It ends when the preemptor has its devices, is gone or found
+others, when an eviction was refused, and at its deadline; then everything that it holds is released.
 """
 
 from __future__ import annotations
@@ -9,10 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from linkwise.engine.planning.plan import Plan  # noqa: TC001 - snapshots are decoded by these annotations
 
-__all__ = ["LONGEST", "Attempt", "Bookings"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["LONGEST", "ROOM", "Attempt", "Bookings", "Preemption", "Preemptions"]
 
 FIRST: Final = 2.0  # seconds
 LONGEST: Final = 60.0  # seconds
@@ -45,3 +50,68 @@ class Bookings:
     def restore(self, leaving: Mapping[str, float], attempts: Mapping[str, Attempt]) -> None:
         """Replace the content with that of a snapshot."""
         self.leaving, self.attempts = dict(leaving), dict(attempts)
+
+
+ROOM: Final = "/room"
+"""ends the names of ledger entries that are held for a preemptor; its UID comes before"""
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """Pods that are evicted for one preemptor, and the room that is held for it."""
+
+    preemptor: str
+    """key of the group, or UID of the pod"""
+    plan: Plan
+    """where the preemptor goes when the victims are gone"""
+    victims: tuple[str, ...]
+    """UIDs of the pods whose end is awaited; empty once all are gone"""
+    until: float
+    namespace: str = "default"
+    """of the preemptor"""
+    is_ready: bool = False
+    """whether all victims are gone, and the pod was woken to take its room"""
+
+
+@dataclass(slots=True)
+class Preemptions:
+    """Records by preemptor."""
+
+    records: dict[str, Preemption] = field(default_factory=dict)
+    avoided: dict[str, float] = field(default_factory=dict)
+    """pods whose eviction was refused, and until when no other is requested"""
+    attempts: dict[str, int] = field(default_factory=dict)
+    """requests sent, by victim"""
+    later: dict[str, float] = field(default_factory=dict)
+    """preemptors that no eviction helped, and when that is looked into again"""
+    next_scan: float = 0.0
+    """when unschedulable groups and pods are looked into again"""
+    _by_victim: dict[str, str] = field(default_factory=dict)
+
+    def of_victim(self, uid: str) -> str:
+        """The preemptor for which a pod is evicted; empty if there is none."""
+        return self._by_victim.get(uid, "")
+
+    def put(self, record: Preemption) -> None:
+        """Set the record of a preemptor."""
+        before = self.records.get(record.preemptor)
+        for uid in before.victims if before else ():
+            self._by_victim.pop(uid, None)
+        self.records[record.preemptor] = record
+        self._by_victim |= dict.fromkeys(record.victims, record.preemptor)
+
+    def remove(self, preemptor: str) -> Preemption | None:
+        """Remove the record of a preemptor."""
+        record = self.records.pop(preemptor, None)
+        for uid in record.victims if record else ():
+            self._by_victim.pop(uid, None)
+            self.attempts.pop(uid, None)
+        return record
+
+    def restore(self, records: Iterable[Preemption], avoided: Mapping[str, float]) -> None:
+        """Replace the content with that of a snapshot."""
+        for preemptor in list(self.records):
+            self.remove(preemptor)
+        for record in records:
+            self.put(record)
+        self.avoided = dict(avoided)

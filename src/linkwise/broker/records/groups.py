@@ -9,13 +9,14 @@ from bisect import insort
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.records.members import GroupView, Members, with_all_members
-from linkwise.broker.records.stages import (
+from linkwise.broker.records.members import (
     NO_LIMITS,
     STAGES,
     TABLE,
     BackingOff,
+    GroupView,
     Idle,
+    Members,
     Planning,
     Reserved,
     Run,
@@ -23,10 +24,10 @@ from linkwise.broker.records.stages import (
     Unschedulable,
     Waiting,
     deadline_of,
+    with_all_members,
 )
 from linkwise.dialects.groups.pod_group_objects import gang_name
-from linkwise.dialects.linkwise.gang_gate import GATE
-from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
+from linkwise.dialects.linkwise.group_plan import GATE, GROUP_PLAN
 from linkwise.errors import GroupError, InputError
 from linkwise.model.views import FINISHED
 
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from linkwise.broker.cluster.changes import Changes
-    from linkwise.broker.records.members import Enrolled
-    from linkwise.broker.records.stages import Event, Limits
+    from linkwise.broker.records.members import Enrolled, Event, Limits
     from linkwise.engine.ledger import Ledger
     from linkwise.model.ask import Group
     from linkwise.model.views import PodView

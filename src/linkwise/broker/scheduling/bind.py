@@ -5,19 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from linkwise.broker.access.enforcement import refused_on, refused_pod
-from linkwise.broker.answers import BindAnswer
-from linkwise.broker.decisions import decided_by_bind
-from linkwise.broker.effects import Bind, Event
-from linkwise.broker.groups.grant_annotations import grant_annotations
+from linkwise.broker.access import refused_on, refused_pod
+from linkwise.broker.candidates import decided_by_bind
+from linkwise.broker.effects import Bind, BindAnswer, Event
+from linkwise.broker.groups.annotations import grant_annotations, plan_annotation, visibility_events
 from linkwise.broker.groups.lifecycle import bind_refused, bound_by_plan
-from linkwise.broker.groups.plan_annotations import plan_annotation
 from linkwise.broker.groups.readiness import may_start_alone, pending_reason
-from linkwise.broker.groups.siblings import visibility_events
+from linkwise.broker.holding.reserved_devices import release, reserved_entry
 from linkwise.broker.readers import refusal_to
 from linkwise.broker.reconcile import reconcile
-from linkwise.broker.records.stages import Idle, Planning, Reserved, Unschedulable
-from linkwise.broker.reservations.devices import release, reserved_entry
+from linkwise.broker.records.members import Idle, Planning, Reserved, Unschedulable
 from linkwise.broker.state import pod_name
 from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.broker.wake_ups import note_gain

@@ -3,39 +3,48 @@
 Filter chooses the node. It picks devices there and reserves them as an offer in the ledger, so that the next pod sees them
 as used: pods that arrive together are packed as if they came one by one. A pod with preferences of its own is offered
 several nodes of equal score, so that kube-scheduler's scores decide among them.
+
+A call with complete Node objects, as autoscalers make them, is a simulation. A node that is not observed is a template: it
+is evaluated by what its object says, as an empty node. Nothing is remembered, and no answer waits for anything. Nodes that
+exist are answered from what is known of them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.access.enforcement import barred_nodes, not_permitted, refused_pod
-from linkwise.broker.answers import FilterAnswer
-from linkwise.broker.candidates import Candidates
+from linkwise.broker.access import barred_nodes, not_permitted, refused_pod
+from linkwise.broker.candidates import Candidates, decided_by_filter
+from linkwise.broker.cluster.inventory import merge_or_report
 from linkwise.broker.cluster.pod_request import asks_for_devices
-from linkwise.broker.decisions import decided_by_filter
+from linkwise.broker.effects import FilterAnswer
 from linkwise.broker.groups.filter import filter_member
 from linkwise.broker.groups.lifecycle import wake_members
 from linkwise.broker.groups.planning.priority import preempt_plans_for_pod
-from linkwise.broker.preemption.evictions import take_room
+from linkwise.broker.groups.readiness import pending_reason
+from linkwise.broker.holding.evictions import take_room
+from linkwise.broker.holding.reserved_devices import release, reserved_reason, yield_reservation
 from linkwise.broker.reconcile import reconcile, reconcile_later
-from linkwise.broker.reservations.devices import release, reserved_reason, yield_reservation
 from linkwise.broker.wake_ups import note_gain
+from linkwise.engine.index.node_index import judge
 from linkwise.engine.ledger import Entry
 from linkwise.engine.reasons.catalog import short_refusal
-from linkwise.model.verdict import Grant, Offer, Reason
+from linkwise.engine.usage import node_of, usage_of
+from linkwise.model.verdict import Grant, Offer, Reason, Reject
 from linkwise.speed.fast_dataclass import fast_constructor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from linkwise.broker.cluster.pod_request import PodRequest
     from linkwise.broker.state import State
+    from linkwise.engine.access import AccessRule
     from linkwise.engine.index.node_index import Query
+    from linkwise.engine.index.score_table import Verdict
     from linkwise.engine.queue.scheduling_queue import QueuedPod
-    from linkwise.model.views import PodView
+    from linkwise.model.views import NodeView, PodView
 
-__all__ = ["BEING_BOUND", "filter_nodes", "prioritize", "ranked"]
+__all__ = ["BEING_BOUND", "filter_nodes", "prioritize", "ranked", "simulate_filter", "simulate_scores"]
 
 BEING_BOUND: Final = short_refusal(Reason("002.whole", kind="promised"))
 _entry: Final = fast_constructor(Entry)
@@ -241,3 +250,75 @@ def _answer_assumed(state: State, entry: Entry, names: Sequence[str]) -> FilterA
     if entry.node in names and state.cluster.has(entry):
         return FilterAnswer([entry.node])
     return FilterAnswer([], {}, dict.fromkeys(names, BEING_BOUND))
+
+
+def simulate_filter(
+    state: State, pod: PodView, names: Sequence[str], templates: Sequence[NodeView], now: float
+) -> FilterAnswer:
+    """Return the best of the nodes that exist, and every template on which the pod fits: price may decide among those."""
+    known = filter_nodes(state, pod, names, now, keep=False)
+    refused, fitting = _judged(state, pod, templates, now)
+    nodes = [*known.nodes, *fitting]
+    if nodes:
+        return FilterAnswer(nodes, partial=known.partial, effects=known.effects, policy=known.policy)
+    # There are no pods on a template that could be evicted.
+    unresolvable = {**known.unresolvable, **refused}
+    return FilterAnswer([], known.failed, unresolvable, known.partial, known.effects, known.policy)
+
+
+def simulate_scores(
+    state: State, pod: PodView, names: Sequence[str], templates: Sequence[NodeView]
+) -> dict[str, tuple[int, ...]]:
+    """Return comparable scores of nodes that exist and of templates; those without one are not suitable."""
+    query = state.query(pod)
+    if query is None:
+        return {}
+    scores = dict(Candidates(state, query, pod.uid, state.settings.budget).scores(names))
+    verdicts = _verdicts(query, templates, state.access.rule_of(pod))
+    return scores | {name: found for name, found in verdicts.items() if not isinstance(found, Reject)}
+
+
+def _judged(state: State, pod: PodView, templates: Sequence[NodeView], now: float) -> tuple[dict[str, str], list[str]]:
+    """Return why templates are refused, by name, and those on which the pod fits."""
+    names = [view.name for view in templates]
+    request, entry = state.request(pod), state.cluster.ledger.get(pod.uid)
+    if request.broken:
+        return dict.fromkeys(names, request.broken.text), []
+    if entry and (entry.booked or not entry.tentative):
+        return dict.fromkeys(names, BEING_BOUND), []
+    group = state.groups.view(state.groups.key_of(pod.uid))
+    # More nodes do not help a group that is not complete; once it is, each member is evaluated alone.
+    waits = pending_reason(state, group, now) if group and pod.uid not in group.extra else None
+    if waits:
+        return dict.fromkeys(names, short_refusal(waits)), []
+    query = state.query_of(request, pod)
+    if query is None:
+        return {}, names
+    if refused_everywhere := query.policy.admit(query.ask) or not_permitted(state, pod, query):
+        return dict.fromkeys(names, short_refusal(refused_everywhere)), []
+    verdicts = _verdicts(query, templates, state.access.rule_of(pod))
+    refused = {name: short_refusal(found.reason) for name, found in verdicts.items() if isinstance(found, Reject)}
+    return refused, [name for name in verdicts if name not in refused]
+
+
+def _verdicts(query: Query, templates: Iterable[NodeView], rule: AccessRule | None) -> dict[str, Verdict]:
+    """Return the verdict of each template, computed once for equal ones: a node group has many."""
+    verdicts: dict[str, Verdict] = {}
+    by_kind: dict[tuple[object, ...], Verdict] = {}
+    for view in templates:
+        inventory = merge_or_report(view, {})
+        kind = (
+            inventory.devices,
+            inventory.topology,
+            inventory.profile,
+            inventory.mode,
+            inventory.words,
+            inventory.unidentified,
+            tuple(sorted(inventory.facts.items())),
+        )
+        if kind not in by_kind:
+            node = node_of(inventory, usage_of(inventory, (), ()))
+            barred = rule.node_refusal(query.ask, node) if rule else None
+            by_kind[kind] = Reject(view.name, barred) if barred else judge(query, node, inventory.words)
+        verdicts[view.name] = by_kind[kind]
+    return verdicts

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.access.enforcement import not_permitted
+from linkwise.broker.access import not_permitted
 from linkwise.broker.groups.planning.what_if import Assumption, WhatIf
-from linkwise.broker.preemption.evictions import plan_group_of
-from linkwise.broker.preemption.victims import Preemptor, harm_in, leaving_on, lower_on
-from linkwise.broker.reservations.devices import outranked
+from linkwise.broker.holding.evictions import plan_group_of
+from linkwise.broker.holding.reserved_devices import outranked
+from linkwise.broker.holding.victims import Preemptor, harm_in, leaving_on, lower_on
 from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.engine.preemption import Search, violations
 from linkwise.engine.queue.reservation import RESERVED

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from linkwise.cli.options.output import json_flag
+from linkwise.cli.options.io import json_flag
 from linkwise.errors import InputError
 
 _EPILOG: Final = """\b

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from linkwise.cli.options.cluster import cluster_flags, namespace_flag
-from linkwise.cli.options.completion import complete_served
-from linkwise.cli.options.targets import targets_of
+from linkwise.cli.options.kinds import complete_served, targets_of
 from linkwise.engine.selectors import label_requirements
 from linkwise.errors import InputError
 
@@ -59,7 +58,7 @@ def command(  # noqa: PLR0913 - one per flag
     label_requirements(selector)
     words, changes = _split(what)
     targets = targets_of(words, selected=bool(selector) or everything)
-    from linkwise.cli.reports.annotations import annotate  # noqa: PLC0415 - imports the client
+    from linkwise.cli.reports.objects import annotate  # noqa: PLC0415 - imports the client
 
     success = annotate(
         *(targets, selector, changes, namespace),

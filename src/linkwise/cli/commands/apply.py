@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from linkwise.cli.options.cluster import cluster_flags, namespace_flag
-from linkwise.cli.options.files import files_flag, named_files
+from linkwise.cli.options.io import files_flag, named_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +52,7 @@ def command(  # noqa: PLR0913 - one parameter per flag
 
     Supports every kind that the cluster serves. Prints one line per object: created, configured or unchanged.
     """
-    from linkwise.cli.reports.apply import read_objects, send  # noqa: PLC0415 - imports yaml and the client
+    from linkwise.cli.reports.objects import read_objects, send  # noqa: PLC0415 - imports yaml and the client
 
     objects = read_objects(named_files(files, bare), namespace)
     if not send(objects, kubeconfig, context, namespace, dry=dry, force=force):

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from linkwise.cli.options.files import file_name
-from linkwise.cli.options.names import name_option, namespace_name, namespace_option, object_name
-from linkwise.cli.options.output import json_flag
+from linkwise.cli.options.cluster import name_option, namespace_name, namespace_option, object_name
+from linkwise.cli.options.io import file_name, json_flag
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from linkwise.config.volcano.scheduler_conf import Mode
+    from linkwise.config.volcano import Mode
 
 EXIT_PROBLEMS: Final = 1
 
@@ -184,12 +183,7 @@ def volcano(  # noqa: PLR0913 - one parameter per flag
     Comments explain each value. With --from, the extender replaces the plugins topology910 and volcano-npu of a file;
     its actions, tiers, other plugins and comments are kept.
     """
-    from linkwise.config.volcano.conversion import convert_conf  # noqa: PLC0415 - imports yaml
-    from linkwise.config.volcano.scheduler_conf import (  # noqa: PLC0415 - same
-        VolcanoFile,
-        config_map_yaml,
-        scheduler_conf,
-    )
+    from linkwise.config.volcano import VolcanoFile, config_map_yaml, convert_conf, scheduler_conf  # noqa: PLC0415 - imports yaml
 
     if url is not None and not _is_url(url):
         raise InputError(f"--url: expected a URL with http:// or https:// and a host, got '{url}'")

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from linkwise.cli.options.cluster import cluster_flags, namespace_flag
-from linkwise.cli.options.completion import complete_files, complete_served
-from linkwise.cli.options.output import form_flag
-from linkwise.cli.options.targets import targets_of
+from linkwise.cli.options.io import form_flag
+from linkwise.cli.options.kinds import complete_files, complete_served, targets_of
 from linkwise.engine.selectors import label_requirements
 from linkwise.errors import InputError
 
@@ -83,7 +82,7 @@ def command(  # noqa: PLR0913 - one per flag
     if selector and everything:
         raise InputError("-l and --all can't be used together")
     targets = () if files else targets_of(what, selected=selected)
-    from linkwise.cli.reports.delete import Deletion, delete  # noqa: PLC0415 - imports the client
+    from linkwise.cli.reports.objects import Deletion, delete  # noqa: PLC0415 - imports the client
 
     deletion = Deletion(
         targets, files, selector, namespace, ignore or selected, wait, timeout, grace, dry, form == "name"

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from linkwise.cli.options.cluster import EXIT_CODES, cluster_flags, namespace_flag, service_flag
-from linkwise.cli.options.completion import complete_objects
-from linkwise.cli.options.kinds import kind_and_name
-from linkwise.cli.options.output import form_flag
+from linkwise.cli.options.io import form_flag
+from linkwise.cli.options.kinds import complete_objects, kind_and_name
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from linkwise.cli.options.cluster import EXIT_CODES, cluster_flags, namespace_flag, service_flag
-from linkwise.cli.options.completion import complete_objects
-from linkwise.cli.options.kinds import WORKLOADS, kind_and_name
-from linkwise.cli.options.output import form_flag
+from linkwise.cli.options.io import form_flag
+from linkwise.cli.options.kinds import WORKLOADS, complete_objects, kind_and_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +62,7 @@ def command(  # noqa: PLR0913 - one per flag
     This command is read-only. It gives the same explanations as the service.
     """
     kind, name = kind_and_name(what, KINDS)
-    from linkwise.cli.render.explanation import show_document  # noqa: PLC0415 - imports rich
+    from linkwise.cli.render.documents import show_document  # noqa: PLC0415 - imports rich
     from linkwise.cli.reports.answers import answers_of  # noqa: PLC0415 - imports the client
 
     document, note = answers_of(service, kubeconfig, context).explanation(kind, name, namespace)

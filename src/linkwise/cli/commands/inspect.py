@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from linkwise.cli.options.cluster import EXIT_CODES, cluster_flags
-from linkwise.cli.options.output import form_flag
+from linkwise.cli.options.io import form_flag
 
 if TYPE_CHECKING:
     from pathlib import Path

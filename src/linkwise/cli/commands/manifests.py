@@ -9,7 +9,7 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
-from linkwise.cli.options.names import name_option, namespace_option, object_name
+from linkwise.cli.options.cluster import name_option, namespace_option, object_name
 from linkwise.errors import InputError
 
 _EXAMPLES: Final = """\b

@@ -12,9 +12,8 @@ import click
 
 from linkwise.assembly.plugins import POLICIES as PLUGIN_POLICIES, load_plugins
 from linkwise.cli.inputs.topology import load_topology
-from linkwise.cli.options.devices import read_devices, read_free_memory, read_generation
-from linkwise.cli.options.output import json_flag
-from linkwise.cli.options.profiles import ProfileName
+from linkwise.cli.options.io import json_flag
+from linkwise.cli.options.machines import ProfileName, read_devices, read_free_memory, read_generation
 from linkwise.errors import InputError
 from linkwise.policies.ring_profiles import RING_PROFILES
 from linkwise.topology.canonical import inferred_links
@@ -189,7 +188,7 @@ def _by_links(options: Options) -> bool:
 
 
 def _by_rings(options: Options) -> bool:
-    from linkwise.cli.pick.by_rings import pick_in_rings, ring_line  # noqa: PLC0415 - imports rich
+    from linkwise.cli.pick.by_policy import pick_in_rings, ring_line  # noqa: PLC0415 - imports rich
 
     options.allow_only("profile", "size", "available", "faulty", context="with ring-affinity")
     idle, faulty = (
@@ -205,7 +204,7 @@ def _by_rings(options: Options) -> bool:
 
 
 def _by_free_memory(options: Options) -> bool:
-    from linkwise.cli.pick.by_rings import pick_by_free_memory  # noqa: PLC0415 - imports rich
+    from linkwise.cli.pick.by_policy import pick_by_free_memory  # noqa: PLC0415 - imports rich
 
     options.allow_only("room", "share", context="with memory-share")
     if options.room is None or options.share is None:
@@ -216,7 +215,7 @@ def _by_free_memory(options: Options) -> bool:
 
 
 def _by_count(options: Options) -> bool:
-    from linkwise.cli.pick.by_rings import pick_by_count  # noqa: PLC0415 - imports rich
+    from linkwise.cli.pick.by_policy import pick_by_count  # noqa: PLC0415 - imports rich
 
     options.allow_only("size", "available", "required", context="with whole-device")
     if options.available is None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from linkwise.cli.options.cluster import cluster_flags
-from linkwise.cli.options.files import files_flag, named_files
-from linkwise.cli.options.output import form_flag
+from linkwise.cli.options.io import files_flag, form_flag, named_files
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -78,8 +77,7 @@ def command(  # noqa: PLR0913 - one per flag
     between the devices of a node and of a pod, keeps good device sets for other pods, and leaves few devices unused.
     """
     from linkwise.cli.inputs.job_pods import read_job  # noqa: PLC0415 - imports yaml
-    from linkwise.cli.plan.planning import cluster_of, plan_groups  # noqa: PLC0415 - imports all policies
-    from linkwise.cli.plan.view import show  # noqa: PLC0415 - imports rich
+    from linkwise.cli.reports.plan import cluster_of, plan_groups, show  # noqa: PLC0415 - imports all policies
 
     named = named_files(files, bare)
     if [*named, on, fleet].count("-") > 1:

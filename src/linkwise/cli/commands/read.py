@@ -7,8 +7,7 @@ from typing import Final
 
 import click
 
-from linkwise.cli.options.files import files_flag, named_files
-from linkwise.cli.options.output import json_flag
+from linkwise.cli.options.io import files_flag, json_flag, named_files
 
 EXIT_PROBLEMS: Final = 1
 

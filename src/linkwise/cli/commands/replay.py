@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from linkwise.cli.options.cluster import cluster_flags
-from linkwise.cli.options.output import form_flag
+from linkwise.cli.options.io import form_flag
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:

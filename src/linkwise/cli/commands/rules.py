@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from linkwise.cli.options.output import json_flag
+from linkwise.cli.options.io import json_flag
 from linkwise.rulebook import status, table
 from linkwise.rulebook.table import LEVELS
 

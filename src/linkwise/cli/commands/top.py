@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from linkwise.cli.options.cluster import EXIT_CODES
-from linkwise.cli.options.completion import complete_objects
-from linkwise.cli.options.kinds import kinds_and_names
+from linkwise.cli.options.kinds import complete_objects, kinds_and_names
 from linkwise.cli.options.lists import list_flags
 
 if TYPE_CHECKING:

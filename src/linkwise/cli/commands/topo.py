@@ -11,8 +11,8 @@ import click
 
 from linkwise.cli.inputs.topology import load_source
 from linkwise.cli.options.cluster import cluster_flags
-from linkwise.cli.options.output import json_flag
-from linkwise.cli.options.profiles import ProfileName
+from linkwise.cli.options.io import json_flag
+from linkwise.cli.options.machines import ProfileName
 from linkwise.errors import InputError
 from linkwise.vendors.machines import PROFILES
 from linkwise.vendors.registry import VENDORS
@@ -102,7 +102,7 @@ def command(  # noqa: PLR0913 - one per flag
     if svg == "-" and as_json:
         raise InputError("--svg - and --json both write to standard output: write the SVG to a file")
     if file and file.startswith(NODE) and not Path(file).exists():
-        from linkwise.cli.inputs.node_topology import node_source  # noqa: PLC0415 - imports the client and all policies
+        from linkwise.cli.reports.node_links import node_source  # noqa: PLC0415 - imports the client and all policies
 
         source = node_source(file.removeprefix(NODE), kubeconfig, context)
     else:
@@ -146,7 +146,7 @@ def _annotate(name: str, topology: Topology, kubeconfig: Path | None, context: s
         raise InputError(
             "no link kinds, which the annotation needs: use a link table such as that of nvidia-smi topo -m"
         )
-    from linkwise.cli.reports.annotate import annotate  # noqa: PLC0415 - imports the client and all policies
+    from linkwise.cli.reports.node_links import annotate  # noqa: PLC0415 - imports the client and all policies
 
     annotate(name, topology, kubeconfig, context, dry=dry)
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 
-from linkwise.cli.options.files import file_name
-from linkwise.config.schema import refusal
-from linkwise.config.validation import hint
+from linkwise.cli.options.io import file_name
+from linkwise.config.schema import hint, refusal
 from linkwise.config.yaml_tree import content_of, pairs, place_of, root_of
 from linkwise.dialects.registry import BY_NAME
 from linkwise.errors import InputError

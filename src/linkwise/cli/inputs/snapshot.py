@@ -7,7 +7,7 @@ from pathlib import Path
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.snapshot import BrokerState
-from linkwise.cli.options.files import file_name
+from linkwise.cli.options.io import file_name
 from linkwise.errors import ClusterError, InputError
 from linkwise.wire.snapshot import decode_snapshot
 

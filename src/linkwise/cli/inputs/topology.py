@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from linkwise.cli.options.files import file_name
+from linkwise.cli.options.io import file_name
 from linkwise.errors import InputError, TopologyError
 from linkwise.vendors.machines import profile
 from linkwise.vendors.readers import device_facts, parse_topology, recognised

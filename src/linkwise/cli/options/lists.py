@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from linkwise.cli.options.cluster import cluster_flags, namespace_flag, service_flag
-from linkwise.cli.options.output import form_flag
+from linkwise.cli.options.io import form_flag
 from linkwise.engine.selectors import label_requirements
 from linkwise.errors import InputError
 

@@ -15,9 +15,8 @@ from linkwise.model.node import Node, Use
 from linkwise.model.topology import MAX_DEVICES
 from linkwise.model.verdict import Offer, Reason, Reject
 from linkwise.policies.memory_share import MemoryShare
-from linkwise.policies.ring_affinity import RingAffinity, group_letter, place_in_rings, single_number
+from linkwise.policies.ring_affinity import RingAffinity, RingPlacement, group_letter, place_in_rings, single_number
 from linkwise.policies.ring_profiles import ring_profile
-from linkwise.policies.ring_spans import RingPlacement
 from linkwise.topology.bottleneck import best_bottleneck
 from linkwise.topology.device_sets import named_mask, positions, question
 from linkwise.topology.partition import best_partition

@@ -25,11 +25,9 @@ from linkwise.model.verdict import Reason
 from linkwise.topology.bottleneck import best_bottleneck
 from linkwise.topology.device_sets import Question, mask_of, positions, question
 from linkwise.topology.fabric import by_least_loss, fabric_of
-from linkwise.topology.link_bandwidth import LinkGeneration, weight
-from linkwise.topology.link_score import display_score, pair_score, score_matrix
+from linkwise.topology.link_values import LinkGeneration, display_score, pair_score, score_matrix, weight
 from linkwise.topology.machine import machine_of
-from linkwise.topology.partition import best_partition
-from linkwise.topology.runner_up import next_bottleneck, next_partition
+from linkwise.topology.partition import best_partition, next_bottleneck, next_partition
 from linkwise.wire.pick_batch import BandwidthAnswer, LinkAffinityAnswer, Refused
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Documents of `-o json` and `-o yaml`: objects and lists with apiVersion and kind, as those of kubectl."""
+"""Documents of `-o json` and `-o yaml`, with apiVersion and kind as those of kubectl, and explanations in any format."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from linkwise.cli.render.tables import print_sentences, terminal
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["API_VERSION", "list_document", "object_document", "print_data"]
+__all__ = ["API_VERSION", "list_document", "object_document", "print_data", "show_document"]
 
 API_VERSION: Final = "cli.linkwise.dev/v1"
 """of what is printed; these are reports, not objects of the API server"""
@@ -33,3 +35,14 @@ def print_data(document: object, form: str) -> None:
     import yaml  # noqa: PLC0415 - only needed for YAML
 
     sys.stdout.write(yaml.safe_dump(document, sort_keys=False, width=sys.maxsize, allow_unicode=True))
+
+
+def show_document(document: dict[str, Any], form: str | None) -> None:
+    """Print the document of an explanation: one sentence per line, the most important first, or all data."""
+    if form:
+        print_data(object_document("Explanation", document), form)
+        return
+    heading, *lines = document["lines"]
+    console = terminal()
+    print_sentences(console, [heading], indent=0, style="bold")
+    print_sentences(console, lines)

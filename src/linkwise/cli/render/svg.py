@@ -14,8 +14,7 @@ from math import cos, pi, sin
 from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape
 
-from linkwise.topology.canonical import classes
-from linkwise.topology.sample_cleaning import clean_samples
+from linkwise.topology.canonical import classes, clean_samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from linkwise.kube.client.api import Connection
     from linkwise.views.blocks import Page
     from linkwise.views.cluster import ClusterView
-    from linkwise.views.selection import Selection
-    from linkwise.views.table import Section
+    from linkwise.views.table import Section, Selection
 
     T = TypeVar("T")
     Work = Callable[[Connection], Awaitable[T]]

@@ -11,7 +11,7 @@ from linkwise.assembly.cluster_reader import read_cluster, with_cluster
 from linkwise.dialects.linkwise.cordon import CORDONED, LONGEST_REASON, cordon_annotation, cordons_of
 from linkwise.errors import InputError, NotFoundError
 from linkwise.explain.inspect import inspect_nodes
-from linkwise.kube.client.annotate import update_annotation
+from linkwise.kube.client.objects import update_annotation
 from linkwise.model.views import NodeView
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from linkwise.cli.render.explanation import show_document
+from linkwise.cli.render.documents import show_document
 from linkwise.cli.render.pages import print_page
 from linkwise.cli.render.tables import terminal
 

@@ -13,14 +13,13 @@ import click
 from linkwise.cli.render.documents import list_document, print_data
 from linkwise.cli.render.tables import Table, print_table, terminal
 from linkwise.doctor.examine import CHECKS
-from linkwise.doctor.findings import SEVERITIES
-from linkwise.views.documents import rfc3339
+from linkwise.doctor.facts import SEVERITIES
+from linkwise.views.blocks import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from linkwise.doctor.facts import Facts
-    from linkwise.doctor.findings import Check, Finding
+    from linkwise.doctor.facts import Check, Facts, Finding
 
 __all__ = ["Shown", "progress", "show_checks", "show_findings"]
 

@@ -15,7 +15,7 @@ import click
 from linkwise.cli.render.documents import list_document, object_document, print_data
 from linkwise.dialects.aliyun import MEMORY
 from linkwise.explain.inspect import inspect_nodes
-from linkwise.views.documents import plain
+from linkwise.views.blocks import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

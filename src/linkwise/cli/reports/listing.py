@@ -12,7 +12,7 @@ from linkwise.cli.render.rows import Printer
 from linkwise.cli.reports.answers import NO_SERVICE, answers_of, sections_of
 from linkwise.errors import ClusterError
 from linkwise.kube.errors import ForbiddenError
-from linkwise.views.selection import Selection
+from linkwise.views.table import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

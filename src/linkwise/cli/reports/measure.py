@@ -13,10 +13,10 @@ import click
 
 from linkwise.assembly.measure import import_output, planned_run, run_measurement
 from linkwise.cli.inputs.topology import Source
-from linkwise.cli.options.files import file_name
+from linkwise.cli.options.io import file_name
 from linkwise.cli.reports.topology import show_topology
 from linkwise.errors import InputError
-from linkwise.wire.measurement_json import measurement_document
+from linkwise.wire.measurement import measurement_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

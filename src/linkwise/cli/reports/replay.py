@@ -11,7 +11,7 @@ from rich.progress import track
 from rich.text import Text
 
 from linkwise.cli.inputs.snapshot import current_cluster, load_broker
-from linkwise.cli.options.files import file_name
+from linkwise.cli.options.io import file_name
 from linkwise.cli.render.documents import list_document, print_data
 from linkwise.cli.render.tables import Table, print_sentences, print_table, terminal
 from linkwise.engine.reasons.catalog import counted_nodes, devices_text
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from linkwise.explain.reports.pod import ContainerDevices
+    from linkwise.explain.reports import ContainerDevices
     from linkwise.sim.replay import Decision
 
 __all__ = ["decide", "show", "show_differences"]

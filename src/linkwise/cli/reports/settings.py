@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from linkwise.config.validation import SECRET
+from linkwise.config.schema import SECRET
 
 if TYPE_CHECKING:
     from linkwise.config.loading import LoadedSettings

@@ -10,10 +10,10 @@ from rich.console import Console
 from linkwise.cli.render.matrix import Marks, bandwidth_table, link_table
 from linkwise.cli.render.tables import LabelledLines
 from linkwise.engine.reasons.catalog import devices_text
+from linkwise.topology.canonical import clean_samples
 from linkwise.topology.fabric import fabric_of
-from linkwise.topology.link_score import score_matrix
+from linkwise.topology.link_values import score_matrix
 from linkwise.topology.rings import rings
-from linkwise.topology.sample_cleaning import clean_samples
 from linkwise.wire.topology_json import encode_topology
 
 if TYPE_CHECKING:

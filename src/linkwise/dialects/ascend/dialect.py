@@ -1,8 +1,10 @@
-"""Ascend dialect: whole NPU chips by Huawei's resource names, and lists of chips on pods.
+"""Ascend dialect: whole NPU chips by Huawei's resource names, and the annotations that name the chips of a pod's containers.
 
 Source: seed 003, steps 3 and 4 of the algorithm; contract ascend, sections 1 to 5 and 8. A list names the chips of a
 pod, not those of each container: read again, containers get theirs in the order of the pod, ascending, as `#index`.
 Policy, plan and generation are not held, and devices lose their UUIDs.
+
+Source: contract ascend, section 3. Huawei's device plugin writes them after the kubelet has allocated the chips.
 """
 
 from __future__ import annotations
@@ -12,7 +14,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.ascend.node import DEVICE_INFO, PROFILES, TYPE_LABEL, node_facts
-from linkwise.dialects.ascend.rank_table import DETAILS, RANK_KEYS, VENDOR, chip_names, chip_number, chip_numbers, shown
+from linkwise.dialects.ascend.rank_table import (
+    DETAILS,
+    RANK_KEYS,
+    VENDOR,
+    ChipDetails,
+    Ranks,
+    Server,
+    chip_names,
+    chip_number,
+    chip_numbers,
+    rank_key,
+    rank_text,
+    shown,
+)
 from linkwise.dialects.dialect import Advertised, DefaultPolicies, Dialect, Held, SourcePriority, where_pod
 from linkwise.dialects.pod_resources import by_container, resources_of
 from linkwise.errors import InputError
@@ -26,7 +41,8 @@ if TYPE_CHECKING:
     from linkwise.model.inventory import NodeFacts
     from linkwise.model.views import NodeView, PodView
 
-__all__ = ["CONSUMED", "KUBELET", "PREDICATE_TIME", "REAL", "Ascend", "requested_chips"]
+
+__all__ = ["CONSUMED", "KUBELET", "PREDICATE_TIME", "REAL", "Ascend", "requested_chips", "served_annotations"]
 
 REAL: Final = "huawei.com/AscendReal"
 KUBELET: Final = "huawei.com/kltDev"
@@ -240,3 +256,28 @@ def _number(device: str, resource: str, writing: Writing) -> int:
         return chip_number(device, resource)
     except InputError as error:
         raise InputError(f"{shown(device)} is not a device of node {writing.grant.offer.node}") from error
+
+
+def served_annotations(
+    pod: PodView, numbers: Collection[int], addresses: Mapping[int, str], server: str
+) -> dict[str, str]:
+    """The annotations of a pod all of whose containers have chips, as far as they differ from those it has.
+
+    Args:
+        pod: as the API server has it.
+        numbers: of the chips that its containers have, and that the kubelet has allocated.
+        addresses: IP addresses of chips by number; without those of all its chips there is no entry for a rank table.
+        server: IP address of the node.
+    """
+    resource = requested_chips(pod)
+    if not resource or not numbers:
+        return {}
+    # rule 003.record: what is mounted, under Huawei's own keys.
+    chips = chip_names(numbers, resource)
+    desired = {REAL: chips, KUBELET: chips}
+    if pod.annotations.get(PREDICATE_TIME):
+        desired[PREDICATE_TIME] = str(CONSUMED)
+    if server and all(addresses.get(number) for number in numbers):
+        details = {number: ChipDetails(addresses[number]) for number in numbers}
+        desired[rank_key(resource)] = rank_text(Ranks(pod.name, Server(server, host=server), details))
+    return {key: text for key, text in desired.items() if pod.annotations.get(key) != text}

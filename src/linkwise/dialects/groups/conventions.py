@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.dialect import where_pod
-from linkwise.dialects.groups.hyper_nodes import TIER
+from linkwise.dialects.groups.network import TIER
 from linkwise.dialects.json_fields import shown
 from linkwise.model.ask import Group, NetworkWish
 from linkwise.model.verdict import Problem

@@ -1,4 +1,4 @@
-"""Groups by owner: the workload that a pod belongs to, by the labels and owner references of its controllers.
+"""Groups by owner: the workload that a pod belongs to, by the labels and owner references of its controllers; and its name for users.
 
 Everything is read from the pod, so that no kind of job has to be watched. Source: contract koordinator, section 8, rule 1.
 
@@ -9,6 +9,8 @@ Everything is read from the pod, so that no kind of job has to be watched. Sourc
     MPIJob                    training.kubeflow.org/job-name: in v2beta1 a Job owns the launcher
     RayCluster, RayJob        owner reference and ray.io/cluster; a RayJob creates a RayCluster per attempt
     other controllers         owner reference
+
+Everything is read from the pod: its controller, and the labels by which controllers of controllers mark their pods.
 """
 
 from __future__ import annotations
@@ -17,16 +19,26 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
+from linkwise.dialects.groups.conventions import Words
 from linkwise.model.ask import Group
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from linkwise.dialects.groups.conventions import Words
     from linkwise.model.settings import GroupSettings
     from linkwise.model.views import PodView
 
-__all__ = ["MODES", "OWNER", "OwnerMode", "OwnerRules", "Workload", "counts_every_pod", "owner_group", "workload_of"]
+__all__ = [
+    "MODES",
+    "OWNER",
+    "OwnerMode",
+    "OwnerRules",
+    "Workload",
+    "counts_every_pod",
+    "owner_group",
+    "workload_of",
+    "workloads_of",
+]
 
 OWNER: Final = "owner"
 """source of these groups"""
@@ -188,3 +200,31 @@ READERS: Final[tuple[Callable[[Words], Workload | None], ...]] = (
     _controller,
 )
 """the first that matches decides; what creates others comes before what they create"""
+
+
+VOLCANO: Final = "volcano.sh/job-name"
+_HASH: Final = "pod-template-hash"
+
+_BY_LABEL: Final = {
+    VOLCANO: "vcjob",
+    f"{JOBSET}jobset-name": "jobset",
+    f"{LWS}name": "leaderworkerset",
+    f"{RAY}cluster": "raycluster",
+}
+
+
+def workloads_of(pod: PodView) -> frozenset[tuple[str, str]]:
+    """Kind and name of every workload that a pod belongs to, the kind in lower case: its Job, and the JobSet of that Job."""
+    found: set[tuple[str, str]] = set()
+    owner = pod.owner
+    if owner is not None and not (owner.kind == "Job" and pod.labels.get(VOLCANO) == owner.name):
+        found.add((owner.kind.lower(), owner.name))
+        template = pod.labels.get(_HASH, "")
+        if owner.kind == "ReplicaSet" and template and owner.name.endswith(f"-{template}"):
+            found.add(("deployment", owner.name.removesuffix(f"-{template}")))
+    for label, kind in _BY_LABEL.items():
+        if name := pod.labels.get(label) or (pod.annotations.get(label) if label == VOLCANO else ""):
+            found.add((kind, name))
+    if f"{TRAINING}job-name" in pod.labels and (workload := workload_of(Words(pod))):
+        found.add((workload.kind.lower(), workload.name))
+    return frozenset(found)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.groups.conventions import VOLCANO, VOLCANO_SOURCE, WAIT, Words
-from linkwise.dialects.groups.hyper_nodes import TIER
 from linkwise.dialects.groups.koordinator_gang import LABEL, NAME, NAME_LABEL, gang_words
+from linkwise.dialects.groups.network import TIER
 from linkwise.dialects.json_fields import Fields, Report, shown
 from linkwise.model.ask import Group, NetworkWish
 from linkwise.model.views import PodView

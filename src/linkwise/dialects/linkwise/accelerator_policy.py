@@ -1,8 +1,12 @@
-"""AcceleratorPolicy objects: the reader, and the pod as policies see it.
+"""AcceleratorPolicy objects: the reader, the pod as policies see it, and the annotations that name its creator.
 
 deploy/crds/acceleratorpolicies.linkwise.dev.yaml holds the schema. The API server refuses most invalid values; an object
 from before a schema change, or from a file, may have any. A policy with an invalid value is read as far as it can be and
 marked as invalid: it permits nothing to the subjects that can be read.
+
+The creator is believed because users can't choose it: the webhook overwrites what a manifest has, and an admission policy of
+the API server refuses any other value. Of the groups only those are recorded that access policies name, one per line, so
+that the policy of the API server can compare them with the requester's.
 """
 
 from __future__ import annotations
@@ -12,18 +16,30 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, get_args
 
 from linkwise.dialects.json_fields import Fields, Report, shown
-from linkwise.dialects.linkwise.creator import recorded_creator
 from linkwise.model.access_policy import AcceleratorPolicy, NamespaceSelector, ShareLimit, ShareWith, Subject, Subjects
 from linkwise.model.views import SelectorRequirement
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from linkwise.model.requester import Requester
+    from linkwise.model.access_policy import Requester
     from linkwise.model.verdict import Problem
     from linkwise.model.views import PodView
 
-__all__ = ["NAMESPACE", "POLICY", "labels_of", "policy_of", "subject_of"]
+
+__all__ = [
+    "CREATOR",
+    "GROUPS",
+    "NAMESPACE",
+    "POLICY",
+    "SEPARATOR",
+    "USER",
+    "creator_annotations",
+    "labels_of",
+    "policy_of",
+    "recorded_creator",
+    "subject_of",
+]
 
 POLICY: Final = "AcceleratorPolicy.linkwise.dev"
 NAMESPACE: Final = "Namespace"
@@ -185,3 +201,22 @@ def _share(sharing: Fields, name: str) -> ShareLimit | None:
         f"spec.sharing.{name} is {shown(value)}; a percentage such as 50% or a number above 0 is expected"
     )
     return None
+
+
+USER: Final = "linkwise.dev/user"
+GROUPS: Final = "linkwise.dev/groups"
+CREATOR: Final = (USER, GROUPS)
+SEPARATOR: Final = "\n"
+"""between groups"""
+
+
+def creator_annotations(user: str, groups: Iterable[str], named: Iterable[str]) -> dict[str, str]:
+    """Return the annotations for a user; `named` are the groups that policies name."""
+    recorded = sorted(set(named).intersection(groups))
+    return {USER: user, **({GROUPS: SEPARATOR.join(recorded)} if recorded else {})}
+
+
+def recorded_creator(pod: PodView) -> tuple[str, tuple[str, ...]]:
+    """Return the recorded user, empty if there is none, and the recorded groups."""
+    lines = pod.annotations.get(GROUPS, "").split(SEPARATOR)
+    return pod.annotations.get(USER, ""), tuple(line for line in lines if line)

@@ -1,7 +1,7 @@
 """Linkwise's own API: the grant on a pod, the policy it names, and the resource that any vendor can serve.
 
-A restart reads the grant, which has everything that the ledger needs. Why the devices were chosen is written beside it
-and read only to explain it.
+A restart reads the grant, which has everything that the ledger needs. Why the devices were chosen is written beside it, in
+the field `why`, and read only to explain it: it is for people, and an invalid one is as good as none.
 Source: DESIGN, state of record.
 """
 
@@ -12,14 +12,13 @@ import re
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from linkwise.dialects.dialect import Dialect, Held, SourcePriority, where_pod
-from linkwise.dialects.json_fields import Fields, Report, shown, versioned_fields
-from linkwise.dialects.linkwise.decision_record import WRITTEN, decision_document
+from linkwise.dialects.json_fields import Fields, Report, json_value, shown, versioned_fields
 from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_facts
 from linkwise.dialects.pod_resources import effective
 from linkwise.errors import InputError
 from linkwise.model.inventory import NodeFacts
-from linkwise.model.verdict import Grant, Offer, Part, Problem
+from linkwise.model.verdict import Decision, Grant, Offer, Part, Problem
 from linkwise.speed.fast_dataclass import fast_constructor
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from linkwise.model.ask import Ask
     from linkwise.model.device import Device
     from linkwise.model.node import AskMode
-    from linkwise.model.verdict import Decision
     from linkwise.model.views import NodeView, PodView
 
 __all__ = [
@@ -46,12 +44,93 @@ __all__ = [
     "POLICY",
     "VENDOR_LABEL",
     "VERSION",
+    "WRITTEN",
     "Linkwise",
     "any_model",
+    "decision_document",
     "distinct_devices",
     "grant_text",
     "policy_of",
+    "recorded_decision",
 ]
+
+_FIGURE: Final = r"-?(?:0|[1-9][0-9]{0,17})"
+_NUMBERS: Final = rf"\[(?:{_FIGURE}(?:,{_FIGURE})*)?\]"
+_ROWS: Final = rf"\[{_NUMBERS}(?:,{_NUMBERS})*\]"
+_WORDS: Final = r'\[(?:"[a-z0-9 -]*"(?:,"[a-z0-9 -]*")*)?\]'
+_NODE: Final = r'"[ !#-\[\]-~]*"'
+WRITTEN: Final = (
+    rf'\{{"considered":{_FIGURE},"free":(?:{_NUMBERS}|{_ROWS})(?:,"nominated":true)?'
+    rf'(?:,"runner_up":\{{"node":{_NODE},"score":{_NUMBERS}\}})?,"score":{_NUMBERS},"terms":{_WORDS}\}}'
+)
+"""pattern of the field exactly as we write it"""
+LARGEST: Final = 2**62
+MOST: Final = 1024
+"""entries of a list that are read; no node has so many devices"""
+
+
+def decision_document(decision: Decision) -> dict[str, object]:
+    """The field as JSON values, fields by name; of the other nodes only the first."""
+    document: dict[str, object] = {"considered": decision.considered, "free": decision.rooms or decision.free}
+    if decision.nominated:
+        document["nominated"] = True
+    if decision.others:
+        node, score = decision.others[0]
+        document["runner_up"] = {"node": node, "score": score}
+    return {**document, "score": decision.score, "terms": decision.terms}
+
+
+def recorded_decision(pod: PodView, key: str) -> Decision | None:
+    """The decision in the record at this key of the pod; None if there is none that can be read."""
+    text, report = pod.annotations.get(key), Report(where_pod(pod), key)
+    try:
+        record = json_value(text) if text else None
+    except InputError:
+        return None
+    fields = Fields.of(record.get("why"), "why", report) if isinstance(record, dict) else None
+    decision = _read(fields) if fields else None
+    return None if report.broken else decision
+
+
+def _read(fields: Fields) -> Decision | None:
+    considered, terms, score = fields.number("considered"), fields.texts("terms"), _integers(fields.raw.get("score"))
+    if considered is None or terms is None or score is None or len(score) != len(terms):
+        return None
+    free, rows = _integers(fields.raw.get("free")), _rooms(fields.raw.get("free"))
+    if free is None and rows is None:
+        return None
+    return Decision(
+        considered,
+        terms,
+        score,
+        _others(fields, len(terms)),
+        free or (),
+        rows or (),
+        fields.raw.get("nominated") is True,
+    )
+
+
+def _others(fields: Fields, terms: int) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    if "runner_up" not in fields.raw:
+        return ()
+    other = Fields.of(fields.raw["runner_up"], "why.runner_up", fields.report)
+    node, score = (other.text("node"), _integers(other.raw.get("score"))) if other else (None, None)
+    return ((node, score),) if node and score is not None and len(score) == terms else ()
+
+
+def _rooms(value: object) -> tuple[tuple[int, int, int], ...] | None:
+    if not isinstance(value, list) or len(value) > MOST:
+        return None
+    rows = [row for each in value if (row := _integers(each)) and len(row) == 3]
+    return tuple((row[0], row[1], row[2]) for row in rows) if len(rows) == len(value) else None
+
+
+def _integers(value: object) -> tuple[int, ...] | None:
+    if not isinstance(value, list) or len(value) > MOST:
+        return None
+    fits = all(isinstance(each, int) and not isinstance(each, bool) and abs(each) < LARGEST for each in value)
+    return tuple(value) if fits else None
+
 
 ACCELERATOR: Final = "linkwise.dev/accelerator"
 """whole devices of any vendor; replaced by the resource of one vendor when the pod is created"""

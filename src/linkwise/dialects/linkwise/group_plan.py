@@ -1,8 +1,11 @@
-"""Record of a group's plan: the placements of members that are not bound yet, written with the bind of one of them.
+"""Record of a group's plan, written with the bind of one of its members, and the gate that members of gangs wait behind.
 
 Devices are written by index: 256 members of 8 devices take about 30 KiB, and UUIDs would take three times as much. Nothing
 is granted by the record. It reserves devices again after a restart, and only if the node has them and they are free, so
 an index that means another device by then is as good as any other.
+
+The webhook adds the scheduling gate to members of gangs, so that kube-scheduler does not try one before its gang is planned.
+Gates of other systems, such as Kueue's, are theirs to remove.
 """
 
 from __future__ import annotations
@@ -23,12 +26,15 @@ if TYPE_CHECKING:
     from linkwise.model.views import PodView
 
 __all__ = [
+    "GATE",
     "GROUP_PLAN",
     "MAX_BYTES",
     "GroupPlan",
     "PlannedContainer",
     "PlannedMember",
     "RecordedPlans",
+    "has_other_gates",
+    "is_gated",
     "member_bytes",
     "recorded_plans",
     "recorded_text",
@@ -164,3 +170,16 @@ def _container(name: str, fields: Fields) -> PlannedContainer | None:
     if not devices or len(set(devices)) < len(devices):
         fields.report.refuse(f"{fields.path}devices names {'one device twice' if devices else 'no device'}")
     return PlannedContainer(name, devices, share, core)
+
+
+GATE: Final = "linkwise.dev/gang"
+
+
+def is_gated(pod: PodView) -> bool:
+    """Return whether the pod has the gate of gangs."""
+    return GATE in pod.gates
+
+
+def has_other_gates(pod: PodView) -> bool:
+    """Return whether the pod has gates of other systems."""
+    return any(gate != GATE for gate in pod.gates)

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.config.protection import POLICIES
 from linkwise.config.rbac import TENANTS_PORT
-from linkwise.doctor.findings import Check, problem, skipped, warning
+from linkwise.doctor.facts import Check, problem, skipped, warning
 from linkwise.doctor.objects import find, items_at, name, text_at, texts_at
 from linkwise.doctor.permissions import AGENT, SCHEDULER, SERVICE, needed, of_users
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from linkwise.doctor.facts import Facts
-    from linkwise.doctor.findings import Finding
+    from linkwise.doctor.facts import Facts, Finding
     from linkwise.doctor.permissions import Need, Permission
 
 __all__ = ["CHECKS"]

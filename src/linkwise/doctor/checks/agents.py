@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.linkwise.dialect import VENDOR_LABEL
 from linkwise.dialects.registry import managed_resources
-from linkwise.doctor.findings import Check, names_text, problem, skipped, warning
+from linkwise.doctor.facts import Check, names_text, problem, skipped, warning
 from linkwise.doctor.objects import (
     condition,
     is_ready,
@@ -22,8 +22,7 @@ from linkwise.doctor.objects import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from linkwise.doctor.facts import Facts
-    from linkwise.doctor.findings import Finding
+    from linkwise.doctor.facts import Facts, Finding
     from linkwise.doctor.objects import Raw
 
 __all__ = ["CHECKS", "has_devices"]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.doctor.findings import Check, names_text, problem
+from linkwise.doctor.facts import Check, names_text, problem
 from linkwise.doctor.objects import condition, find, items_at, name, object_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from linkwise.doctor.facts import Facts
-    from linkwise.doctor.findings import Finding
+    from linkwise.doctor.facts import Facts, Finding
     from linkwise.doctor.objects import Raw
 
 __all__ = ["CHECKS"]

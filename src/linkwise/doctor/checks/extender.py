@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from linkwise.doctor.findings import Check, names_text, problem, skipped, warning
+from linkwise.doctor.facts import Check, names_text, problem, skipped, warning
 from linkwise.doctor.objects import find, items_at, labels, name, namespace, number_at, text_at, texts_at, time_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from linkwise.doctor.facts import CertificateFacts, Facts
-    from linkwise.doctor.findings import Finding
+    from linkwise.doctor.facts import CertificateFacts, Facts, Finding
     from linkwise.doctor.objects import Raw
 
 __all__ = ["CHECKS", "ready_addresses", "validity"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from linkwise.doctor.findings import Check, names_text, problem, warning
+from linkwise.doctor.facts import Check, names_text, problem, warning
 from linkwise.doctor.objects import (
     condition,
     images,
@@ -21,8 +21,7 @@ from linkwise.doctor.objects import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from linkwise.doctor.facts import Facts
-    from linkwise.doctor.findings import Finding
+    from linkwise.doctor.facts import Facts, Finding
     from linkwise.doctor.objects import Raw
 
 __all__ = ["CHECKS", "known_plugin"]

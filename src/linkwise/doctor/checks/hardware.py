@@ -9,15 +9,14 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from linkwise.doctor.checks.agents import has_devices
-from linkwise.doctor.findings import Check, names_text, problem, skipped, warning
+from linkwise.doctor.facts import Check, names_text, problem, skipped, warning
 from linkwise.doctor.objects import items_at, labels, name, namespace, number_at, object_at, text_at
 from linkwise.policies.ring_profiles import known_profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from linkwise.doctor.facts import Facts
-    from linkwise.doctor.findings import Finding
+    from linkwise.doctor.facts import Facts, Finding
     from linkwise.doctor.objects import Raw
 
 __all__ = ["CHECKS", "nodes_without_policy"]

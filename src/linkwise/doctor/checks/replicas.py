@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.doctor.findings import Check, problem, skipped, warning
+from linkwise.doctor.facts import Check, problem, skipped, warning
 from linkwise.doctor.objects import find, is_selected, labels, name, number_at, object_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from linkwise.doctor.facts import Facts
-    from linkwise.doctor.findings import Finding
+    from linkwise.doctor.facts import Facts, Finding
 
 __all__ = ["CHECKS"]
 

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Final
 from linkwise.config.scheduler_config import VERBS, WEIGHT
 from linkwise.config.scheduler_file import POLICY
 from linkwise.dialects.registry import is_native, managed_resources
-from linkwise.doctor.findings import Check, names_text, problem, warning
+from linkwise.doctor.facts import Check, names_text, problem, warning
 from linkwise.doctor.objects import items_at, name, object_at, texts_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from linkwise.config.scheduler_file import ExtenderEntry, SchedulerDocument
-    from linkwise.doctor.facts import Facts
-    from linkwise.doctor.findings import Finding
+    from linkwise.doctor.facts import Facts, Finding
 
 __all__ = ["CHECKS"]
 

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Final
 from linkwise.config.webhook_manifests import IGNORE, OPT_OUT
 from linkwise.dialects.registry import managed_resources
 from linkwise.doctor.checks.extender import DAY, ready_addresses, validity
-from linkwise.doctor.findings import Check, problem, skipped, warning
+from linkwise.doctor.facts import Check, problem, skipped, warning
 from linkwise.doctor.objects import is_selected, items_at, labels, name, namespace, object_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from linkwise.doctor.facts import Facts
-    from linkwise.doctor.findings import Finding
+    from linkwise.doctor.facts import Facts, Finding
     from linkwise.doctor.objects import Raw
 
 __all__ = ["CHECKS"]

@@ -5,21 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from linkwise.drivers.amd.driver import with_processes
 from linkwise.drivers.amd.kernel import gpu_nodes, versions
-from linkwise.drivers.amd.usage import with_processes
 from linkwise.drivers.host_files import numa_node, pci_address
-from linkwise.drivers.tool_command import ToolDriver
-from linkwise.drivers.tool_outputs import read_outputs
+from linkwise.drivers.tool_outputs import ToolDriver, read_outputs
 from linkwise.errors import DriverError
 from linkwise.model.usage import UsageReading
-from linkwise.vendors.amd.usage import card_usages, gpu_usages
+from linkwise.vendors.amd.inventory import card_usages, gpu_usages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from linkwise.drivers.amd.kernel import GpuNodes
     from linkwise.model.device import Device
-    from linkwise.model.discovery import Discovery
+    from linkwise.model.inventory import Discovery
     from linkwise.model.usage import DeviceUsage
 
 __all__ = ["AmdSmiDriver", "RocmSmiDriver"]

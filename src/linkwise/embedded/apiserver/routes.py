@@ -1,43 +1,42 @@
-"""Object routes: from path and method to a store call, and the response in the format that the client accepts."""
+"""Object routes: from path and method to a store call, and the response in the format that the client accepts, or its watch."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
 import msgspec
 
-from linkwise.embedded.api_errors import ApiError, bad_request, not_allowed, success
-from linkwise.embedded.apiserver.bodies import decode_body
-from linkwise.embedded.apiserver.request import json_response, list_response
-from linkwise.embedded.apiserver.reviews import answer_review
-from linkwise.embedded.apiserver.subresources import handle_subresource
-from linkwise.embedded.apiserver.watch_responses import WatchStream, failed_watch
-from linkwise.embedded.apiserver.write_requests import begin_patch, object_response, read_object
+from linkwise.embedded.api_errors import ApiError, bad_request, expired, not_allowed, success
+from linkwise.embedded.apiserver.access import answer_review
+from linkwise.embedded.apiserver.request import decode_body, json_response, list_response
+from linkwise.embedded.apiserver.subresources import begin_patch, handle_subresource, object_response, read_object
 from linkwise.embedded.kubectl.tables import Table
 from linkwise.embedded.storage.collection import encode
 from linkwise.embedded.storage.lists import ListOptions, version_of
 from linkwise.embedded.writes.delete import DeleteOptions
-from linkwise.net.http.messages import JSON, Response
+from linkwise.net.http.messages import JSON, HangUpError, Response
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncGenerator, Callable
 
     from linkwise.embedded.apiserver.access import ApiAccess
     from linkwise.embedded.apiserver.faults import Faults
-    from linkwise.embedded.apiserver.paths import RequestPath
-    from linkwise.embedded.apiserver.request import ApiRequest
+    from linkwise.embedded.apiserver.request import ApiRequest, RequestPath
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Stored
-    from linkwise.embedded.storage.selectors import Selector
+    from linkwise.embedded.storage.lists import Selector
     from linkwise.embedded.storage.watches import Watch, WatchEvent
     from linkwise.embedded.store import Store
     from linkwise.embedded.writes.admission import Write
 
-__all__ = ["Objects"]
+
+__all__ = ["Objects", "WatchStream", "failed_watch"]
 
 T = TypeVar("T")
 
@@ -262,3 +261,94 @@ def _delete_options(request: ApiRequest) -> DeleteOptions:
     options.propagation_policy = query.get("propagationPolicy") or options.propagation_policy
     options.dry_run = ["All"] if is_dry_run(request) else options.dry_run
     return options
+
+
+_EVENTS_AT_ONCE: Final = 256
+_HEADERS: Final = (("cache-control", "no-cache, private"),)
+
+
+def failed_watch(error: ApiError) -> Response:
+    """A watch that fails at once: clients expect the Status as an ERROR event in the stream."""
+    return Response(_error_line(error), headers=_HEADERS)
+
+
+@dataclass(slots=True, kw_only=True)
+class WatchStream:
+    """A watch, streamed until it times out or either side closes it."""
+
+    path: str
+    """of the request, by which faults are chosen"""
+    resource: Resource
+    watch: Watch
+    faults: Faults
+    encode_event: Callable[[WatchEvent], bytes]
+    """the event in the format that the client accepts"""
+    timeout: float
+    bookmark_interval: float
+    """seconds between bookmarks; 0 for none"""
+    version: Callable[[], int]
+    """the current resourceVersion"""
+    send_initial_end: bool = False
+    """whether a bookmark marks the end of the initial events"""
+
+    def response(self) -> Response:
+        """The response that streams the events."""
+        return Response(headers=_HEADERS, stream=self._lines())
+
+    async def _lines(self) -> AsyncGenerator[bytes, None]:
+        loop = asyncio.get_running_loop()
+        end, next_bookmark = loop.time() + self.timeout, loop.time() + self.bookmark_interval
+        initial_pending = self.send_initial_end
+        try:
+            while True:
+                while self.watch.has_events:
+                    lines, fault = self._next_lines()
+                    yield lines
+                    if fault == "cut":
+                        raise HangUpError
+                    if fault == "expire":
+                        return
+                    await asyncio.sleep(0)
+                if initial_pending:
+                    initial_pending = False
+                    yield self._bookmark(initial_end=True)
+                now = loop.time()
+                if self.watch.closed or now >= end:
+                    break
+                if self.bookmark_interval and now >= next_bookmark:
+                    yield self._bookmark()
+                    next_bookmark = now + self.bookmark_interval
+                await self._wait(min(end, next_bookmark if self.bookmark_interval else end) - now)
+            if self.bookmark_interval and now >= end:
+                yield self._bookmark()
+        finally:
+            self.watch.close()
+
+    async def _wait(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(seconds, 0.0)):
+                await self.watch.wait()
+
+    def _next_lines(self) -> tuple[bytes, str]:
+        """The lines of a batch of unread events, and the fault that ends the watch after them, if any."""
+        lines: list[bytes] = []
+        for event in self.watch.take(_EVENTS_AT_ONCE):
+            fault = self.faults.on_event(self.path)
+            action = fault.do if fault else ""
+            if action in {"cut", "expire"}:
+                last = _error_line(expired("too old resource version")) if action == "expire" else b""
+                return b"".join(lines) + last, action
+            line = self.encode_event(event)
+            lines += [] if action == "drop" else [line, line] if action == "repeat" else [line]
+        return b"".join(lines), ""
+
+    def _bookmark(self, *, initial_end: bool = False) -> bytes:
+        meta: dict[str, object] = {"resourceVersion": str(self.version()), "creationTimestamp": None}
+        if initial_end:
+            meta["annotations"] = {"k8s.io/initial-events-end": "true"}
+        document = {"kind": self.resource.kind, "apiVersion": self.resource.api_version, "metadata": meta}
+        return encode({"type": "BOOKMARK", "object": document}) + b"\n"
+
+
+def _error_line(error: ApiError) -> bytes:
+    return encode({"type": "ERROR", "object": error.status()}) + b"\n"

@@ -1,4 +1,4 @@
-"""Subresources: status, scale, binding, eviction, log, token and finalize."""
+"""Subresources: status, scale, binding, eviction, log, token and finalize; and the bodies of writes."""
 
 from __future__ import annotations
 
@@ -7,26 +7,36 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from linkwise.embedded.api_errors import ApiError, Cause, bad_request, conflict, invalid, no_such_path, not_allowed
-from linkwise.embedded.apiserver.bodies import decode_body
-from linkwise.embedded.apiserver.request import json_response
-from linkwise.embedded.apiserver.write_requests import begin_patch, object_response, read_object
-from linkwise.embedded.kubectl.cells import at_path
+from linkwise.embedded.api_errors import (
+    ApiError,
+    Cause,
+    bad_request,
+    conflict,
+    invalid,
+    no_such_path,
+    not_allowed,
+    unknown_format,
+)
+from linkwise.embedded.apiserver.request import YAML, decode_body, decode_document, json_response
+from linkwise.embedded.kinds.fields import reject_unknown_fields
+from linkwise.embedded.kubectl.tables import at_path
 from linkwise.embedded.storage.database import timestamp
 from linkwise.embedded.users import service_account
-from linkwise.embedded.writes.patch import merge_patch
-from linkwise.net.http.messages import JSON
+from linkwise.embedded.writes.patch import APPLY, JSON_PATCH, MERGE, STRATEGIC, merge_patch
+from linkwise.net.http.messages import JSON, Response
 
 if TYPE_CHECKING:
-    from linkwise.embedded.admission.dispatch import Admission
-    from linkwise.embedded.apiserver.paths import RequestPath
-    from linkwise.embedded.apiserver.request import ApiRequest
+    from collections.abc import Callable
+
+    from linkwise.embedded.admission import Admission
+    from linkwise.embedded.apiserver.request import ApiRequest, RequestPath
+    from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.store import Store
     from linkwise.embedded.users import Tokens
-    from linkwise.net.http.messages import Response
+    from linkwise.embedded.writes.admission import Write
 
-__all__ = ["handle_subresource"]
+__all__ = ["begin_patch", "handle_subresource", "object_response", "read_object"]
 
 _TOKEN_SECONDS: Final = 3600.0
 _CREATED: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -166,3 +176,50 @@ def _scale_of(stored: Stored) -> Raw:
             "selector": ",".join(f"{key}={value}" for key, value in sorted(labels.items())),
         },
     }
+
+
+def begin_patch(
+    store: Store, request: ApiRequest, request_path: RequestPath
+) -> Callable[[], Write[tuple[Stored, bool]]]:
+    """A patch of an object or subresource; completed, it returns the object and whether it was created."""
+    patch_type, dry_run = request.content_type, request.query.get("dryRun") == "All"
+    if patch_type not in {JSON_PATCH, MERGE, STRATEGIC, APPLY}:
+        raise unknown_format((JSON_PATCH, MERGE, STRATEGIC, APPLY))
+    body, subresource = request.body, request_path.subresource
+    if patch_type == APPLY:
+        document = decode_body(body, YAML)
+        check_fields(store, request, request_path, document)
+        manager = request.query.get("fieldManager", "")
+        target = request_path.resource, request_path.name, request_path.namespace
+        return lambda: store.begin_apply(*target, document, manager, subresource, dry_run=dry_run)
+    body_patch = decode_document(body, JSON)
+    if patch_type != JSON_PATCH and not isinstance(body_patch, dict):
+        raise bad_request("a merge patch must be an object")
+    check_fields(store, request, request_path, body_patch)
+    resource, name, namespace = request_path.resource, request_path.name, request_path.namespace
+
+    def begin() -> Write[tuple[Stored, bool]]:
+        stored = yield from store.begin_patch(
+            resource, name, body_patch, namespace, subresource, patch_type, dry_run=dry_run
+        )
+        return stored, False
+
+    return begin
+
+
+def read_object(store: Store, request: ApiRequest, request_path: RequestPath) -> Raw:
+    """Decode the object in the request body."""
+    document = decode_body(request.body, request.content_type or JSON)
+    check_fields(store, request, request_path, document)
+    return document
+
+
+def check_fields(store: Store, request: ApiRequest, request_path: RequestPath, document: object) -> None:
+    """Reject unknown fields with fieldValidation=Strict."""
+    if request.query.get("fieldValidation") == "Strict":
+        reject_unknown_fields(store.database.kinds.served(request_path.resource), document)
+
+
+def object_response(store: Store, resource: Resource, stored: Stored, code: int = 200) -> Response:
+    """A response with an object."""
+    return Response(store.convert(resource, stored).data, code)

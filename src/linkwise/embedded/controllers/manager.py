@@ -8,20 +8,26 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import ApiError
-from linkwise.embedded.controllers.deployments import sync_deployment, sync_replica_set
-from linkwise.embedded.controllers.jobs import sync_job
-from linkwise.embedded.controllers.named_pods import sync_daemon_set, sync_operator_job, sync_stateful_set
 from linkwise.embedded.controllers.owned import Client
 from linkwise.embedded.controllers.volcano.jobs import sync_volcano_job
-from linkwise.embedded.controllers.volcano.names import CONTROLLERS, JOBS, POD_GROUPS, QUEUES, SCHEDULER_USER
+from linkwise.embedded.controllers.volcano.objects import CONTROLLERS, JOBS, POD_GROUPS, QUEUES, SCHEDULER_USER
 from linkwise.embedded.controllers.volcano.pod_groups import (
+    create_default_queues,
     group_of_pod,
     needs_pod_group,
     queue_of,
     sync_pod_group,
     sync_pod_without_group,
+    sync_queue,
 )
-from linkwise.embedded.controllers.volcano.queues import create_default_queues, sync_queue
+from linkwise.embedded.controllers.workloads import (
+    sync_daemon_set,
+    sync_deployment,
+    sync_job,
+    sync_operator_job,
+    sync_replica_set,
+    sync_stateful_set,
+)
 from linkwise.embedded.kinds.crds import OPERATOR_JOBS
 from linkwise.embedded.runtime import follow
 from linkwise.embedded.users import controller
@@ -29,11 +35,11 @@ from linkwise.embedded.users import controller
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from linkwise.embedded.admission.dispatch import Admission
+    from linkwise.embedded.admission import Admission
     from linkwise.embedded.storage.collection import Stored
     from linkwise.embedded.storage.watches import WatchEvent
     from linkwise.embedded.store import Store
-    from linkwise.model.requester import Requester
+    from linkwise.model.access_policy import Requester
 
 __all__ = ["Controllers"]
 

@@ -6,13 +6,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import ApiError
-from linkwise.embedded.event_recorder import EventRecorder
+from linkwise.embedded.runtime import EventRecorder
 
 if TYPE_CHECKING:
-    from linkwise.embedded.admission.dispatch import Admission
+    from linkwise.embedded.admission import Admission
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.store import Store
-    from linkwise.model.requester import Requester
+    from linkwise.model.access_policy import Requester
 
 __all__ = [
     "Client",

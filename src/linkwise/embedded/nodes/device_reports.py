@@ -1,7 +1,7 @@
-"""Reports on devices: the objects that say which devices a node has and which are healthy.
+"""Reports on devices: the objects that say which devices a node has, and which are healthy or cordoned.
 
 They are the hardware of a simulated node: its devices are read from them, and fail in them. A node has its devices still if
-its inventory is deleted.
+its inventory is deleted. Kubelets report cordoned devices as not allocatable, as they do for Linkwise's agent.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.broker.cluster.kubelet_choice import idle_node
 from linkwise.dialects.aliyun import COUNT
-from linkwise.dialects.linkwise.cordon import cordoned_devices, cordons_of
+from linkwise.dialects.linkwise.cordon import CORDONED, cordoned_devices, cordons_of
 from linkwise.dialects.linkwise.inventory import KIND, inventory_enforced
 from linkwise.dialects.registry import by_priority
 from linkwise.errors import InputError
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from linkwise.broker.cluster.kubelet_choice import IdleNode
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Raw, Stored
+    from linkwise.embedded.storage.watches import WatchEvent
     from linkwise.embedded.store import Store
     from linkwise.model.device import Device
     from linkwise.model.views import NodeView
 
-__all__ = ["INVENTORIES", "DeviceReports", "NodeReport"]
+__all__ = ["INVENTORIES", "CordonedDevices", "DeviceReports", "NodeReport"]
 
 INVENTORIES: Final = "deviceinventories.linkwise.dev"
 KOORDINATOR: Final = "devices.scheduling.koordinator.sh"
@@ -159,3 +160,27 @@ class DeviceReports:
 
 _LISTS: Final = ((INVENTORIES, ("index", "healthy")), (KOORDINATOR, ("minor", "health")))
 """objects that list devices, with their keys for index and health"""
+
+
+_MARK: Final = f'"{CORDONED}"'.encode()
+
+
+class CordonedDevices:
+    """Updates the allocatable devices of nodes whose cordons change; pass it the watch events of nodes."""
+
+    def __init__(self, reports: DeviceReports) -> None:
+        self._reports = reports
+        self._known: dict[str, str] = {}
+
+    def on_node(self, event: WatchEvent) -> None:
+        """Apply the cordons of a node."""
+        name = event.stored.name
+        if event.type == "DELETED":
+            self._known.pop(name, None)
+        elif _MARK in event.stored.data or name in self._known:
+            text = (event.object["metadata"].get("annotations") or {}).get(CORDONED, "")
+            if text != self._known.get(name, ""):
+                self._known[name] = text
+                self._reports.update_allocatable(name)
+            if not text:
+                self._known.pop(name, None)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from linkwise.embedded.event_recorder import EventRecorder
-from linkwise.embedded.runtime import follow
+from linkwise.embedded.runtime import EventRecorder, follow
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Simulated kubelets: start, run, restart and terminate the pods of every node in the store.
+"""Simulated kubelets: start, run, restart and terminate the pods of every node in the store, and report its conditions and taints.
 
 They write what a kubelet and the agents on its node write, in the same order: devices are allocated before containers start
 and released after they have stopped; only then is a deleted pod removed. Pods are admitted in the order in which they were
@@ -13,11 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import ApiError
-from linkwise.embedded.event_recorder import EventRecorder
-from linkwise.embedded.nodes.cordons import CordonedDevices
-from linkwise.embedded.nodes.device_reports import INVENTORIES, DeviceReports
+from linkwise.embedded.kinds.builtin import UNREACHABLE
+from linkwise.embedded.nodes.device_reports import INVENTORIES, CordonedDevices, DeviceReports
 from linkwise.embedded.nodes.devices import DeviceManager
-from linkwise.embedded.nodes.health import NodeHealth
 from linkwise.embedded.nodes.machines import fleet_objects
 from linkwise.embedded.nodes.pod_phases import (
     crashing_status,
@@ -27,7 +25,7 @@ from linkwise.embedded.nodes.pod_phases import (
     rejected_status,
     running_status,
 )
-from linkwise.embedded.runtime import Clock, Timers, follow
+from linkwise.embedded.runtime import Clock, EventRecorder, Timers, follow
 from linkwise.embedded.writes.delete import DeleteOptions, Preconditions
 from linkwise.errors import ClusterError
 from linkwise.wire.kubernetes.objects import decode_pod, pod_view
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
     from linkwise.embedded.storage.watches import WatchEvent
     from linkwise.embedded.store import Store
 
-__all__ = ["SimulatedNodes", "SimulationSettings"]
+__all__ = ["NodeHealth", "SimulatedNodes", "SimulationSettings"]
 
 _FINISHED: Final = ("Succeeded", "Failed")
 
@@ -273,3 +271,39 @@ class SimulatedNodes:
 
     def _write(self, worker: _PodWorker, status: Raw) -> None:
         self._store.patch("pods", worker.name, {"status": status}, worker.namespace, "status")
+
+
+class NodeHealth:
+    """Tracks unreachable nodes and writes their taints and Ready condition."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._unreachable: set[str] = set()
+
+    def is_unreachable(self, node: str) -> bool:
+        """Whether the node's kubelet stopped posting its status."""
+        return node in self._unreachable
+
+    def mark_unreachable(self, node: str) -> None:
+        """Taint the node as unreachable, with Ready unknown."""
+        now = self._store.database.now
+        taints = [{"key": UNREACHABLE, "effect": effect, "timeAdded": now} for effect in ("NoSchedule", "NoExecute")]
+        condition = ("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
+        self._write(node, [*self._other_taints(node), *taints], condition)
+        self._unreachable.add(node)
+
+    def mark_ready(self, node: str) -> None:
+        """Remove the taints and set Ready."""
+        self._unreachable.discard(node)
+        self._write(node, self._other_taints(node), ("True", "KubeletReady", "kubelet is posting ready status"))
+
+    def _other_taints(self, node: str) -> list[Raw]:
+        taints = self._store.get("nodes", node).read()["spec"].get("taints") or ()
+        return [taint for taint in taints if taint["key"] != UNREACHABLE]
+
+    def _write(self, node: str, taints: list[Raw], condition: tuple[str, str, str]) -> None:
+        status, reason, message = condition
+        now = self._store.database.now
+        ready = {"type": "Ready", "status": status, "reason": reason, "message": message, "lastTransitionTime": now}
+        self._store.patch("nodes", node, {"spec": {"taints": taints or None}})
+        self._store.patch("nodes", node, {"status": {"conditions": [ready]}}, subresource="status")

@@ -1,6 +1,7 @@
-"""Nodes of well-known machines as API objects: the Node and its DeviceInventory.
+"""Nodes of well-known machines as API objects: the Node, its DeviceInventory, and the usage of its devices.
 
-In a fleet one node per machine profile is created through the API; the others are copies of it.
+In a fleet one node per machine profile is created through the API; the others are copies of it. Usage is always current, and
+has no time.
 """
 
 from __future__ import annotations
@@ -14,21 +15,33 @@ import msgspec
 from linkwise import __version__
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import NodeObject
-from linkwise.dialects.linkwise.usage import with_usage
-from linkwise.embedded.nodes.usage import idle_usage
+from linkwise.dialects.linkwise.usage import usage_fields, usage_in, with_usage
 from linkwise.errors import InputError
+from linkwise.model.device import Device
+from linkwise.model.usage import DeviceUsage
 from linkwise.model.views import NodeView
+from linkwise.node.usage import holdings_of, simulated_usage
 from linkwise.vendors.machines import profile
 from linkwise.wire.kubernetes.to_objects import node_object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from linkwise.embedded.storage.collection import Raw
     from linkwise.embedded.store import Store
     from linkwise.model.node import Mode
+    from linkwise.model.views import PodView
+    from linkwise.node.allocation import Allocations
 
-__all__ = ["addresses_of", "fleet_objects", "machine_objects", "make_fleet", "node_names"]
+__all__ = [
+    "addresses_of",
+    "fleet_objects",
+    "idle_usage",
+    "machine_objects",
+    "make_fleet",
+    "node_names",
+    "usage_by_pods",
+]
 
 _SHARING_MODES: Final[dict[str, Mode]] = {"": "any", "whole": "whole", "share": "share", "percent": "percent"}
 _NAME_PLACEHOLDER: Final = "name-of-a-node"
@@ -140,3 +153,34 @@ def _copy(data: bytes, first: str, name: str) -> Raw:
     if document["kind"] == "Node":
         document["status"]["addresses"] = addresses_of(name)
     return document
+
+
+_MIB: Final = 1 << 20
+_UNIT: Final = "GiB"
+"""of shares in simulated nodes"""
+
+
+def idle_usage(devices: Iterable[str], memory: int) -> dict[str, object]:
+    """The usage of idle devices, of this many MiB each."""
+    return usage_fields(simulated_usage([DeviceUsage(name, memory * _MIB) for name in devices], ()))
+
+
+def usage_by_pods(
+    node: str, inventory: Mapping[str, object], allocations: Sequence[Allocations], recorded: Iterable[PodView]
+) -> dict[str, object] | None:
+    """The usage of the devices of a node by the pods that have them; None if the inventory does not tell their memory.
+
+    Args:
+        node: its name.
+        inventory: as it was published last.
+        allocations: of the resources that kubelet serves.
+        recorded: pods with devices that no kubelet counts.
+    """
+    known, _, _ = usage_in(inventory, node)
+    if known is None:
+        return None
+    devices = [
+        Device(device.id, index, memory=(device.total or 0) // _MIB) for index, device in enumerate(known.devices)
+    ]
+    served = [held for each in allocations for held in holdings_of((), each, devices, _UNIT)]
+    return usage_fields(simulated_usage(known.devices, (*served, *holdings_of(recorded, None, devices, _UNIT))))

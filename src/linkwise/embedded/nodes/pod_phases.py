@@ -10,7 +10,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from linkwise.embedded.writes.pod_rules import with_condition
+from linkwise.embedded.writes.field_rules import with_condition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

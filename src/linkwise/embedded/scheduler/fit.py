@@ -1,4 +1,4 @@
-"""Filtering: the nodes a pod fits on apart from its devices, and kube-scheduler's messages for the others."""
+"""Filtering: the nodes a pod fits on apart from its devices, kube-scheduler's messages for the others, and preemption's victims."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from linkwise.engine.feasibility import lasting, unfit, unless_first
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from linkwise.embedded.scheduler.nodes import NodeCache, NodeInfo, PodInfo
-    from linkwise.model.demand import Demand, Load
+    from linkwise.embedded.scheduler.cache import NodeCache, NodeInfo, PodInfo
+    from linkwise.model.ask import Demand, Load
     from linkwise.model.verdict import Reason
 
-__all__ = ["Fit", "filter_node", "find_feasible", "fit_error"]
+__all__ = ["Fit", "filter_node", "find_candidates", "find_feasible", "fit_error", "select_candidate"]
 
 _BATCH_SIZE: Final = 100
 """nodes filtered before other tasks get the event loop"""
@@ -99,3 +99,40 @@ def _with_nominated(node: NodeInfo, nominated: Sequence[PodInfo]) -> tuple[Load,
         for name, count in pod.counts.items():
             used[name] = used.get(name, 0) + count
     return load, used
+
+
+def find_candidates(pod: PodInfo, node_cache: NodeCache, names: Iterable[str]) -> dict[str, list[str]]:
+    """By node, the UIDs of the victims; only nodes where evicting them makes the pod fit."""
+    candidates = {}
+    for name in names:
+        victims = _select_victims(pod, node_cache.nodes[name]) if name in node_cache.nodes else None
+        if victims:
+            candidates[name] = [victim.view.uid for victim in victims]
+    return candidates
+
+
+def select_candidate(node_cache: NodeCache, candidates: Mapping[str, Sequence[str]]) -> str:
+    """The node with the lowest highest victim priority, then the lowest sum, then the fewest victims."""
+
+    def cost(name: str) -> tuple[int, int, int, str]:
+        priorities = [node_cache.nodes[name].pods[uid].view.priority for uid in candidates[name]]
+        return max(priorities), sum(priorities), len(priorities), name
+
+    return min(candidates, key=cost)
+
+
+def _select_victims(pod: PodInfo, node: NodeInfo) -> list[PodInfo] | None:
+    """Of all pods with lower priority, those that can't stay; pods of higher priority, then older pods, are reprieved first."""
+    lower = {uid: victim for uid, victim in node.pods.items() if victim.view.priority < pod.view.priority}
+    remaining = node.without(lower)
+    if not lower or filter_node(pod.demand, pod.counts, remaining) is not None:
+        return None
+    victims = []
+    for victim in sorted(
+        lower.values(), key=lambda candidate: (-candidate.view.priority, candidate.view.created, candidate.view.uid)
+    ):
+        remaining.add(victim)
+        if filter_node(pod.demand, pod.counts, remaining) is not None:
+            remaining.remove(victim.view.uid)
+            victims.append(victim)
+    return victims

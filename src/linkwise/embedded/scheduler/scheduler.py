@@ -3,6 +3,10 @@
 Pods are scheduled one at a time and bound concurrently. Nodes are filtered by the engine's feasibility function and by
 extended resources; then filter, prioritize and bind of the running service decide over HTTP. Pods that request no devices
 are bound directly. Pods of Volcano's scheduler are scheduled here too, one by one: Linkwise plans gangs.
+
+Volcano asks its extender whether the task fits on the node, and announces the allocation; then it binds with its own copy of
+the pod's annotations, so the devices on the pod stay as they are. A pod without devices, as without the gates of the webhook,
+is placed by filter and bind like any other.
 """
 
 from __future__ import annotations
@@ -12,29 +16,96 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from linkwise.broker.cluster.pod_request import asks_for_devices
+from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.embedded.api_errors import ApiError
-from linkwise.embedded.event_recorder import EventRecorder
-from linkwise.embedded.runtime import Clock, wait_or_timeout
-from linkwise.embedded.scheduler.cache import SchedulerCache
+from linkwise.embedded.runtime import Clock, EventRecorder, wait_or_timeout
+from linkwise.embedded.scheduler.cache import SchedulerCache, pod_info
 from linkwise.embedded.scheduler.extender_client import Extender
-from linkwise.embedded.scheduler.fit import Fit, find_feasible, fit_error
-from linkwise.embedded.scheduler.nodes import pod_info
-from linkwise.embedded.scheduler.preemption import find_candidates, select_candidate
+from linkwise.embedded.scheduler.fit import Fit, find_candidates, find_feasible, fit_error, select_candidate
 from linkwise.embedded.scheduler.queue import QueueSettings
-from linkwise.embedded.scheduler.volcano import VOLCANO, VolcanoExtender, is_planned
-from linkwise.embedded.scheduler.writes import SchedulerWrites
+from linkwise.embedded.writes.field_rules import with_condition
 from linkwise.errors import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from linkwise.embedded.scheduler.cache import PendingPod
-    from linkwise.embedded.scheduler.nodes import NodeCache, PodInfo
+    from linkwise.embedded.scheduler.cache import NodeCache, PendingPod, PodInfo
     from linkwise.embedded.scheduler.queue import SchedulingQueue
+    from linkwise.embedded.storage.collection import Stored
     from linkwise.embedded.store import Store
+    from linkwise.model.views import NodeTerm, PodView
 
-__all__ = ["Scheduler", "SchedulerSettings"]
+__all__ = ["VOLCANO", "Scheduler", "SchedulerSettings", "SchedulerWrites", "VolcanoExtender", "is_planned"]
+
+VOLCANO: Final = "volcano"
+"""name of the scheduler"""
+_NODE_NAME: Final = "metadata.name"
+_PENDING, _ALLOCATED, _RELEASING = 1, 2, 64
+"""status of a task"""
+
+
+class _Reply(msgspec.Struct, rename="camel"):
+    status: str | None = None
+    error_message: str = ""
+
+
+_DECODER: Final = msgspec.json.Decoder(_Reply)
+
+
+class VolcanoExtender:
+    """The verbs of Volcano's extender plugin that this scheduler uses; ClusterError if a call fails."""
+
+    def __init__(self, extender: Extender) -> None:
+        self._extender = extender
+
+    async def allocate(self, pod: Stored, node: str) -> str:
+        """Ask whether a pod fits on a node and announce that it is allocated there; returns the reason if it can't be."""
+        fits = await self._call("predicate", _task(pod, "", _PENDING), node)
+        if fits.status:
+            return fits.status
+        return (await self._call("allocateFunc", _task(pod, node, _ALLOCATED))).error_message
+
+    async def deallocate(self, pod: Stored, node: str) -> None:
+        """Announce that a pod is not bound after all."""
+        await self._call("deallocateFunc", _task(pod, node, _RELEASING))
+
+    async def _call(self, verb: str, task: dict[str, object], node: str = "") -> _Reply:
+        body: dict[str, object] = {"task": task, **({"node": {"Name": node}} if node else {})}
+        answer = await self._extender.post(f"volcano/{verb}", msgspec.json.encode(body))
+        try:
+            return _DECODER.decode(answer)
+        except msgspec.DecodeError as error:
+            raise ClusterError(f"invalid response from the extender: {error}") from error
+
+
+def _task(pod: Stored, node: str, status: int) -> dict[str, object]:
+    return {
+        "UID": pod.uid,
+        "Name": pod.name,
+        "Namespace": pod.namespace,
+        "NodeName": node,
+        "Status": status,
+        "Pod": msgspec.Raw(pod.data),
+    }
+
+
+def is_planned(pod: PodView) -> bool:
+    """Whether a pod of Volcano's scheduler carries its devices and is pinned to one node by required node affinity."""
+    return pod.scheduler == VOLCANO and bool(pod.annotations.get(GRANT)) and len(_pinned_to(pod)) == 1
+
+
+def _pinned_to(pod: PodView) -> set[str]:
+    """The nodes that the affinity names; empty if one of its terms names none."""
+    named = [_named(term) for term in pod.affinity or ()]
+    return set().union(*named) if all(named) else set()
+
+
+def _named(term: NodeTerm) -> set[str]:
+    values = (set(field.values) for field in term.fields if field.key == _NODE_NAME and field.operator == "In")
+    return next(values, set())
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,3 +301,58 @@ class Scheduler:
 
     def _requested_devices(self, name: str) -> int:
         return sum(self.node_cache.nodes[name].used.values())
+
+
+class SchedulerWrites:
+    """Writes as one scheduler; pods that no longer exist are skipped."""
+
+    def __init__(self, store: Store, recorder: EventRecorder) -> None:
+        self._store, self._recorder = store, recorder
+
+    def bind(self, view: PodView, node: str, annotations: Mapping[str, str] | None = None) -> None:
+        """Bind a pod to a node; the API server writes the annotations over those of the pod."""
+        meta = {"name": view.name, "uid": view.uid, "annotations": dict(annotations or {})}
+        self._store.bind(view.name, view.namespace, {"metadata": meta, "target": {"kind": "Node", "name": node}})
+
+    def missing_claim(self, pod: Stored) -> str:
+        """kube-scheduler's message for a PersistentVolumeClaim that does not exist; empty if there is none."""
+        if b'"persistentVolumeClaim"' not in pod.data:
+            return ""
+        volumes = pod.read()["spec"].get("volumes") or ()
+        names = [
+            volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume
+        ]
+        missing = (name for name in names if self._store.find("persistentvolumeclaims", name, pod.namespace) is None)
+        return next((f'persistentvolumeclaim "{name}" not found' for name in missing), "")
+
+    def record_scheduled(self, pod: Stored, node: str) -> None:
+        """Record that a pod was assigned."""
+        message = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
+        self._recorder.record(pod.read(), "Normal", "Scheduled", message)
+
+    def record_unschedulable(self, pod: Stored, reason: str, message: str) -> None:
+        """Record a scheduling failure as an event and, if it changed, in the PodScheduled condition."""
+        current = self._store.find("pods", pod.name, pod.namespace)
+        if current is None or current.uid != pod.uid or current.fields.get("spec.nodeName"):
+            return
+        document = current.read()
+        self._recorder.record(document, "Warning", "FailedScheduling", message)
+        condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+        if msgspec.json.encode(condition)[1:-1] in current.data:
+            return
+        condition["lastTransitionTime"] = self._store.database.now
+        conditions = with_condition(document["status"].get("conditions"), condition)
+        self._store.patch("pods", pod.name, {"status": {"conditions": conditions}}, pod.namespace, "status")
+
+    def preempt(self, victims: Iterable[PodView], uid: str, node: str) -> None:
+        """Delete the victims of a preemption."""
+        for victim in victims:
+            stored = self._store.find("pods", victim.name, victim.namespace)
+            if stored is None or stored.uid != victim.uid:
+                continue
+            message = f"Preempted by pod {uid} on node {node}"
+            self._recorder.record(stored.read(), "Normal", "Preempted", message)
+            try:
+                self._store.delete("pods", victim.name, victim.namespace)
+            except ApiError:
+                continue

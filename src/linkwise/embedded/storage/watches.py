@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from linkwise.embedded.storage.collection import Change, Collection, Raw, Stored
-    from linkwise.embedded.storage.selectors import Selector
+    from linkwise.embedded.storage.lists import Selector
 
 __all__ = ["Watch", "WatchEvent"]
 

@@ -8,10 +8,10 @@ import msgspec
 
 from linkwise.embedded.api_errors import Cause, bad_request, conflict, invalid, too_many
 from linkwise.embedded.kinds.object_types import ObjectMeta
-from linkwise.embedded.storage.selectors import labels_match
+from linkwise.embedded.storage.lists import labels_match
 from linkwise.embedded.writes.admission import AdmissionRequest, without_admission
 from linkwise.embedded.writes.delete import DeleteOptions, delete
-from linkwise.embedded.writes.pod_rules import with_condition
+from linkwise.embedded.writes.field_rules import with_condition
 from linkwise.embedded.writes.update import check_unchanged
 
 if TYPE_CHECKING:

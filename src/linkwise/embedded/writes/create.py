@@ -12,7 +12,7 @@ from linkwise.embedded.kinds.fields import drop_unknown_fields
 from linkwise.embedded.kinds.object_types import meta_of, without_nulls
 from linkwise.embedded.writes.admission import AdmissionRequest
 from linkwise.embedded.writes.defaults import qos_class, set_defaults
-from linkwise.embedded.writes.pod_rules import gated_condition
+from linkwise.embedded.writes.field_rules import gated_condition
 from linkwise.embedded.writes.validation import check_kind, check_object
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.embedded.kinds.webhook_configurations import MUTATING, VALIDATING
+from linkwise.embedded.kinds.object_types import MUTATING, VALIDATING
 from linkwise.embedded.writes.volcano_jobs import RESOURCE as VOLCANO_JOBS, default_volcano_job
 
 if TYPE_CHECKING:

@@ -6,16 +6,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from linkwise.dialects.pod_templates.kinds import pod_templates
-from linkwise.dialects.pod_templates.template import WorkloadObject
+from linkwise.dialects.pod_templates import WorkloadObject, pod_templates
 from linkwise.embedded.api_errors import Cause, bad_request, invalid
-from linkwise.embedded.kinds.crd_schemas import check_schema
 from linkwise.embedded.kinds.crds import CRD_RESOURCE, OPERATOR_JOBS, check_crd
-from linkwise.embedded.kinds.object_types import Pod, PodTemplate, Workload, decode_typed, meta_of
-from linkwise.embedded.kinds.webhook_configurations import MUTATING, VALIDATING, check_webhooks
-from linkwise.embedded.storage.selectors import labels_match
-from linkwise.embedded.writes.names import check_labels, check_meta
-from linkwise.embedded.writes.pod_rules import check_pod_spec, check_pod_update
+from linkwise.embedded.kinds.fields import check_schema
+from linkwise.embedded.kinds.object_types import (
+    MUTATING,
+    VALIDATING,
+    Pod,
+    PodTemplate,
+    Workload,
+    check_webhooks,
+    decode_typed,
+    meta_of,
+)
+from linkwise.embedded.storage.lists import labels_match
+from linkwise.embedded.writes.field_rules import check_labels, check_meta, check_pod_spec, check_pod_update
 from linkwise.embedded.writes.volcano_jobs import RESOURCE as VOLCANO_JOBS, check_volcano_job, check_volcano_job_update
 from linkwise.errors import InputError
 

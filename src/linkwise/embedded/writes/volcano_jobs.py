@@ -13,8 +13,7 @@ import msgspec
 
 from linkwise.embedded.api_errors import Cause
 from linkwise.embedded.kinds.object_types import PodTemplate
-from linkwise.embedded.writes.names import check_labels
-from linkwise.embedded.writes.pod_rules import check_pod_spec
+from linkwise.embedded.writes.field_rules import check_labels, check_pod_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from linkwise.engine.index.score_table import ClassTable, best_names
-from linkwise.engine.index.shapes import Shapes
+from linkwise.engine.index.score_table import ClassTable, Shapes, best_names
 from linkwise.engine.index.share_index import ShareIndex
 from linkwise.engine.reasons.catalog import short_refusal
 from linkwise.engine.requirements import facts_key, suitable
@@ -20,8 +19,7 @@ from linkwise.model.verdict import Offer, Reason, Reject
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 
-    from linkwise.engine.index.score_table import Code, NodeKind, Verdict
-    from linkwise.engine.index.shapes import Shape
+    from linkwise.engine.index.score_table import Code, NodeKind, Shape, Verdict
     from linkwise.model.ask import Ask
     from linkwise.model.node import Node
     from linkwise.model.settings import PlacingSettings

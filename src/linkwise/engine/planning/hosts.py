@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from linkwise.engine.index.node_index import Query
-    from linkwise.engine.index.shapes import Shape
+    from linkwise.engine.index.score_table import Shape
     from linkwise.model.node import Node
     from linkwise.model.topology import Matrix
 

@@ -1,12 +1,16 @@
-"""Plan construction: members and nodes become an outline, and the outline a node and devices for each member."""
+"""Plan construction: members and nodes become an outline, and the outline a node and devices for each member.
+
+Plans are compared by class values, so that equal machines are equal; the levels that people read are measured. Bound: tables
+of a node's own samples take a millisecond or two, so only plans on few nodes are measured.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from linkwise.engine.planning.assign_members import alike, assigned, way_of, with_others
 from linkwise.engine.planning.hosts import (
     NO_FLOORS,
     CountedHost,
@@ -16,32 +20,33 @@ from linkwise.engine.planning.hosts import (
     by_links,
     in_parts,
 )
-from linkwise.engine.planning.measured_levels import MEASURED, UsedNode, measured
-from linkwise.engine.planning.node_capacity import likeness, most, plain, together
 from linkwise.engine.planning.parts import PartsHost, cards_of, weight_on
-from linkwise.engine.planning.plan import Placement, Plan, model_of
+from linkwise.engine.planning.plan import Placement, Plan, likeness, model_of, most, plain, together
 from linkwise.engine.planning.planner import fits, most_members, outline
 from linkwise.engine.planning.problem import BoundSpot, GroupProblem, MemberKind, Spot
-from linkwise.engine.planning.seating import seated
+from linkwise.engine.planning.seating import alike, assigned, seated, way_of, with_others
 from linkwise.engine.requirements import facts_key
 from linkwise.model.node import FREE
 from linkwise.model.verdict import Offer
 from linkwise.policies.alignment import may_reject
 from linkwise.topology.device_sets import mask_of
+from linkwise.topology.fabric import SIZES, fabric_of
+from linkwise.topology.machine import LARGEST_EXACT
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Hashable, Sequence
+    from collections.abc import Collection, Generator, Hashable, Iterable, Sequence
 
-    from linkwise.engine.index.shapes import Shape
-    from linkwise.engine.planning.assign_members import Way
+    from linkwise.engine.index.score_table import Shape
     from linkwise.engine.planning.hosts import Arranged, Host, Hosts, Size
     from linkwise.engine.planning.parts import Cards
     from linkwise.engine.planning.plan import Member, Site, Task
-    from linkwise.engine.planning.planner import Outline
+    from linkwise.engine.planning.planner import Level, Outline
     from linkwise.engine.planning.problem import Counts
-    from linkwise.model.node import Mode
+    from linkwise.engine.planning.seating import Way
+    from linkwise.model.node import Mode, Node
+    from linkwise.topology.fabric import Fabric
 
-__all__ = ["Making", "make_plan"]
+__all__ = ["MEASURED", "Making", "UsedNode", "make_plan", "measured"]
 
 NODES_PER_STEP: Final = 200
 """nodes evaluated between two yields"""
@@ -361,3 +366,47 @@ def _largest_first(member: Member) -> tuple[int, ...]:
     """Sort key of members: whole devices before parts, the largest first."""
     ask = member.wanted.ask if member.wanted else None
     return (-ask.devices, -ask.share, -ask.core) if ask else ()
+
+
+MEASURED: Final = 16
+"""nodes of a plan that is measured; the levels of larger plans have class values only"""
+
+
+class UsedNode(NamedTuple):
+    """A node of a plan, with the devices of each member placed there; none on a node that has bound members only."""
+
+    site: Site
+    members: Sequence[Collection[str]] = ()
+
+
+def measured(levels: Iterable[Level], nodes: Sequence[UsedNode]) -> Generator[None, None, tuple[Level, ...]]:
+    """The levels with the numbers to show."""
+    slowest, inside, lost = inf, inf, [0] * len(SIZES)
+    for site, members in nodes:
+        yield
+        fabric, places = _fabric(site.node), site.node.positions()
+        union = {device for own in members for device in own}
+        slowest = min(slowest, _bottleneck(fabric, places, union | site.held))
+        inside = min([inside, *(_bottleneck(fabric, places, own) for own in members)])
+        if fabric and not site.shape.unattributed and len(fabric.values) <= LARGEST_EXACT and union <= places.keys():
+            free = mask_of(places[device.id] for device in site.node.free() if device.id in places)
+            after = free & ~mask_of(places[device] for device in union)
+            pairs = zip(lost, fabric.left(free), fabric.left(after), strict=True)
+            lost = [total + before - now for total, before, now in pairs]
+    shown = {"bottleneck": (slowest,), "per pod": (inside,), "residual": tuple(map(float, lost))}
+    return tuple(replace(level, shown=shown.get(level.name, ())) for level in levels)
+
+
+def _fabric(node: Node) -> Fabric | None:
+    topology = node.topology
+    known = topology is not None and (topology.links or topology.bandwidth)
+    return fabric_of(topology.bandwidth, topology.links) if topology and known else None
+
+
+def _bottleneck(fabric: Fabric | None, places: dict[str, int], devices: Collection[str]) -> float:
+    """The slowest pair; 0 if it is unknown, infinite for a single device."""
+    if len(devices) < 2:
+        return inf
+    if fabric is None or not all(device in places for device in devices):
+        return 0.0
+    return fabric.bottleneck(mask_of(places[device] for device in devices))

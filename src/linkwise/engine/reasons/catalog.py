@@ -9,17 +9,15 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from linkwise.engine.reasons.access import ACCESS_REFUSALS
-from linkwise.engine.reasons.devices import DEVICE_REFUSALS
+from linkwise.engine.reasons.devices import DEVICE_REFUSALS, REQUIREMENT_REFUSALS
 from linkwise.engine.reasons.groups import GROUP_REFUSALS
-from linkwise.engine.reasons.nodes import NODE_REFUSALS, SHORTAGES
+from linkwise.engine.reasons.nodes import ACCESS_REFUSALS, NODE_REFUSALS, SHORTAGES
 from linkwise.engine.reasons.phrases import choice_text, size_text
-from linkwise.engine.reasons.requirements import REQUIREMENT_REFUSALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from linkwise.engine.reasons.codes import ReasonCode
+    from linkwise.engine.reasons.phrases import ReasonCode
     from linkwise.model.verdict import Reason
 
 __all__ = [

@@ -9,17 +9,16 @@ from math import comb, isfinite
 from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import devices_text
-from linkwise.explain.reports.choice import Choice, indices_of
-from linkwise.model.link_data import NO_LINK_DATA
+from linkwise.explain.reports import Choice, indices_of
+from linkwise.model.topology import NO_LINK_DATA
 from linkwise.model.verdict import Reason
 from linkwise.topology.bottleneck import Bottleneck, best_bottleneck
 from linkwise.topology.canonical import inferred_links
 from linkwise.topology.device_sets import Question, mask_of
 from linkwise.topology.fabric import NEAR, SIZES, by_least_loss, fabric_of, position_losses
-from linkwise.topology.link_score import link_scores
+from linkwise.topology.link_values import link_scores
 from linkwise.topology.machine import machine_of
-from linkwise.topology.partition import Partition, best_partition
-from linkwise.topology.runner_up import next_bottleneck, next_partition
+from linkwise.topology.partition import Partition, best_partition, next_bottleneck, next_partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Explains the stage of a group and its plan, with each member's placement and the nodes they share.
+"""Explains the stage of a group and its plan, with each member's placement, the nodes they share, and why another plan lost.
 
 Computed from the cluster as it is now; nothing is changed.
 """
@@ -6,42 +6,53 @@ Computed from the cluster as it is now; nothing is changed.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.cluster.recorded_grants import allocated_parts
-from linkwise.broker.groups.bundles import alternatives, bundle, bundle_keys, joined, unlinked
+from linkwise.broker.cluster.pods import allocated_parts
 from linkwise.broker.groups.notices import unlinked_text
 from linkwise.broker.groups.planning.what_if import Assumption, WhatIf
-from linkwise.broker.groups.readiness import pending_reason
+from linkwise.broker.groups.readiness import alternatives, bundle, bundle_keys, joined, pending_reason, unlinked
 from linkwise.broker.groups.stale_gangs import stale_text
-from linkwise.broker.preemption import notices as preemption
+from linkwise.broker.holding import evictions as preemption
+from linkwise.broker.holding.reserved_devices import drained_for
 from linkwise.broker.readers import readable
-from linkwise.broker.records.stages import BackingOff, Planning, Reserved, Unschedulable
-from linkwise.broker.reservations.devices import drained_for
+from linkwise.broker.records.members import BackingOff, Planning, Reserved, Unschedulable
 from linkwise.broker.state import pod_name
 from linkwise.engine.planning.seating import slowest_pair
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.explain.codes import group_code, stage_code
-from linkwise.explain.group.plan_comparison import best_of, compared
 from linkwise.explain.group.shortage import explain_short
 from linkwise.explain.placement import container_devices
-from linkwise.explain.reports.group import GroupExplanation, GroupNode, MemberReport, PlanLevel, RunnerUp
+from linkwise.explain.reports import GroupExplanation, GroupNode, MemberReport, PlanLevel, RunnerUp
+from linkwise.model.topology import NO_LINK_DATA
+from linkwise.topology.fabric import NEAR, SIZES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from linkwise.broker.broker import Broker
     from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.planning.plan import Plan
     from linkwise.engine.planning.planner import Level
-    from linkwise.explain.reports.group import GroupStage
+    from linkwise.explain.reports import GroupStage
     from linkwise.model.verdict import Part, Reason
     from linkwise.model.views import PodView
 
-__all__ = ["explain_group", "group_explanation", "group_stage", "hosts_of", "member_reports"]
+
+__all__ = [
+    "Compared",
+    "best_of",
+    "compared",
+    "explain_group",
+    "group_explanation",
+    "group_stage",
+    "hosts_of",
+    "member_reports",
+]
 
 TRIED: Final = 8
 """nodes left out one at a time to find the runner-up"""
@@ -276,3 +287,119 @@ def _with_devices(state: State, report: MemberReport, name: str, parts: tuple[Pa
 def _unplaced_member(state: State, pod: PodView) -> MemberReport:
     ask = state.request(pod).ask
     return MemberReport(pod.uid, pod_name(pod), "pending", ask.devices if ask else 0)
+
+
+SAME: Final = "tie broken by node name"
+SPEEDS: Final = ("bottleneck", "per pod")
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The first level in which two plans differ; empty if node names break the tie."""
+
+    level: str
+    sentence: str
+    better: bool = False
+    """whether the other plan is better there: the cluster changed, or the search was incomplete"""
+
+
+def compared(chosen: Sequence[Level], other: Sequence[Level], network: Sequence[str] = ()) -> Compared:
+    """Compare a chosen plan with another; `network` names the network levels, the broadest first."""
+    values = {level.name: level.value for level in other}
+    known = [level for level in chosen if level.name in values]
+    for place, level in enumerate(known):
+        here, there = level.value, values[level.name]
+        step = _step(level.name, here, there)
+        if not step:
+            continue
+        faster = [before for before in known[:place] if before.name in SPEEDS and before.value > values[before.name]]
+        if step > 0 and faster and level.proven:
+            # It is better here only because its slowest pair was allowed to be slower.
+            return Compared(faster[0].name, _too_slow(faster))
+        return Compared(level.name, _WORDS[level.name](here, there, network), better=step > 0)
+    return Compared("", SAME)
+
+
+def best_of(plans: Sequence[Sequence[Level]]) -> int:
+    """Return the index of the best plan: level by level only the best stay, then the first wins."""
+    left = list(range(len(plans)))
+    for number, level in enumerate(plans[0]):
+        values = {place: plans[place][number].value for place in left}
+        best = left[0]
+        for place in left[1:]:
+            best = place if _order(level.name, values[place]) < _order(level.name, values[best]) else best
+        left = [place for place in left if not _step(level.name, values[best], values[place])]
+    return left[0]
+
+
+def _order(name: str, value: tuple[float, ...]) -> tuple[float, ...]:
+    """Return a sort key; smaller is better."""
+    if name == "placed":
+        return (-sum(value),)
+    if name == "network" and all(count == 1 for count in value):
+        return ()  # plans made before and after levels came or went are in one domain all the same
+    return tuple(-part for part in value) if name in SPEEDS else value
+
+
+def _step(name: str, here: tuple[float, ...], there: tuple[float, ...]) -> int:
+    """Return whether the other is worse (-1), better (1) or equal (0)."""
+    if name in SPEEDS:
+        slower, faster = sorted((here[0], there[0]))
+        if slower == faster or slower >= NEAR * faster:
+            return 0
+    one, other = _order(name, here), _order(name, there)
+    return (one > other) - (one < other)
+
+
+def _network(here: tuple[float, ...], there: tuple[float, ...], network: Sequence[str]) -> str:
+    pairs = list(zip_longest(here, there, fillvalue=1.0))
+    place = next(number for number, (own, its) in enumerate(pairs) if own != its)
+    own, its = pairs[place]
+    level = f" of {network[place]}" if place < len(network) else ""
+    return f"spans {its:g} domain{'' if its == 1 else 's'}{level} instead of {own:g}"
+
+
+def _speed(whose: str, here: float, there: float) -> str:
+    if not there:
+        return NO_LINK_DATA
+    if not isfinite(there):
+        return "no pair of devices would be a bottleneck"
+    return f"{whose} has {there:g} GB/s" + (
+        f" instead of {here:g} GB/s" if isfinite(here) else "; the plan has no pairs"
+    )
+
+
+def _residual(here: tuple[float, ...], there: tuple[float, ...], network: Sequence[str]) -> str:
+    del network
+    size, own, its = next((size, *pair) for size, *pair in zip(SIZES, here, there, strict=True) if pair[0] != pair[1])
+    sets = abs(its - own)
+    return (
+        f"leaves {sets:g} {'fewer' if its > own else 'more'} good set{'' if sets == 1 else 's'} of {size} to other pods"
+    )
+
+
+def _too_slow(faster: Sequence[Level]) -> str:
+    if len(faster) > 1:
+        return "its slowest pair, or that of a member, is more than 5% slower than the best"
+    whose = "its slowest pair" if faster[0].name == "bottleneck" else "the slowest pair of a member"
+    return f"{whose} has less than {NEAR * faster[0].value[0]:g} GB/s, more than 5% below the best"
+
+
+def _counted(verb: str, noun: str, after: str = "") -> Callable[..., str]:
+    def sentence(here: tuple[float, ...], there: tuple[float, ...], network: Sequence[str]) -> str:
+        del network
+        count = sum(there)
+        return f"{verb} {count:g} {noun}{'' if count == 1 else 's'}{after} instead of {sum(here):g}"
+
+    return sentence
+
+
+_WORDS: Final[dict[str, Callable[..., str]]] = {
+    "placed": _counted("places", "member"),
+    "nodes": _counted("uses", "node"),
+    "network": _network,
+    "bottleneck": lambda here, there, _: _speed("its slowest pair", here[0], there[0]),
+    "per pod": lambda here, there, _: _speed("the slowest pair of a member", here[0], there[0]),
+    "residual": _residual,
+    "left-over": _counted("leaves", "device", " free on its nodes"),
+}

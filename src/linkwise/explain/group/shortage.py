@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.cluster.demand import demand_of
 from linkwise.broker.cluster.pods import holds_devices
 from linkwise.broker.groups.planning.what_if import Assumption
-from linkwise.broker.records.stages import Unschedulable
+from linkwise.broker.records.members import Unschedulable
 from linkwise.broker.scheduling.queries import largest_node, split_up
 from linkwise.broker.state import pod_name
 from linkwise.engine.ledger import is_whole
 from linkwise.engine.reasons.phrases import count_text, groups_text
-from linkwise.explain.make_room import smaller
-from linkwise.explain.reports.group import GroupRemedy, Need
-from linkwise.explain.reports.pod import Leaver
+from linkwise.explain.remedies import smaller
+from linkwise.explain.reports import GroupRemedy, Leaver, Need
 from linkwise.explain.survey import against_all, survey
 from linkwise.model.verdict import Offer
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.ledger import Entry
     from linkwise.engine.planning.plan import Member, Plan
-    from linkwise.explain.reports.group import GroupExplanation
+    from linkwise.explain.reports import GroupExplanation
     from linkwise.explain.survey import Survey
     from linkwise.model.node import Node
 

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.broker import Broker, BrokerView
     from linkwise.broker.state import State
-    from linkwise.explain.reports.group import GroupExplanation
-    from linkwise.explain.reports.pod import Explanation, Requested
+    from linkwise.explain.reports import Explanation, GroupExplanation, Requested
     from linkwise.explain.survey import RefusalSummary
     from linkwise.model.views import PodView
 

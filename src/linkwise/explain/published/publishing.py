@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.broker.effects import Condition, Event
-from linkwise.dialects.linkwise.gang_gate import is_gated
-from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
+from linkwise.dialects.linkwise.group_plan import GROUP_PLAN, is_gated
 from linkwise.dialects.pod_resources import resources_of
-from linkwise.engine.reasons.codes import PLACED
+from linkwise.engine.reasons.phrases import PLACED
 from linkwise.explain.text.pod import pending_sentence
 from linkwise.model.views import FINISHED, PodCondition
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.broker import BrokerView
     from linkwise.broker.effects import Effect
-    from linkwise.explain.reports.pod import Explanation
+    from linkwise.explain.reports import Explanation
     from linkwise.model.views import PodView
 
 __all__ = ["PENDING", "Finding", "Published", "finding_of", "has_plan", "is_ours", "placed", "published", "waits"]

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 from linkwise.dialects.linkwise.dialect import MODELS
 from linkwise.engine.reasons.catalog import devices_text
 from linkwise.engine.reasons.phrases import count_text
-from linkwise.explain.reports.group import FILE_SOURCE
+from linkwise.explain.reports import FILE_SOURCE
 from linkwise.explain.text.phrases import leavers_text, names_text, refusal_lines
 from linkwise.topology.fabric import SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from linkwise.explain.reports.group import (
+    from linkwise.explain.reports import (
         GroupExplanation,
         GroupNode,
         GroupRemedy,

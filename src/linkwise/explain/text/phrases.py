@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import counted_nodes, has_details, shortage, size_text
 from linkwise.engine.reasons.phrases import OTHER_POD, count_text, groups_text, pod_text
-from linkwise.model.link_data import NO_LINK_DATA
+from linkwise.model.topology import NO_LINK_DATA
 from linkwise.policies.ring_affinity import LETTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from linkwise.explain.reports.pod import Leaver, Remedy, Term
+    from linkwise.explain.reports import Leaver, Remedy, Term
     from linkwise.explain.survey import RefusalSummary
 
 __all__ = [

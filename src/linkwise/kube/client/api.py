@@ -19,8 +19,7 @@ from lightkube.config.models import User
 
 from linkwise import __version__
 from linkwise.errors import ClusterError
-from linkwise.kube.client.credentials import Credentials
-from linkwise.kube.client.kubeconfig import SERVICE_ACCOUNT, find
+from linkwise.kube.client.kubeconfig import SERVICE_ACCOUNT, Credentials, find
 from linkwise.net.http.client import Answer, Http, Origin, Proxy
 
 if TYPE_CHECKING:

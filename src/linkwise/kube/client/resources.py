@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from linkwise.errors import ClusterError, InputError
-from linkwise.kube.client.apply import Kind
+from linkwise.kube.client.objects import Kind
 from linkwise.wire.kubernetes.watch_stream import status_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from linkwise.broker.effects import NODE_EVENTS
 from linkwise.kube.client.api import MERGE
-from linkwise.kube.perform.annotate import timestamp
+from linkwise.kube.perform.wake_ups import timestamp
 from linkwise.net.timing import RateLimit
 from linkwise.wire.kubernetes.writes import COMPONENT, About, Content, count_patch, event
 

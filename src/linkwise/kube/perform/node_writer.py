@@ -11,18 +11,16 @@ from urllib.parse import quote
 
 import msgspec
 
-from linkwise.dialects.ascend.device_info import NAMESPACE as DEVICE_INFO_NAMESPACE, PREFIX as DEVICE_INFO_PREFIX
-from linkwise.dialects.koordinator.device_writer import API_VERSION as DEVICE_VERSION, MANAGER, other_writer
+from linkwise.dialects.ascend.node import NAMESPACE as DEVICE_INFO_NAMESPACE, PREFIX as DEVICE_INFO_PREFIX
+from linkwise.dialects.koordinator.device_object import API_VERSION as DEVICE_VERSION, MANAGER, other_writer
 from linkwise.dialects.linkwise.inventory import API_VERSION as INVENTORY_VERSION
 from linkwise.errors import ClusterError, InputError
 from linkwise.kube.client.api import JSON, MERGE
 from linkwise.kube.perform.bind import pod_path, retry_after
 from linkwise.kube.settings import PerformSettings
-from linkwise.node.changes import object_changes
-from linkwise.node.writes import ListedPods, Written
+from linkwise.node.writes import ListedPods, Written, object_changes
 from linkwise.wire.decoding import decode_as
-from linkwise.wire.kubernetes.objects import decode_node, decode_pod
-from linkwise.wire.kubernetes.partial_pod import salvaged_pod
+from linkwise.wire.kubernetes.objects import decode_node, decode_pod, salvaged_pod
 from linkwise.wire.kubernetes.watch_stream import head_of, page_of, status_of
 from linkwise.wire.kubernetes.writes import annotations_patch, encode, taints_patch
 

@@ -10,16 +10,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from linkwise.broker.effects import Condition, Event, Evict, PolicyStatus, RankTable, Record, Steer, Wake
-from linkwise.kube.perform.annotate import Waker
 from linkwise.kube.perform.bind import Binder
-from linkwise.kube.perform.conditions import ConditionWriter
 from linkwise.kube.perform.events import Reporter
-from linkwise.kube.perform.evict import Evictor
-from linkwise.kube.perform.policy_status import StatusWriter
-from linkwise.kube.perform.rank_table import RankTableWriter
-from linkwise.kube.perform.record import GrantRecorder
-from linkwise.kube.perform.steer import Steerer
+from linkwise.kube.perform.wake_ups import Waker
 from linkwise.kube.perform.write_queue import Attempts
+from linkwise.kube.perform.writers import (
+    ConditionWriter,
+    Evictor,
+    GrantRecorder,
+    RankTableWriter,
+    StatusWriter,
+    Steerer,
+)
 from linkwise.kube.settings import PerformSettings
 from linkwise.net.timing import Timing
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from linkwise.broker.cluster.cluster_objects import ALL, READ
+from linkwise.broker.cluster.objects import ALL, READ
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted
 from linkwise.config.rbac import FEATURES
-from linkwise.dialects.dra.objects import KINDS as DRA_KINDS
-from linkwise.dialects.volume_claims import CLAIM, CLASS
+from linkwise.dialects.dra import KINDS as DRA_KINDS
+from linkwise.dialects.kubernetes_objects import CLAIM, CLASS
 from linkwise.errors import InputError
-from linkwise.wire.kubernetes.objects import decode_node, decode_pod
-from linkwise.wire.kubernetes.partial_pod import salvaged_pod
+from linkwise.wire.kubernetes.objects import decode_node, decode_pod, salvaged_pod
 
 if TYPE_CHECKING:
     import msgspec

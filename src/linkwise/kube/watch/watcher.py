@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.kube.client.api import Connection
-    from linkwise.kube.watch.event_reader import Stats
     from linkwise.kube.watch.kinds import WatchedKind
+    from linkwise.kube.watch.reflector import Stats
 
 __all__ = ["Watching"]
 

@@ -1,4 +1,4 @@
-"""Routes and endpoints: the handler of a request by path and method, and calls of one verb with its body."""
+"""Routes and endpoints: the handler of a request by path and method, calls of one verb with its body, and health probes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from linkwise.net.timing import LogLimit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Endpoint", "Handler", "RequestCounter", "Route", "Routes"]
+__all__ = ["Endpoint", "Handler", "RequestCounter", "Route", "Routes", "health_routes"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -180,3 +180,31 @@ _JSON: Final = JSON.encode()
 
 def _is_json(content_type: bytes) -> bool:
     return content_type == _JSON or content_type.partition(b";")[0].strip().lower() == _JSON
+
+
+def health_routes(
+    ready: Callable[[], Mapping[str, str]], notes: Callable[[], Sequence[str]], role: Callable[[], str] = str
+) -> list[Route]:
+    """Build the probes.
+
+    Args:
+        ready: what the service waits for before it is ready, by name, each with a sentence.
+        notes: problems to report while the service answers.
+        role: which of several replicas this one is, for people; empty if there is only one.
+    """
+
+    def livez(request: Request, variables: Mapping[str, str]) -> Response:
+        """Succeeds as long as the event loop runs."""
+        del request, variables
+        return text("ok")
+
+    def readyz(request: Request, variables: Mapping[str, str]) -> Response:
+        """Fails until the initial lists are complete; notes do not make it fail."""
+        del request, variables
+        blockers = [f"{name}: {sentence}" for name, sentence in ready().items()]
+        lines = [f"not ready: {blocker}" for blocker in blockers] or ["ok"]
+        lines += filter(None, [role()])
+        lines += [f"note: {note}" for note in notes() if note not in blockers]
+        return text("\n".join(lines), 503 if blockers else 200)
+
+    return [Route("GET", "/livez", livez), Route("GET", "/readyz", readyz), Route("GET", "/healthz", livez)]

@@ -15,22 +15,19 @@ import msgspec
 
 from linkwise.engine.selectors import all_met, label_requirements
 from linkwise.errors import InputError, LinkwiseError, NotFoundError, NotNowError
-from linkwise.explain.published.allocations import allocation_rows
+from linkwise.explain.published.allocations import allocation_rows, pod_usage_rows
 from linkwise.explain.published.lists import any_pod, group_rows, namespaces_with_requests, pod_rows
-from linkwise.explain.published.usage import pod_usage_rows
 from linkwise.explain.text.phrases import names_text
 from linkwise.net.http.messages import Response, text
 from linkwise.net.http.routes import Route
 from linkwise.serve.explanations.access import Granted
-from linkwise.serve.explanations.response import render_explanation
-from linkwise.views.blocks import encode_page
+from linkwise.serve.explanations.explainer import render_explanation
+from linkwise.views.blocks import encode_page, plain
 from linkwise.views.cluster import ClusterView
 from linkwise.views.description import description_of
-from linkwise.views.documents import plain
 from linkwise.views.explanations import explain_object
 from linkwise.views.listing import section_of
-from linkwise.views.selection import OF_NODES, parse_query
-from linkwise.views.table import encode_section
+from linkwise.views.table import OF_NODES, encode_section, parse_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +38,7 @@ if TYPE_CHECKING:
     from linkwise.serve.explanations.access import Access
     from linkwise.serve.service import Service
     from linkwise.views.explanations import AnyExplanation
-    from linkwise.views.selection import Selection
+    from linkwise.views.table import Selection
 
     Selects = Callable[[PodView], bool]
 

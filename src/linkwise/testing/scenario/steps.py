@@ -13,11 +13,12 @@ from linkwise.errors import InputError
 from linkwise.model.views import NodeView
 from linkwise.sim.replay import Runner, Way
 from linkwise.testing.scenario.expectations import Checks
-from linkwise.testing.scenario.groups import group_name, members_of
-from linkwise.testing.scenario.nodes import Nodes
 from linkwise.testing.scenario.vocabulary import (
+    Nodes,
     Words,
     bound_pod,
+    group_name,
+    members_of,
     named,
     node_events,
     object_event,

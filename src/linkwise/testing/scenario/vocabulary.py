@@ -1,4 +1,4 @@
-"""Nodes and pods of a scenario, turned from their short forms into watch events."""
+"""Nodes, pods and groups of a scenario, turned from their short forms into watch events, and the steps that change nodes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from linkwise.broker.cluster.cluster_objects import READ
+from linkwise.broker.cluster.objects import READ
 from linkwise.broker.grant_writer import GrantWriter
 from linkwise.broker.sample_nodes import fleet_node
-from linkwise.broker.watch_events import ClusterObject, NodeObject
+from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject
 from linkwise.dialects.dialect import Writing
-from linkwise.dialects.nvidia.dialect import TOPOLOGY, matrix_annotation
+from linkwise.dialects.groups.koordinator_gang import MINIMUM, NAME as GANG
+from linkwise.dialects.groups.membership import NAME, RANKS, REPLICA
+from linkwise.dialects.nvidia import TOPOLOGY, matrix_annotation
 from linkwise.errors import InputError
 from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.model.views import NodeView
@@ -20,14 +22,28 @@ from linkwise.vendors.machines import linked, profile
 from linkwise.wire.kubernetes.objects import node_view, pod_view
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from linkwise.broker.broker import BrokerView
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.model.device import Device
     from linkwise.model.views import PodView
+    from linkwise.sim.replay import Runner
 
-__all__ = ["Words", "bound_pod", "named", "node_events", "object_event", "only", "pod_of", "taken_pods"]
+__all__ = [
+    "GROUP",
+    "Nodes",
+    "Words",
+    "bound_pod",
+    "group_name",
+    "members_of",
+    "named",
+    "node_events",
+    "object_event",
+    "only",
+    "pod_of",
+    "taken_pods",
+]
 
 Words = dict[str, Any]
 
@@ -213,3 +229,147 @@ def _texts(amounts: object) -> dict[str, str]:
     if not isinstance(amounts, dict):
         raise InputError(f"expected amounts as {{resource: number}}, found {amounts!r}")
     return {str(name): str(amount) for name, amount in amounts.items()}
+
+
+class Nodes:
+    """The nodes of a scenario by name, and the runner that observes them."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
+        self.nodes: dict[str, Words] = {}
+        self.unhealthy: dict[str, set[int]] = {}
+        self.allocated: dict[str, dict[str, list[int]]] = {}
+        """indices of the devices that the agent reports as allocated, by node and pod UID"""
+
+    def join(self, raw: object) -> None:
+        """A node joins the cluster."""
+        events = node_events(raw)
+        view = next(event for event in events if isinstance(event, NodeView))
+        words = dict(raw) if isinstance(raw, dict) else {}
+        self.nodes[view.name] = words
+        self.unhealthy[view.name] = set(words.get("unhealthy", ()))
+        self.runner.show(*events)
+
+    def leave(self, name: str) -> None:
+        """A node leaves the cluster."""
+        self.runner.show(NodeGone(self.node(name).name))
+
+    def change(self, raw: object) -> None:
+        """A node changes: labels, taints, CPU, or any other of its keys."""
+        words = dict(raw) if isinstance(raw, dict) else {}
+        name = self.node(named(words, "name", "change")).name
+        self.nodes[name] |= words
+        self.runner.show(*node_events(self.nodes[name], self.unhealthy[name]))
+
+    def cordon(self, name: str) -> None:
+        """A node is cordoned."""
+        self.runner.show(replace(self.node(name), unschedulable=True))
+
+    def uncordon(self, name: str) -> None:
+        """A node is uncordoned."""
+        self.runner.show(replace(self.node(name), unschedulable=False))
+
+    def fail(self, name: str) -> None:
+        """A node becomes not ready; pods that run there stay bound."""
+        self.runner.show(replace(self.node(name), ready=False))
+
+    def recover(self, name: str) -> None:
+        """A node becomes ready again."""
+        self.runner.show(replace(self.node(name), ready=True))
+
+    def break_device(self, words: object) -> None:
+        """A device becomes unhealthy."""
+        node, device = _device(words)
+        self.unhealthy.setdefault(node, set()).add(device)
+        self.report_inventory(node)
+
+    def repair_device(self, words: object) -> None:
+        """A device becomes healthy again."""
+        node, device = _device(words)
+        self.unhealthy.setdefault(node, set()).discard(device)
+        self.report_inventory(node)
+
+    def report_inventory(self, node: str) -> None:
+        """The node's inventory is written again."""
+        events = node_events(self.nodes[self.node(node).name], self.unhealthy[node])
+        inventory = [self._with_allocations(event) for event in events if isinstance(event, NodeObject)]
+        if not inventory:
+            raise InputError(f"node {node} has no inventory to report the health of its devices in")
+        self.runner.show(*inventory)
+
+    def node(self, name: str) -> NodeView:
+        """The node as the cluster has it."""
+        node = self.runner.broker.nodes.get(name)
+        if node is None:
+            raise InputError(f"unknown node {name!r}; the scenario has {', '.join(self.nodes) or 'none'}")
+        return node
+
+    def _with_allocations(self, event: NodeObject) -> NodeObject:
+        ids = {device.index: device.id for device in self.runner.broker.usage[event.node].devices}
+        allocations = [
+            {"podUID": uid, "devices": [ids[index] for index in indices]}
+            for uid, indices in self.allocated.get(event.node, {}).items()
+        ]
+        document = event.document if isinstance(event.document, dict) else {}
+        return replace(event, document={**document, "status": {"allocations": allocations}}) if allocations else event
+
+
+def _device(words: object) -> tuple[str, int]:
+    place = only(words, {"node", "device"}, "device")
+    return named(place, "node", "device"), named(place, "device", "device")
+
+
+GROUP: Final = frozenset({"group", "members", "replica", "gang", "ranks"})
+"""keys of the group itself; all others are keys of its members"""
+MEMBER: Final = POD | HOLDING | {"count"}
+
+
+def group_name(raw: object) -> str:
+    """The name of the group; empty for the short form of a single pod."""
+    words = raw if isinstance(raw, dict) else {}
+    namespace, name = words.get("namespace", "default"), words.get("group", "")
+    return name if namespace == "default" or not name else f"{namespace}/{name}"
+
+
+def members_of(raw: object) -> list[Words]:
+    """The pods of a group, each in the short form of a pod."""
+    words = only(raw, GROUP | POD, "group")
+    shared = {key: value for key, value in words.items() if key not in GROUP}
+    members = list(_each(named(words, "members", "group")))
+    total = words.get("replica", len(members))
+    return [
+        {
+            **shared,
+            "name": f"{words['group']}-{number}",
+            **own,
+            "labels": {NAME: words["group"], REPLICA: str(total), **_labels(shared), **_labels(own)},
+            "annotations": {**_group_annotations(words, number), **_annotations(shared), **_annotations(own)},
+        }
+        for number, own in enumerate(members)
+    ]
+
+
+def _each(members: object) -> Iterator[Words]:
+    """The keys of each member; none where `members` is a number."""
+    if isinstance(members, int):
+        yield from ({} for _ in range(members))
+        return
+    if not isinstance(members, list):
+        raise InputError(f"members: expected a number or a list of members, found {members!r}")
+    for raw in members:
+        own = dict(only(raw, MEMBER, "member"))
+        for _ in range(own.pop("count", 1)):
+            yield dict(own)
+
+
+def _group_annotations(words: Words, number: int) -> dict[str, str]:
+    gang = {GANG: words["group"], MINIMUM: str(words["gang"])} if "gang" in words else {}
+    return {**gang, **({RANKS[0]: str(number)} if words.get("ranks") else {})}
+
+
+def _labels(words: Words) -> dict[str, Any]:
+    return words.get("labels") or {}
+
+
+def _annotations(words: Words) -> dict[str, Any]:
+    return words.get("annotations") or {}

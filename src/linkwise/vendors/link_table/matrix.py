@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.model.link import SELF, UNKNOWN_LINK, Link
 from linkwise.model.topology import MAX_DEVICES
-from linkwise.vendors.error_lines import line_warnings
-from linkwise.vendors.link_table.cells import Cells, affinity_of, is_known, is_whole, split_row
-from linkwise.vendors.link_table.layout import chosen
-from linkwise.vendors.reader import DeviceFacts, Reading
+from linkwise.vendors.link_table.layout import Cells, affinity_of, chosen, is_known, is_whole, split_row
+from linkwise.vendors.reader import DeviceFacts, Reading, line_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

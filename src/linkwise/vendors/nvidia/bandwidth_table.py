@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from linkwise.model.topology import MAX_DEVICES
-from linkwise.vendors.error_lines import NumberedLine, is_error
+from linkwise.vendors.reader import NumberedLine, is_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -10,9 +10,8 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.vendors.error_lines import line_warnings
 from linkwise.vendors.nvidia.bandwidth_table import Section, Title, failure, names, scan
-from linkwise.vendors.reader import DeviceFacts, Reader, Reading
+from linkwise.vendors.reader import DeviceFacts, Reader, Reading, line_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -10,9 +10,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.vendors.error_lines import line_warnings
 from linkwise.vendors.nvidia.bandwidth_table import Section, Title, failure, names, scan, some_pairs
-from linkwise.vendors.reader import DeviceFacts, Reader, Reading
+from linkwise.vendors.reader import DeviceFacts, Reader, Reading, line_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,8 +10,7 @@ import pytest
 from linkwise.broker.broker import Broker
 from linkwise.broker.groups.planning.input import network_of, read_network
 from linkwise.broker.groups.planning.runs import planning
-from linkwise.broker.records.members import GroupView
-from linkwise.broker.records.stages import Run
+from linkwise.broker.records.members import GroupView, Run
 from linkwise.broker.sample_nodes import fleet_node
 from linkwise.model.ask import Group
 from linkwise.model.views import ContainerView, NodeView, PodTerm, PodView, Taint

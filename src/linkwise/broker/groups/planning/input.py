@@ -11,19 +11,17 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.access.enforcement import barred_nodes
+from linkwise.broker.access import barred_nodes
+from linkwise.broker.candidates import company_in, needed_by
 from linkwise.broker.cluster.demand import capacity_of
-from linkwise.broker.cluster.host_fit import company_in, needed_by
 from linkwise.broker.cluster.pods import holds_devices
-from linkwise.broker.reservations.devices import reserved_nodes
-from linkwise.dialects.groups.network_labels import current_labels, same_level
-from linkwise.dialects.groups.network_topology import HOSTNAME, Ladder
+from linkwise.broker.holding.reserved_devices import reserved_nodes
+from linkwise.dialects.groups.network import HOSTNAME, Ladder, current_labels, same_level
 from linkwise.dialects.linkwise.dialect import any_model, distinct_devices
 from linkwise.engine.feasibility import HOST, is_domain, spread_limit
-from linkwise.engine.index.shapes import shape_of
+from linkwise.engine.index.score_table import shape_of
 from linkwise.engine.planning.hosts import in_parts
-from linkwise.engine.planning.node_capacity import NodeCapacity
-from linkwise.engine.planning.plan import BoundNode, Member, Site, Task
+from linkwise.engine.planning.plan import BoundNode, Member, NodeCapacity, Site, Task
 from linkwise.engine.requirements import restricted, suitable
 from linkwise.engine.selectors import selects
 from linkwise.engine.usage import resolved
@@ -35,11 +33,10 @@ if TYPE_CHECKING:
     from linkwise.broker.cluster.cluster import Cluster
     from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
-    from linkwise.dialects.groups.network_labels import Labels
+    from linkwise.dialects.groups.network import Labels
     from linkwise.engine.feasibility import Neighbour
     from linkwise.engine.index.node_index import Query
-    from linkwise.model.ask import Group, NetworkWish
-    from linkwise.model.demand import Demand
+    from linkwise.model.ask import Demand, Group, NetworkWish
     from linkwise.model.requirement import Requirement
     from linkwise.model.views import NodeView, PodTerm, PodView, SpreadConstraint
 

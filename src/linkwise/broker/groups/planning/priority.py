@@ -9,13 +9,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from linkwise.broker.access.enforcement import within_limits
-from linkwise.broker.groups.bundles import alternatives
+from linkwise.broker.access import within_limits
 from linkwise.broker.groups.planning.what_if import Assumption, WhatIf
+from linkwise.broker.groups.readiness import alternatives
 from linkwise.broker.groups.reservations import drop_plan
+from linkwise.broker.holding.reserved_devices import give_up, outranked
 from linkwise.broker.readers import outbid_text, pod_events
-from linkwise.broker.records.stages import BackingOff
-from linkwise.broker.reservations.devices import give_up, outranked
+from linkwise.broker.records.members import BackingOff
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.preemption import eviction_frees_enough
 from linkwise.engine.queue.reservation import RESERVED

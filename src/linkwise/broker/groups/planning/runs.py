@@ -10,10 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from linkwise.broker.access.enforcement import barred_nodes, within_limits
-from linkwise.broker.candidates import Candidates
-from linkwise.broker.cluster.host_fit import misfit, needed_by
-from linkwise.broker.groups.bundles import alternatives, bundle, joined
+from linkwise.broker.access import barred_nodes, within_limits
+from linkwise.broker.candidates import Candidates, misfit, needed_by
 from linkwise.broker.groups.notices import bundle_warnings, unfit_events
 from linkwise.broker.groups.planning.input import (
     minimum_of,
@@ -23,7 +21,7 @@ from linkwise.broker.groups.planning.input import (
     takes_any_model,
 )
 from linkwise.broker.groups.planning.priority import preempt_plans_for_group
-from linkwise.broker.groups.readiness import pending_reason, waits_until
+from linkwise.broker.groups.readiness import alternatives, bundle, joined, pending_reason, waits_until
 from linkwise.broker.groups.reservations import (
     drop_plan,
     give_up_places,
@@ -33,9 +31,9 @@ from linkwise.broker.groups.reservations import (
     still_free,
 )
 from linkwise.broker.groups.stale_gangs import note_stale
-from linkwise.broker.records.stages import NO_LIMITS, Idle, Planning, Reserved, Run, Unschedulable, Waiting
-from linkwise.broker.reservations.devices import release, reserved_nodes
-from linkwise.broker.volcano.pins import pinned_node
+from linkwise.broker.holding.reserved_devices import release, reserved_nodes
+from linkwise.broker.records.members import NO_LIMITS, Idle, Planning, Reserved, Run, Unschedulable, Waiting
+from linkwise.broker.volcano.nodes import pinned_node
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.planning.make_plan import make_plan
 from linkwise.engine.planning.plan import model_of
@@ -46,12 +44,11 @@ if TYPE_CHECKING:
 
     from linkwise.broker.cluster.cluster import Cluster
     from linkwise.broker.groups.planning.input import Network
-    from linkwise.broker.records.members import GroupView
-    from linkwise.broker.records.stages import Limits, Requested
+    from linkwise.broker.records.members import GroupView, Limits, Requested
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.planning.plan import Plan
-    from linkwise.model.demand import Demand
+    from linkwise.model.ask import Demand
     from linkwise.model.node import Node
     from linkwise.model.views import PodView
 

@@ -18,14 +18,13 @@ from linkwise.broker.groups.planning.input import (
     requirements_of,
     single_query,
 )
-from linkwise.broker.records.preemptions import ROOM
-from linkwise.engine.index.shapes import shape_of
+from linkwise.broker.records.bookings import ROOM
+from linkwise.engine.index.score_table import shape_of
 from linkwise.engine.planning.make_plan import Making, make_plan
-from linkwise.engine.planning.node_capacity import NodeCapacity
-from linkwise.engine.planning.plan import Site, Task
+from linkwise.engine.planning.plan import NodeCapacity, Site, Task
 from linkwise.engine.requirements import restricted
 from linkwise.engine.usage import node_of, usage_of
-from linkwise.model.demand import Load
+from linkwise.model.ask import Load
 from linkwise.model.verdict import Offer
 
 if TYPE_CHECKING:
@@ -35,8 +34,7 @@ if TYPE_CHECKING:
     from linkwise.broker.state import State
     from linkwise.engine.feasibility import Neighbour
     from linkwise.engine.index.node_index import Query
-    from linkwise.engine.index.score_table import Code
-    from linkwise.engine.index.shapes import Shape
+    from linkwise.engine.index.score_table import Code, Shape
     from linkwise.engine.planning.plan import Member, Plan
     from linkwise.model.node import Node
 

@@ -13,10 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from linkwise.cli.render.matrix import Marks, bandwidth_table
-from linkwise.cli.tour.measures import bottleneck
+from linkwise.cli.tour.baseline import TopologyUnawareScheduler, bottleneck
 from linkwise.cli.tour.page import BASELINE, Score
 from linkwise.cli.tour.stage import manifest
-from linkwise.cli.tour.topology_unaware import TopologyUnawareScheduler
 from linkwise.dialects.koordinator.dialect import TOPOLOGY
 from linkwise.engine.reasons.catalog import devices_text
 from linkwise.topology.fabric import NEAR, fabric_of

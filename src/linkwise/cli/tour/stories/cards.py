@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 from rich.text import Text
 
 from linkwise.cli.render.pages import text_of
+from linkwise.cli.tour.baseline import nodes_by_free_memory
 from linkwise.cli.tour.page import BASELINE, Score, plain_table
 from linkwise.cli.tour.stage import manifest
-from linkwise.cli.tour.topology_unaware import nodes_by_free_memory
 from linkwise.views.blocks import bar
 
 if TYPE_CHECKING:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.cli.tour.measures import fewest_nvlinks, link_kind, link_text, most_nvlinks
+from linkwise.cli.tour.baseline import TopologyUnawareScheduler, fewest_nvlinks, link_kind, link_text, most_nvlinks
 from linkwise.cli.tour.page import BASELINE, Score
 from linkwise.cli.tour.stage import manifest
-from linkwise.cli.tour.topology_unaware import TopologyUnawareScheduler
-from linkwise.dialects.nvidia.dialect import RESOURCE
+from linkwise.dialects.nvidia import RESOURCE
 from linkwise.engine.reasons.catalog import devices_text
 
 if TYPE_CHECKING:
+    from linkwise.cli.tour.baseline import Placement
     from linkwise.cli.tour.page import Page
     from linkwise.cli.tour.stage import PodPlacement, Stage
-    from linkwise.cli.tour.topology_unaware import Placement
 
 __all__ = ["run"]
 

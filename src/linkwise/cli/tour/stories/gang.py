@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from linkwise.cli.tour.baseline import TopologyUnawareScheduler
 from linkwise.cli.tour.page import BASELINE, Score
 from linkwise.cli.tour.stage import manifest
-from linkwise.cli.tour.topology_unaware import TopologyUnawareScheduler
 from linkwise.engine.reasons.catalog import devices_text
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.cli.tour.measures import fewest_nvlinks, link_kind, link_text, most_nvlinks
+from linkwise.cli.tour.baseline import TopologyUnawareScheduler, fewest_nvlinks, link_kind, link_text, most_nvlinks
 from linkwise.cli.tour.page import BASELINE, Score
 from linkwise.cli.tour.stage import manifest
-from linkwise.cli.tour.topology_unaware import TopologyUnawareScheduler
 from linkwise.engine.reasons.catalog import devices_text
 
 if TYPE_CHECKING:

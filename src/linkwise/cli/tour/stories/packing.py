@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from linkwise.cli.tour.baseline import TopologyUnawareScheduler
 from linkwise.cli.tour.page import BASELINE, Score
 from linkwise.cli.tour.stage import manifest
-from linkwise.cli.tour.topology_unaware import TopologyUnawareScheduler
 from linkwise.engine.reasons.catalog import devices_text
 
 if TYPE_CHECKING:
+    from linkwise.cli.tour.baseline import Placement
     from linkwise.cli.tour.page import Page
     from linkwise.cli.tour.stage import PodPlacement, Stage
-    from linkwise.cli.tour.topology_unaware import Placement
 
 __all__ = ["run"]
 

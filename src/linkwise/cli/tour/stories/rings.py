@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
-from linkwise.cli.tour.measures import is_in_one_ring
-from linkwise.cli.tour.nodes import FAULTY
+from linkwise.cli.tour.baseline import TopologyUnawareScheduler, is_in_one_ring
 from linkwise.cli.tour.page import BASELINE, Score
-from linkwise.cli.tour.stage import manifest
-from linkwise.cli.tour.topology_unaware import TopologyUnawareScheduler
+from linkwise.cli.tour.stage import FAULTY, manifest
 from linkwise.engine.reasons.catalog import devices_text
-from linkwise.views.links import rings_of
+from linkwise.views.nodes import rings_of
 
 if TYPE_CHECKING:
+    from linkwise.cli.tour.baseline import Placement
     from linkwise.cli.tour.page import Page
     from linkwise.cli.tour.stage import PodPlacement, Stage
-    from linkwise.cli.tour.topology_unaware import Placement
 
 __all__ = ["run"]
 

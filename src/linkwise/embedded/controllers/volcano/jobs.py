@@ -9,30 +9,48 @@
 The phase is written before pods are deleted: a controller that starts again in between goes on deleting, and does not take
 these pods for evicted ones. Pods carry the version of the Job for which they were created, and a restart begins a new one.
 Source: volcano-sh/volcano v1.14.1, pkg/controllers/job.
+
+Events are read from the pods and the last status, not from watch events, so that none is missed while the controller is away.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.controllers.owned import controller_reference, delete_pod
-from linkwise.embedded.controllers.volcano.job_status import difference, job_status, next_phase
-from linkwise.embedded.controllers.volcano.min_resources import job_min_resources
-from linkwise.embedded.controllers.volcano.names import FINISHED_JOB, JOBS, POD_GROUPS
-from linkwise.embedded.controllers.volcano.objects import read_job, section
-from linkwise.embedded.controllers.volcano.policies import ACTIONS, lifecycle_events, policy_action, unsupported_parts
-from linkwise.embedded.controllers.volcano.queues import queue_problem
-from linkwise.embedded.controllers.volcano.tasks import JobPods, pod_group_name, task_pod
-from linkwise.embedded.kubectl.cells import parse_time
+from linkwise.embedded.controllers.volcano.objects import (
+    FINISHED_JOB,
+    JOBS,
+    POD_GROUPS,
+    JobPods,
+    pod_group_name,
+    read_job,
+    section,
+    task_pod,
+)
+from linkwise.embedded.controllers.volcano.pod_groups import job_min_resources, queue_problem
+from linkwise.embedded.kubectl.tables import parse_time
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from linkwise.embedded.controllers.owned import Client
-    from linkwise.embedded.controllers.volcano.objects import Job
-    from linkwise.embedded.controllers.volcano.policies import LifecycleEvent
+    from linkwise.embedded.controllers.volcano.objects import Job, Policy
     from linkwise.embedded.storage.collection import Raw, Stored
 
-__all__ = ["sync_volcano_job"]
+__all__ = [
+    "ACTIONS",
+    "LifecycleEvent",
+    "difference",
+    "job_status",
+    "lifecycle_events",
+    "next_phase",
+    "policy_action",
+    "sync_volcano_job",
+    "unsupported_parts",
+]
 
 _ENDING: Final = {"Aborting": "Aborted", "Completing": "Completed", "Terminating": "Terminated"}
 _EXPIRING: Final = ("Completed", "Failed", "Terminated")
@@ -200,3 +218,136 @@ def _seconds(timestamp: str) -> float:
         return parse_time(timestamp)
     except ValueError:
         return 0.0
+
+
+ACTIONS: Final = {
+    "RestartJob": "Restarting",
+    "AbortJob": "Aborting",
+    "TerminateJob": "Terminating",
+    "CompleteJob": "Completing",
+}
+"""the supported actions, and the phase that follows each"""
+_EVENTS: Final = ("*", "PodFailed", "PodEvicted", "TaskCompleted")
+_PLUGINS: Final = ("env",)
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleEvent:
+    """Something that happened to a pod or task, and that policies name."""
+
+    name: str
+    task: str
+    subject: str
+    """the pod or task, for messages"""
+    exit_code: int = 0
+
+
+def lifecycle_events(job: Job, pods: JobPods) -> Iterator[LifecycleEvent]:
+    """What has happened to the pods of the current version."""
+    for pod in pods.current:
+        if pod.deleting:
+            yield LifecycleEvent("PodEvicted", pod.task, f"pod {pod.stored.name}")
+        elif pod.phase == "Failed":
+            yield LifecycleEvent("PodFailed", pod.task, f"pod {pod.stored.name}", pod.exit_code())
+    for task in job.spec.tasks:
+        existing = [pod for pod in pods.current if pod.task == task.name]
+        if len(existing) < min(job.status.pods(task.name), task.replicas):
+            yield LifecycleEvent("PodEvicted", task.name, f"a pod of task {task.name}")
+        if 0 < task.replicas <= sum(pod.phase == "Succeeded" and not pod.deleting for pod in existing):
+            yield LifecycleEvent("TaskCompleted", task.name, f"task {task.name}")
+
+
+def policy_action(job: Job, event: LifecycleEvent) -> str:
+    """The action of the first policy that matches, of the task and then of the Job; empty if there is none."""
+    of_task = next((task.policies for task in job.spec.tasks if task.name == event.task), ())
+    for policy in (*of_task, *job.spec.policies):
+        if _matches(policy, event):
+            return policy.action if policy.action in ACTIONS else ""
+    return ""
+
+
+def unsupported_parts(job: Job) -> list[str]:
+    """The fields of a Job that have no effect here."""
+    spec = job.spec
+    parts = [f"spec.plugins.{name}" for name in sorted(spec.plugins) if name not in _PLUGINS]
+    parts += ["spec.volumes"] if spec.volumes else []
+    parts += _unsupported_policies("spec.policies", spec.policies)
+    for index, task in enumerate(spec.tasks):
+        path = f"spec.tasks[{index}]"
+        parts += [f"{path}.dependsOn"] if task.depends_on else []
+        parts += [f"{path}.partitionPolicy"] if task.partition_policy else []
+        parts += _unsupported_policies(f"{path}.policies", task.policies)
+    return parts
+
+
+def _unsupported_policies(path: str, policies: tuple[Policy, ...]) -> Iterator[str]:
+    for index, policy in enumerate(policies):
+        if policy.action not in ACTIONS:
+            yield f"{path}[{index}].action {policy.action}"
+        elif unknown := [name for name in _events(policy) if name not in _EVENTS]:
+            yield f"{path}[{index}].event {', '.join(unknown)}"
+        if policy.timeout is not None:
+            yield f"{path}[{index}].timeout"
+
+
+def _matches(policy: Policy, event: LifecycleEvent) -> bool:
+    events = _events(policy)
+    by_event = event.name in events or "*" in events
+    by_code = policy.exit_code is not None and event.exit_code == policy.exit_code
+    return by_event or (event.name == "PodFailed" and by_code)
+
+
+def _events(policy: Policy) -> tuple[str, ...]:
+    return (*policy.events, policy.event) if policy.event else policy.events
+
+
+_KEPT: Final = ("state", "version", "retryCount", "conditions", "controlledResources")
+_MAX_CONDITIONS: Final = 20
+
+
+def next_phase(job: Job, pods: JobPods) -> str:
+    """The phase of a Job that is Pending or Running."""
+    phase, spec, counts = job.status.state.phase, job.spec, pods.counts()
+    pending, running, succeeded, failed = (counts.get(key, 0) for key in ("pending", "running", "succeeded", "failed"))
+    if not spec.replicas:
+        return phase  # scaled to zero
+    if phase == "Pending":
+        return "Running" if spec.min_available <= running + succeeded + failed else phase
+    if spec.min_success is not None and succeeded >= spec.min_success:
+        return "Completed"
+    if succeeded + failed == spec.replicas:
+        return "Completed" if _has_succeeded(job, pods, succeeded) else "Failed"
+    return "Pending" if pending > spec.replicas - spec.min_available else phase
+
+
+def _has_succeeded(job: Job, pods: JobPods, succeeded: int) -> bool:
+    """Whether enough pods have succeeded, of the Job and, if it needs all that its tasks need, of each task."""
+    spec = job.spec
+    if spec.min_available >= sum(task.minimum for task in spec.tasks):
+        for task in spec.tasks:
+            if sum(pod.phase == "Succeeded" for pod in pods.wanted if pod.task == task.name) < task.minimum:
+                return False
+    return succeeded >= (spec.min_available if spec.min_success is None else spec.min_success)
+
+
+def job_status(now: str, old: Raw, job: Job, pods: JobPods, phase: str) -> Raw:
+    """The status of a Job with the numbers of its pods and its phase; empty if the phase stays."""
+    new = {key: old[key] for key in _KEPT if key in old} | pods.counts() | {"minAvailable": job.spec.min_available}
+    if phase and phase != job.status.state.phase:
+        new["state"] = {"phase": phase, "lastTransitionTime": now}
+        earlier = old.get("conditions")
+        condition = {"status": phase, "lastTransitionTime": now}
+        new["conditions"] = [*(earlier if isinstance(earlier, list) else ()), condition][-_MAX_CONDITIONS:]
+    return new
+
+
+def difference(old: Raw, new: Raw) -> Raw:
+    """The JSON merge patch that turns one object into another."""
+    patch: Raw = dict.fromkeys(key for key in old if key not in new)
+    for key, value in new.items():
+        before = old.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            patch[key] = difference(before, value)
+        elif value != before:
+            patch[key] = value
+    return patch

@@ -1,4 +1,4 @@
-"""PodGroups: made for pods that have none, admitted to their queue, and their status.
+"""PodGroups: made for pods that have none, admitted to their queue, and their status and minimum resources.
 
 Volcano's podgroup controller makes a PodGroup for every pod of its scheduler that names none. Its scheduler moves PodGroups
 from Pending to Inqueue, on which their Jobs create pods, and counts their pods. Queues have no capacity here: a PodGroup is
@@ -8,11 +8,12 @@ admitted as soon as its queue is open.
 from __future__ import annotations
 
 from collections import Counter
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
+from linkwise.dialects.pod_resources import quantity
 from linkwise.embedded.controllers.owned import controller_reference, dependents_of
-from linkwise.embedded.controllers.volcano.min_resources import pod_min_resources
-from linkwise.embedded.controllers.volcano.names import (
+from linkwise.embedded.controllers.volcano.objects import (
     DEFAULT_QUEUE,
     FINISHED_POD,
     GROUP_MIN_MEMBER,
@@ -20,19 +21,33 @@ from linkwise.embedded.controllers.volcano.names import (
     GROUP_PREFIX,
     POD_GROUPS,
     POD_QUEUE,
+    QUEUES,
+    ROOT_QUEUE,
     SCHEDULER,
+    section,
 )
-from linkwise.embedded.controllers.volcano.objects import section
-from linkwise.embedded.controllers.volcano.queues import queue_problem
+from linkwise.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from linkwise.embedded.controllers.owned import Client
+    from linkwise.embedded.controllers.volcano.objects import JobSpec, Task
     from linkwise.embedded.storage.collection import Raw, Stored
     from linkwise.embedded.store import Store
 
-__all__ = ["group_of_pod", "needs_pod_group", "queue_of", "sync_pod_group", "sync_pod_without_group"]
+__all__ = [
+    "create_default_queues",
+    "group_of_pod",
+    "job_min_resources",
+    "needs_pod_group",
+    "pod_min_resources",
+    "queue_of",
+    "queue_problem",
+    "sync_pod_group",
+    "sync_pod_without_group",
+    "sync_queue",
+]
 
 _MARK: Final = GROUP_NAME.encode("ascii")
 _OWNERS: Final = {
@@ -146,3 +161,119 @@ def _min_member(store: Store, namespace: str, owner: Raw | None) -> int:
 def _number(document: Raw, key: str) -> int:
     value = section(document, "spec").get(key)
     return value if isinstance(value, int) else 0
+
+
+def create_default_queues(store: Store) -> None:
+    """Create the queues `root` and `default`, unless they exist."""
+    for name in (ROOT_QUEUE, DEFAULT_QUEUE):
+        if store.find(QUEUES, name) is None:
+            spec = {"weight": 1, "reclaimable": name != ROOT_QUEUE}
+            store.create(QUEUES, {"metadata": {"name": name}, "spec": spec})
+
+
+async def sync_queue(client: Client, stored: Stored) -> None:
+    """Open a new queue, and put it below the root unless it names its parent."""
+    document = stored.read()
+    if stored.name != ROOT_QUEUE and not section(document, "spec").get("parent"):
+        await client.patch(QUEUES, stored.name, {"spec": {"parent": ROOT_QUEUE}}, "")
+    if not section(document, "status").get("state"):
+        await client.patch(QUEUES, stored.name, {"status": {"state": "Open"}}, "", "status")
+
+
+def queue_problem(store: Store, name: str) -> str:
+    """Why a queue accepts no PodGroups; empty if it does."""
+    stored = store.find(QUEUES, name)
+    if stored is None:
+        return f'queue "{name}" not found'
+    status = stored.read().get("status")
+    state = status.get("state") if isinstance(status, dict) else None
+    if name == ROOT_QUEUE:
+        return 'queue "root" accepts no jobs; use one of its children, such as "default"'
+    return "" if state in {None, "Open"} else f'queue "{name}" is {state}'
+
+
+_LIMITED: Final = ("cpu", "memory")
+"""resources whose limits count in quotas"""
+_BINARY: Final = (("Gi", 1024**3), ("Mi", 1024**2), ("Ki", 1024))
+
+
+def job_min_resources(spec: JobSpec) -> dict[str, str]:
+    """The requests of the pods that must start together."""
+    total: dict[str, Decimal] = {}
+    for task, pods in _first_pods(spec):
+        _add(total, _usage(task.template.get("spec") or {}), pods)
+    return _texts(total)
+
+
+def pod_min_resources(pod_spec: Mapping[str, Any], pods: int) -> dict[str, str]:
+    """The requests of a number of equal pods."""
+    total: dict[str, Decimal] = {}
+    _add(total, _usage(pod_spec), pods)
+    return _texts(total)
+
+
+def _first_pods(spec: JobSpec) -> Iterator[tuple[Task, int]]:
+    """Number of pods by task, up to minAvailable: first the minimum of each task, then the others, in their order."""
+    left = spec.min_available
+    counts = []
+    for task in spec.tasks:
+        counts.append(min(task.minimum, left))
+        left -= counts[-1]
+    for task, count in zip(spec.tasks, counts, strict=True):
+        more = min(task.replicas - count, left)
+        left -= more
+        if count + more > 0:
+            yield task, count + more
+
+
+def _usage(pod_spec: Mapping[str, Any]) -> dict[str, Decimal]:
+    usage = {"pods": Decimal(1), "count/pods": Decimal(1)}
+    for name, amount in _effective(pod_spec, requests=True).items():
+        usage[name] = usage[f"requests.{name}"] = amount
+    for name, amount in _effective(pod_spec, requests=False).items():
+        if name in _LIMITED:
+            usage[f"limits.{name}"] = amount
+    return usage
+
+
+def _effective(pod_spec: Mapping[str, Any], *, requests: bool) -> dict[str, Decimal]:
+    """The sum over all containers, or the largest init container if that is more."""
+    total: dict[str, Decimal] = {}
+    for container in pod_spec.get("containers") or ():
+        for name, amount in _amounts(container, requests=requests):
+            total[name] = total.get(name, Decimal(0)) + amount
+    for container in pod_spec.get("initContainers") or ():
+        for name, amount in _amounts(container, requests=requests):
+            total[name] = max(total.get(name, Decimal(0)), amount)
+    return total
+
+
+def _amounts(container: Mapping[str, Any], *, requests: bool) -> Iterable[tuple[str, Decimal]]:
+    resources = container.get("resources") or {}
+    limits = resources.get("limits") or {}
+    texts = {**limits, **(resources.get("requests") or {})} if requests else limits
+    for name, text in texts.items():
+        try:
+            yield name, quantity(str(text))
+        except InputError:
+            continue  # the API server rejects such pods
+
+
+def _add(total: dict[str, Decimal], usage: Mapping[str, Decimal], pods: int) -> None:
+    for name, amount in usage.items():
+        total[name] = total.get(name, Decimal(0)) + amount * pods
+
+
+def _texts(total: Mapping[str, Decimal]) -> dict[str, str]:
+    return {name: _text(name, amount) for name, amount in sorted(total.items())}
+
+
+def _text(name: str, amount: Decimal) -> str:
+    if amount != amount.to_integral_value():
+        return f"{int((amount * 1000).to_integral_value())}m"
+    number = int(amount)
+    if name.endswith(("memory", "storage")):
+        for suffix, size in _BINARY:
+            if number and number % size == 0:
+                return f"{number // size}{suffix}"
+    return str(number)

@@ -1,1 +1,0 @@
-"""Usage of devices on this node: read once per interval, published and exported as metrics."""

@@ -1,1 +1,0 @@
-"""Access control by AcceleratorPolicies in scheduling, and their status."""

@@ -1,1 +1,0 @@
-"""Admission: which pods and workloads may be created, and how they are changed. Reads documents, changes nothing itself."""

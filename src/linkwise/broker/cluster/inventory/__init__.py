@@ -1,1 +1,0 @@
-"""Inventory of a node, merged from all sources: devices, links, health."""

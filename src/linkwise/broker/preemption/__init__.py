@@ -1,1 +1,0 @@
-"""Preemption by evictions of our own: for groups, and for pods that the preemption of kube-scheduler can't help."""

@@ -1,1 +1,0 @@
-"""Planning and output of `linkwise plan`."""

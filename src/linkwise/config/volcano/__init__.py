@@ -1,1 +1,0 @@
-"""Configuration of Volcano's scheduler with Linkwise as its extender."""

@@ -1,1 +1,0 @@
-"""Dynamic Resource Allocation: ResourceSlices, DeviceClasses and ResourceClaims of the API group resource.k8s.io."""

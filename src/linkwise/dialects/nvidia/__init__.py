@@ -1,1 +1,0 @@
-"""NVIDIA's device plugin, and the topology annotation of a node."""

@@ -1,1 +1,0 @@
-"""Pod templates: the pods that the controllers of each kind create, read from the object alone."""

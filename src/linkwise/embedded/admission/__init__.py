@@ -1,1 +1,0 @@
-"""Admission webhooks: which apply to a write, calling them, and what they change, deny or warn about."""

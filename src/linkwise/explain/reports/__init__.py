@@ -1,1 +1,0 @@
-"""Reports: explanations as values, before they are put into sentences."""

@@ -1,1 +1,0 @@
-"""Certificates kept in the cluster: Secrets that replicas share, and the trust of the API server in the webhook."""

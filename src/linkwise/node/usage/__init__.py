@@ -1,1 +1,0 @@
-"""Usage of a node's devices: readings, attributed to the pods of processes."""

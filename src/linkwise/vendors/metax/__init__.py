@@ -1,1 +1,0 @@
-"""MetaX: GPUs joined by MetaXLink."""
