@@ -11,7 +11,7 @@ PYTEST := $(BIN)/pytest --numprocesses auto --dist worksteal
 OF_CHECK := tests/architecture tests/docs
 PAGE_READY := page/node_modules/.ready
 
-.PHONY: help setup demo up test browser e2e check fix shape mutants bench bench-cluster soak soak-cluster docs site manifests page page-check page-dev lock clean
+.PHONY: help setup demo up test browser e2e check fix shape mutants bench bench-cluster soak soak-cluster docs site manifests page page-check page-dev image release licences lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -36,6 +36,7 @@ GIVEN = $(if $(filter command,$(origin KUBECONFIG)),$(KUBECONFIG))
 
 e2e: $(READY)  ## tests on two real Kubernetes clusters, built on first use (KUBECONFIG=FILE: on that cluster; CLUSTERS=1)
 	$(BIN)/python scripts/kubernetes.py build $(if $(GIVEN),kubernetes)
+	$(if $(GIVEN),,[ "$$(id -u)" != 0 ] || $(BIN)/python scripts/oci_image.py --cached --install)
 	LINKWISE_E2E=1 LINKWISE_E2E_KUBECONFIG="$(GIVEN)" $(BIN)/pytest tests/e2e -p support.e2e.safety_plugin \
 	  --numprocesses $(if $(GIVEN)$(filter 1,$(CLUSTERS)),0,$(or $(CLUSTERS),2)) --dist loadfile $(ARGS)
 
@@ -94,12 +95,23 @@ page-check: $(PAGE_READY)  ## types and unit tests of the web page, and whether 
 
 page-dev: $(PAGE_READY)  ## the web page with hot reload beside a running service (LINKWISE_URL=http://127.0.0.1:PORT)
 	cd page && npm run --silent dev
+# The programs that this needs are installed on demand only, since building an image should not change the machine.
+image: $(READY)  ## build the container image as dist/linkwise-VERSION.oci.tar, without Docker (root; INSTALL=1, IMAGE_BASE, ARGS="--tag 1")
+	@$(BIN)/python scripts/oci_image.py $(if $(INSTALL),--install) $(IMAGE_BASE:%=--base %) $(ARGS)
+
+release: $(READY)  ## build all files of a release in dist/VERSION: VERSION=0.1.0 (root; INSTALL=1, ARGS=--dirty for a trial)
+	@$(BIN)/python scripts/release.py $(VERSION) $(if $(INSTALL),--install) $(ARGS)
+
+licences: $(READY)  ## list the licences of the Python packages in the container image
+	@$(BIN)/python scripts/licences.py
 
 lock: pyproject.toml  ## update requirements.lock, and the part of it that the container image has (needs uv)
 	uv pip compile pyproject.toml --extra agent --group dev --group docs --universal --generate-hashes --upgrade \
 	  --python-version 3.11 --custom-compile-command "make lock" -o requirements.lock
 	uv pip compile pyproject.toml --extra agent --universal --generate-hashes --upgrade --constraints requirements.lock \
 	  --no-annotate --python-version 3.11 --custom-compile-command "make lock" -o deploy/image/requirements.lock
+	uv pip compile --group image --universal --generate-hashes --upgrade --constraints requirements.lock \
+	  --no-annotate --python-version 3.11 --custom-compile-command "make lock" -o deploy/image/tools.lock
 
 clean:  ## remove everything that the other targets created
 	rm -rf page/node_modules $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
