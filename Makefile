@@ -95,6 +95,7 @@ page-check: $(PAGE_READY)  ## types and unit tests of the web page, and whether 
 
 page-dev: $(PAGE_READY)  ## the web page with hot reload beside a running service (LINKWISE_URL=http://127.0.0.1:PORT)
 	cd page && npm run --silent dev
+
 # The programs that this needs are installed on demand only, since building an image should not change the machine.
 image: $(READY)  ## build the container image as dist/linkwise-VERSION.oci.tar, without Docker (root; INSTALL=1, IMAGE_BASE, ARGS="--tag 1")
 	@$(BIN)/python scripts/oci_image.py $(if $(INSTALL),--install) $(IMAGE_BASE:%=--base %) $(ARGS)
