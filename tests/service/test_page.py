@@ -108,7 +108,7 @@ def test_the_cluster_names_only_pods_that_the_callers_rights_cover() -> None:
     assert names(admin) == {"team-a/own", "team-b/rival"}
     assert alice["reader"] == {"everywhere": False, "namespaces": ["team-a"]}
     assert alice["totals"]["inUse"] == 4
-    assert alice["waiting"][0]["sentence"] == "2 nodes had too few free devices"
+    assert alice["waiting"][0]["sentence"] == "2 nodes had fewer devices than requested"
 
 
 @pytest.mark.parametrize(

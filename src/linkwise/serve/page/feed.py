@@ -53,7 +53,9 @@ PATIENCE: Final = 1.0  # seconds
 MOST_CHANGES: Final = 16
 """changes that wait for a reader; one that is further behind gets the whole document"""
 MOST_VIEWS: Final = 32
-"""views without readers that are kept, so that the next reader does not wait for a new one"""
+"""views that are kept, so that the next reader does not wait for a new one"""
+KEEP: Final = 60.0  # seconds
+"""for which views without readers are kept even if there are more: their readers may be about to begin"""
 GZIP_LEVEL: Final = 5
 NOTHING: Final = Cluster("", "", Reader(everywhere=False, namespaces=()), Totals(0, 0, 0, 0, 0, 0), (), (), (), ())
 HIDDEN: Final = "pods of namespaces that your rights do not cover are not named"
@@ -174,7 +176,10 @@ class Feed:
         view = self._views.pop(only, None) or View(only)
         self._views[only] = view
         if len(self._views) > MOST_VIEWS:
-            self._views = {key: one for key, one in self._views.items() if one.readers or one is view}
+            old = self._timing.clock() - KEEP
+            self._views = {
+                key: one for key, one in self._views.items() if one.readers or one is view or one.refreshed > old
+            }
         is_new = view.is_new
         if is_new or self._timing.clock() - view.refreshed >= REFRESH_SECONDS:
             await self._refresh(view)
