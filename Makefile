@@ -41,8 +41,7 @@ e2e: $(READY)  ## tests on two real Kubernetes clusters, built on first use (KUB
 	  --numprocesses $(if $(GIVEN)$(filter 1,$(CLUSTERS)),0,$(or $(CLUSTERS),2)) --dist loadfile $(ARGS)
 
 browser: $(READY) $(PAGE_READY) page-check  ## tests of the web page in a real browser; installs chromium with apt-get if there is none
-	@command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium
-	$(BIN)/python -c "import playwright" 2>/dev/null || $(BIN)/python -m pip install --quiet --group browser
+	@sh scripts/browser.sh $(VENV)
 	$(BIN)/pytest tests/browser --numprocesses 0 $(ARGS)
 
 check: $(READY)  ## lint, types, layers, and the tests of source and documentation
