@@ -161,7 +161,7 @@ REMEMBERED = {
     "state.cluster.ledger": {
         "_entries",
         "_serial",
-        *("_by_node", "_offers", "_bookings", "_claims", "touched", "sharing_of", "changed_pods", "changes"),
+        *("_by_node", "_offers", "_bookings", "_claims", "touched", "sharing_of", "changed_keys", "changes"),
     },
     "state.access": {
         "limited",

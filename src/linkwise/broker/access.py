@@ -195,7 +195,7 @@ def has_work(state: State) -> bool:
     access = state.access
     if not access and not access.freed:
         return False
-    changed = bool(access.freed or state.cluster.ledger.changed_pods)
+    changed = bool(access.freed or state.cluster.ledger.changed_keys)
     return changed and bool(access.limited or state.groups.in_stage(Waiting))
 
 

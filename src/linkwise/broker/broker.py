@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from linkwise.model.inventory import NodeInventory
     from linkwise.model.node import Node
     from linkwise.model.snapshot import Snapshot
-    from linkwise.model.verdict import Entry, Reason
+    from linkwise.model.verdict import Entry, Key, Reason
     from linkwise.model.views import NodeView, PodView
 
 __all__ = ["Broker", "BrokerView", "Counts"]
@@ -184,9 +184,9 @@ class BrokerView:
         """The pod as observed, or as the scheduler sent it if the watch has not delivered it yet."""
         return self._state.pod(uid)
 
-    def pod_name(self, uid: str, readable: frozenset[str] | None = None) -> str:
+    def pod_name(self, key: Key, readable: frozenset[str] | None = None) -> str:
         """Namespace and name of a pod for a reader of these namespaces, or of all; its UID if it is unknown."""
-        return self._state.for_reader(readable).name_of(uid)
+        return self._state.for_reader(readable).name_of(key)
 
     def find_pod(self, namespace: str, name: str) -> str:
         """The UID of an observed pod; empty if there is none of that name."""

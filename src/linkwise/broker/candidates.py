@@ -73,7 +73,7 @@ class Candidates:
         self.query = query
         self._lookup = choices(self._index, query) if budget is None else choices(self._index, query, budget)
         entry = state.cluster.ledger.offered(uid) or (state.reservations.made and reserved_entry(state, uid))
-        self._own = state.cluster.node_without(entry.node, {entry.pod}) if entry else None
+        self._own = state.cluster.node_without(entry.node, {entry.key}) if entry else None
         self._verdict = self._index.judge(query, self._own) if self._own else None
 
     @property

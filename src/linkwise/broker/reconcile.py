@@ -293,7 +293,7 @@ def _cordon(
 def _to_users(cluster: Cluster, inventory: NodeInventory, device: Device, event: Event) -> Iterator[Event]:
     """Yield the event for each pod that uses the device, as the agent reports or else by their records."""
     for entry in cluster.ledger.on(inventory.name):
-        pod = cluster.pods.get(entry.pod)
+        pod = None if entry.purpose else cluster.pods.get(entry.pod)
         if pod is not None and device.id in usage_of_entry(inventory, entry).used:
             yield replace(event, namespace=pod.namespace, name=pod.name, uid=pod.uid)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from linkwise.engine.index.node_index import Query
-    from linkwise.engine.ledger import Ledger
+    from linkwise.engine.ledger import Key, Ledger
     from linkwise.model.inventory import NodeInventory
     from linkwise.model.views import DisruptionBudget, PodView
 
@@ -32,10 +32,10 @@ MOST_SETS: Final = 600
 
 
 def eviction_frees_enough(
-    ledger: Ledger, inventory: NodeInventory, query: Query, victims: Collection[str], ended: Collection[str] = ()
+    ledger: Ledger, inventory: NodeInventory, query: Query, victims: Collection[Key], ended: Collection[str] = ()
 ) -> bool:
     """Whether the devices of the victims and the free ones together serve the query; `ended` pods use nothing any more."""
-    remaining = [entry for entry in ledger.on(inventory.name) if entry.pod not in victims]
+    remaining = [entry for entry in ledger.on(inventory.name) if entry.key not in victims]
     node = node_of(inventory, usage_of(inventory, remaining, {*victims, *ended}))
     return isinstance(query.pick(node), Offer)
 

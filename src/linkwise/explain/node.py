@@ -54,7 +54,7 @@ def explain_node(
         name,
         inspected[0],
         "pod" if by_pod else "nothing" if inventory.mode == "any" else "node",
-        state.name_of(entries[0].pod) if by_pod else "",
+        state.name_of(entries[0].key) if by_pod else "",
         inventory.unidentified,
         tuple(served),
         _largest(state, node, served),

@@ -20,10 +20,9 @@ from linkwise.broker.state import pod_name
 from linkwise.engine.feasibility import lasting, unfit
 from linkwise.engine.ledger import is_whole
 from linkwise.engine.preemption import eviction_frees_enough
-from linkwise.engine.queue.reservation import RESERVED
 from linkwise.explain.reports import Leaver, Remedy
 from linkwise.explain.survey import Survey, nearness
-from linkwise.model.verdict import Offer
+from linkwise.model.verdict import Held, Offer, pods_of
 from linkwise.policies.memory_share import shares_on
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from linkwise.engine.ledger import Entry
     from linkwise.model.ask import Ask, Demand, Load
     from linkwise.model.node import Node
-    from linkwise.model.verdict import Reason
+    from linkwise.model.verdict import Key, Reason
     from linkwise.model.views import PodView
 
 __all__ = ["Crowd", "RoomMaking", "fewer_devices", "largest_room", "remedies", "room_makers", "smaller"]
@@ -189,7 +188,7 @@ class RoomMaking:
         return [
             _reserved(self.state, name, planned[name], self.state.cluster.inventories[name].unit)
             for name in nodes
-            if self._fits(name, tuple(entry.pod for entry in planned[name]))
+            if self._fits(name, tuple(entry.key for entry in planned[name]))
         ][:SHOWN]
 
     def remedies(self) -> list[Remedy]:
@@ -232,7 +231,7 @@ class RoomMaking:
         likeliest: dict[str, _Likely] = {}
         for entry in self.state.pausing(list(self.state.cluster.ledger.entries())):
             if entry.node in nodes:
-                likely = self._likely(entry.pod)
+                likely = self._likely(entry.key)
                 likeliest[entry.node] = min(likeliest.get(entry.node, likely), likely)
         return likeliest
 
@@ -276,15 +275,15 @@ class RoomMaking:
         order = sorted(freed, key=lambda uid: (freed[uid] < lack, self._likely(uid)))
         return Crowd(name, tuple(order), lack, freed)
 
-    def _fits(self, name: str, pods: tuple[str, ...]) -> bool:
+    def _fits(self, name: str, pods: tuple[Key, ...]) -> bool:
         self.state.pause()
         cluster, inventory = self.state.cluster, self.state.cluster.inventories[name]
         enough = name in self.survey.stopped or eviction_frees_enough(
-            cluster.ledger, inventory, self.query, {*pods, f"{self.uid}{RESERVED}"}, cluster.ended_on(inventory)
+            cluster.ledger, inventory, self.query, {*pods, Held(self.uid, "reservation")}, cluster.ended_on(inventory)
         )
         return enough and self._fits_beside(name, pods)
 
-    def _fits_beside(self, name: str, pods: tuple[str, ...]) -> bool:
+    def _fits_beside(self, name: str, pods: tuple[Key, ...]) -> bool:
         cluster, view = self.state.cluster, self.state.cluster.nodes[name]
 
         def neighbours() -> Iterator[Neighbour]:
@@ -292,15 +291,15 @@ class RoomMaking:
             return ((pod.namespace, pod.labels) for pod in there)
 
         load: Load = cluster.load(name)
-        for uid in pods:
+        for uid in pods_of(pods):
             pod = cluster.pods.get(uid)
             load = load.minus(demand_of(pod)[0]) if pod else load
         return unfit(self.survey.demand, view, capacity_of(view), load, neighbours) is None
 
-    def _likely(self, uid: str) -> _Likely:
-        pod = self.state.pod(uid)
+    def _likely(self, key: Key) -> _Likely:
+        pod = self.state.pod(key) if isinstance(key, str) else None
         if pod is None:
-            return (True, 0, 0.0, uid)
+            return (True, 0, 0.0, str(key))
         return (not pod.deleting, pod.priority, pod.created, pod_name(pod))
 
     def _leaver(self, node: str, uid: str) -> Leaver:

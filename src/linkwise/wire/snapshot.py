@@ -40,7 +40,7 @@ __all__ = [
     "settings_of",
 ]
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 S = TypeVar("S")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.demand import demand_of
 from linkwise.engine.ledger import is_whole
-from linkwise.engine.usage import Drift, Usage, recorded_parts, usage_of
+from linkwise.engine.usage import Drift, Usage, recorded_parts, reported_for, usage_of
 from linkwise.model.ask import Load
 from linkwise.model.node import FREE, Use
 from linkwise.model.verdict import Grant, Offer, Part
@@ -148,11 +148,11 @@ def _before(view: PodView, other: PodView) -> bool:
 def usage_of_entry(inventory: NodeInventory, entry: Entry) -> Usage:
     """Return the usage of one pod alone."""
     if inventory.by_claims:
-        claimed = inventory.allocations.get(entry.pod, ())
+        claimed = reported_for(inventory, entry)
         wanted = entry.unrecorded_ask.devices if entry.unrecorded_ask else len(entry.grant.offer.devices)
         use = Use(whole=True, domains=frozenset({entry.domain}))
         return Usage(dict.fromkeys(claimed, use), max(0, wanted - len(claimed)))
-    if entry.pod not in inventory.allocations and entry.unrecorded_ask is None:
+    if (entry.purpose or entry.pod not in inventory.allocations) and entry.unrecorded_ask is None:
         known = {device.id for device in inventory.devices}
         if known.issuperset(entry.grant.offer.devices):
             return Usage(_used(entry))  # as recorded: the usual case, in a fraction of the time

@@ -260,5 +260,6 @@ def _siblings(state: State, uid: str, node: str) -> list[Entry]:
     if view is None or uid in view.extra:
         return []
     entries = state.cluster.ledger.on(node)
-    members = [entry for entry in entries if entry.state in MEMBERS and state.groups.key_of(entry.pod) == key]
+    own = (entry for entry in entries if entry.state in MEMBERS and not entry.purpose)
+    members = [entry for entry in own if state.groups.key_of(entry.pod) == key]
     return [entry for entry in members if entry.pod not in {uid, *view.extra}]

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
+    from linkwise.model.verdict import Key
     from linkwise.model.views import PodView
 
 __all__ = ["Task", "book", "next_record", "reconcile_bookings", "reconcile_bound", "unbook"]
@@ -257,11 +258,11 @@ def _leaving_on(state: State, node: str) -> frozenset[str]:
     return leaving_on(state, node) | evicted
 
 
-def _owners(state: State, claim: Entry) -> set[str]:
+def _owners(state: State, claim: Entry) -> set[Key]:
     """Return the other pods that use devices of a claim."""
     devices = set(claim.grant.offer.devices)
     entries = state.cluster.ledger.on(claim.node)
-    return {entry.pod for entry in entries if entry.pod != claim.pod and devices & set(entry.grant.offer.devices)}
+    return {entry.key for entry in entries if entry.key != claim.key and devices & set(entry.grant.offer.devices)}
 
 
 def _is_free(state: State, query: Query, entry: Entry) -> bool:
