@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from linkwise.model.inventory import NodeInventory
     from linkwise.model.node import AskMode, Node
 
-__all__ = ["by_index_text", "claim_text", "cordon_text", "explain_node", "health_text", "node_lines"]
+__all__ = ["by_index_text", "claim_text", "cordon_text", "explain_node", "fits_lines", "health_text", "node_lines"]
 
 SMALL_POD: Final = Demand(cpu=1000, memory=1 << 30)
 """the smallest realistic host request: a node with less free is full"""
@@ -140,7 +140,7 @@ def node_lines(report: NodeExplanation) -> list[str]:
         *_by_claims(report),
         *_by_device(report),
         *_unattributed(report),
-        *_could_take(report),
+        *fits_lines(report),
         *_suspects_text(report),
         *_links(report),
         *report.drift,
@@ -238,7 +238,8 @@ def by_index_text(pods: int) -> str:
     return f"the {records} device ids that the node does not report; its inventory may be missing, and the index counts"
 
 
-def _could_take(report: NodeExplanation) -> Iterator[str]:
+def fits_lines(report: NodeExplanation) -> Iterator[str]:
+    """Yield the requests that still fit, or why none does."""
     if report.devices.mode != "share":
         yield from _sizes_text(report)
     if report.devices.mode in {"share", "percent"}:

@@ -59,6 +59,7 @@ __all__ = [
     "preferred",
     "serving_nodes",
     "split_up",
+    "views_of_new",
 ]
 
 
@@ -249,11 +250,11 @@ FOREVER: Final = 1 << 40
 
 def dry_plan(state: State, pods: Sequence[PodView]) -> Plan | None:
     """Return the plan for these pods as one group, beside bound members; None if too few of them fit."""
-    return trial_plan(state, _parts(state, pods), FOREVER) if pods else None
+    return trial_plan(state, views_of_new(state, pods), FOREVER) if pods else None
 
 
-def _parts(state: State, pods: Sequence[PodView]) -> list[GroupView]:
-    """Group the pods by their declared group; pods without one join the first."""
+def views_of_new(state: State, pods: Sequence[PodView]) -> list[GroupView]:
+    """Group pods that do not exist by their declared group, beside its bound members; pods without one join the first."""
     groups: dict[str, Group] = {}
     waiting: dict[str, list[PodView]] = {}
     declared = [state.group_said(pod)[0] for pod in pods]
