@@ -119,7 +119,7 @@ def _devices_for(state: State, query: Query, offered: Entry | None, node: str) -
 
     What is reserved for the pod is as free to it as what it was offered.
     """
-    there = state.cluster.node_without(node, {offered.pod}) if offered and offered.node == node else None
+    there = state.cluster.node_without(node, {offered.key}) if offered and offered.node == node else None
     if offered is None or there is None:
         return pick_on(state, query, node)
     queued = state.queue.get(offered.pod) if offered.state == "OFFERED" else None

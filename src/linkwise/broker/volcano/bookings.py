@@ -267,7 +267,7 @@ def _owners(state: State, claim: Entry) -> set[Key]:
 
 def _is_free(state: State, query: Query, entry: Entry) -> bool:
     """Return whether no other pod uses the devices of an entry."""
-    node = state.cluster.node_without(entry.node, {entry.pod})
+    node = state.cluster.node_without(entry.node, {entry.key})
     return node is not None and query.takes(node, entry.grant.offer)
 
 
