@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.broker import Broker
     from linkwise.broker.effects import Additions, Admission
-    from linkwise.dialects.pod_templates import Template
+    from linkwise.dialects.kubernetes.pod_templates import Template
     from linkwise.model.access_policy import Requester
     from linkwise.model.settings import AdmissionSettings
     from linkwise.model.verdict import Problem

@@ -25,7 +25,7 @@ from linkwise.config.schema import (
     hint,
     refusal,
 )
-from linkwise.config.yaml_tree import content_of, duplicate_keys, is_null, pairs, place_of, plain, root_of
+from linkwise.config.yaml_documents import content_of, duplicate_keys, is_null, pairs, place_of, plain, root_of
 from linkwise.model.verdict import Problem
 
 if TYPE_CHECKING:

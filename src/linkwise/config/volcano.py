@@ -17,8 +17,17 @@ import yaml
 
 from linkwise.config.scheduler_config import DEFAULT_URL
 from linkwise.config.schema import refusal
-from linkwise.config.yaml_comments import comment_lines, yaml_with_comments
-from linkwise.config.yaml_tree import content_of, duplicate_keys, is_null, pairs, place_of, plain, root_of
+from linkwise.config.yaml_documents import (
+    comment_lines,
+    content_of,
+    duplicate_keys,
+    is_null,
+    pairs,
+    place_of,
+    plain,
+    root_of,
+    yaml_with_comments,
+)
 from linkwise.dialects.registry import is_native, managed_resources
 from linkwise.errors import InputError
 

@@ -10,7 +10,7 @@ from linkwise.drivers.host_files import HOST, chip_addresses, minor_number, near
 from linkwise.drivers.tool_outputs import ToolDriver, read_outputs
 from linkwise.errors import DriverError
 from linkwise.model.usage import UsageReading
-from linkwise.vendors.ascend.inventory import chip_name, chip_usages
+from linkwise.vendors.ascend import chip_name, chip_usages
 from linkwise.vendors.nvidia.inventory import DEVICE_FIELDS, PROCESS_FIELDS, device_usages
 
 if TYPE_CHECKING:

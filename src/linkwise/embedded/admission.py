@@ -26,7 +26,7 @@ from linkwise.embedded.api_errors import ApiError, conflict
 from linkwise.embedded.kinds.object_types import GROUP, MUTATING, VALIDATING, ApiType, WebhookFields, without_nulls
 from linkwise.embedded.service_addresses import NoAddressError, service_address
 from linkwise.embedded.storage.collection import encode
-from linkwise.embedded.storage.lists import labels_match
+from linkwise.embedded.storage.list_watch import labels_match
 from linkwise.embedded.writes.admission import ChangedMeanwhileError, without_admission
 from linkwise.embedded.writes.patch import json_patch
 from linkwise.errors import ClusterError, LinkwiseError

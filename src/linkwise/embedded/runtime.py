@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from linkwise.embedded.storage.collection import Raw
-    from linkwise.embedded.storage.watches import WatchEvent
+    from linkwise.embedded.storage.list_watch import WatchEvent
     from linkwise.embedded.store import Store
 
 __all__ = ["Clock", "EventRecorder", "Timers", "follow", "scaled_clock"]

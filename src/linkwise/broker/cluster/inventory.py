@@ -13,8 +13,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from linkwise.dialects.dialect import where_node
-from linkwise.dialects.dra import by_claim
-from linkwise.dialects.kubernetes_objects import KIND as TOPOLOGY_KIND, topology_alignment
+from linkwise.dialects.kubernetes.dra import by_claim
+from linkwise.dialects.kubernetes.objects import KIND as TOPOLOGY_KIND, topology_alignment
 from linkwise.dialects.linkwise.cordon import CORDONED, cordoned_devices, cordons_of
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_enforced, inventory_faults
 from linkwise.dialects.nvidia import TOPOLOGY

@@ -29,7 +29,7 @@ from linkwise.dialects.groups.pod_group_objects import (
     points_to_pod_group,
     with_pod_group,
 )
-from linkwise.dialects.kubernetes_objects import BUDGET, CLAIM, CLASS, binds_later, budget_of, claim_of, essential
+from linkwise.dialects.kubernetes.objects import BUDGET, CLAIM, CLASS, binds_later, budget_of, claim_of, essential
 from linkwise.dialects.linkwise.accelerator_policy import NAMESPACE, POLICY, labels_of, policy_of
 from linkwise.dialects.linkwise.inventory import KIND
 from linkwise.dialects.registry import describes_devices, owner_name

@@ -14,8 +14,8 @@ from linkwise.broker.watch_events import ClusterObject
 from linkwise.cli.inputs.manifests import NODE_KINDS, WITHOUT_PODS, load_manifests
 from linkwise.cli.options.io import file_name
 from linkwise.dialects.groups.membership import NAME, REPLICA, group_by_owner, group_of
+from linkwise.dialects.kubernetes.pod_templates import pod_templates
 from linkwise.dialects.misspelt_keys import misspelt_keys, misspelt_resources
-from linkwise.dialects.pod_templates import pod_templates
 from linkwise.errors import InputError
 from linkwise.wire.kubernetes.objects import pod_view
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from linkwise.cli.inputs.manifests import Manifest
-    from linkwise.dialects.pod_templates import PodTemplate
+    from linkwise.dialects.kubernetes.pod_templates import PodTemplate
     from linkwise.model.views import PodView
 
 __all__ = ["JobFile", "note", "read_job"]

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.cli.inputs.fleet import fleet_of
 from linkwise.cli.inputs.job_pods import note
@@ -25,6 +24,7 @@ from linkwise.explain.group.group import explain_group
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.explain.reports import FILE_SOURCE
 from linkwise.explain.text.group import group_lines
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from linkwise.views.blocks import plain
 from linkwise.views.description import group_page

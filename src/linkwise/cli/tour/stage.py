@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import yaml
 
 from linkwise.assembly.local_cluster import LocalCluster
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import NodeObject
 from linkwise.config.settings import HttpSettings, ServeSettings
 from linkwise.dialects.aliyun import COUNT, MEMORY
@@ -36,6 +35,7 @@ from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.settings import PlacingSettings
 from linkwise.model.topology import Topology, numbered
 from linkwise.model.views import NodeView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import MachineProfile, profile
 from linkwise.wire.kubernetes.objects import pod_view
 from linkwise.wire.kubernetes.to_objects import node_object

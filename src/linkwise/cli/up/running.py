@@ -26,7 +26,6 @@ from rich.table import Table
 from rich.text import Text
 
 from linkwise.assembly.local_cluster import LocalCluster
-from linkwise.broker.sample_nodes import PERCENT
 from linkwise.cli.examples import example
 from linkwise.cli.up.kubeconfig import remove_kubeconfig, written_kubeconfig
 from linkwise.cli.up.signals import SECOND_SIGNAL, exit_immediately, handled_signals
@@ -34,6 +33,7 @@ from linkwise.dialects.nvidia import RESOURCE as NVIDIA
 from linkwise.embedded.cluster import ClusterSettings
 from linkwise.embedded.nodes.machines import machine_objects, node_names
 from linkwise.errors import ClusterError, InputError, LinkwiseError
+from linkwise.sim.sample_nodes import PERCENT
 from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:

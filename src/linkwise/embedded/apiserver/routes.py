@@ -18,7 +18,7 @@ from linkwise.embedded.apiserver.request import decode_body, json_response, list
 from linkwise.embedded.apiserver.subresources import begin_patch, handle_subresource, object_response, read_object
 from linkwise.embedded.kubectl.tables import Table
 from linkwise.embedded.storage.collection import encode
-from linkwise.embedded.storage.lists import ListOptions, version_of
+from linkwise.embedded.storage.list_watch import ListOptions, version_of
 from linkwise.embedded.writes.delete import DeleteOptions
 from linkwise.net.http.messages import JSON, HangUpError, Response
 
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from linkwise.embedded.apiserver.request import ApiRequest, RequestPath
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Stored
-    from linkwise.embedded.storage.lists import Selector
-    from linkwise.embedded.storage.watches import Watch, WatchEvent
+    from linkwise.embedded.storage.list_watch import Selector, Watch, WatchEvent
     from linkwise.embedded.store import Store
     from linkwise.embedded.writes.admission import Write
 

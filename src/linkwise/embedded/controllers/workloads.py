@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from linkwise.broker.cluster.demand import capacity_of, demand_of
-from linkwise.dialects.pod_templates import WorkloadObject, pod_templates, stamped
+from linkwise.dialects.kubernetes.pod_templates import WorkloadObject, pod_templates, stamped
 from linkwise.embedded.controllers.owned import (
     condition,
     controller_reference,

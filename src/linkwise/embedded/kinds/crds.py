@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from linkwise.dialects import pod_templates as workloads
+from linkwise.dialects.kubernetes import pod_templates as workloads
 from linkwise.embedded.api_errors import Cause
 from linkwise.embedded.kinds.builtin import Resource
 from linkwise.embedded.kinds.registry import Column, Served

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from linkwise.broker.cluster.kubelet_choice import IdleNode
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Raw, Stored
-    from linkwise.embedded.storage.watches import WatchEvent
+    from linkwise.embedded.storage.list_watch import WatchEvent
     from linkwise.embedded.store import Store
     from linkwise.model.device import Device
     from linkwise.model.views import NodeView

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, cast
 import msgspec
 
 from linkwise import __version__
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import NodeObject
 from linkwise.dialects.linkwise.usage import usage_fields, usage_in, with_usage
 from linkwise.errors import InputError
@@ -21,6 +20,7 @@ from linkwise.model.device import Device
 from linkwise.model.usage import DeviceUsage
 from linkwise.model.views import NodeView
 from linkwise.node.usage import holdings_of, simulated_usage
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from linkwise.wire.kubernetes.to_objects import node_object
 

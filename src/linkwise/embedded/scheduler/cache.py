@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from linkwise.embedded.scheduler.queue import QueueSettings
     from linkwise.embedded.storage.collection import Stored
-    from linkwise.embedded.storage.watches import WatchEvent
+    from linkwise.embedded.storage.list_watch import WatchEvent
     from linkwise.embedded.store import Store
     from linkwise.engine.feasibility import Neighbour
     from linkwise.model.ask import Demand

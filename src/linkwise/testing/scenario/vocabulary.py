@@ -9,7 +9,6 @@ import yaml
 
 from linkwise.broker.cluster.objects import READ
 from linkwise.broker.grant_writer import GrantWriter
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject
 from linkwise.dialects.dialect import Writing
 from linkwise.dialects.groups.koordinator_gang import MINIMUM, NAME as GANG
@@ -18,6 +17,7 @@ from linkwise.dialects.nvidia import TOPOLOGY, matrix_annotation
 from linkwise.errors import InputError
 from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.model.views import NodeView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import linked, profile
 from linkwise.wire.kubernetes.objects import node_view, pod_view
 
