@@ -29,6 +29,10 @@ __all__ = [
 ]
 
 _MAX_BYTES: Final = 1 << 20  # no configuration file is larger; /dev/zero has no end
+WIDTH: Final = 100
+_NO_WRAP: Final = 10**6  # line width that no scalar reaches
+_FEW, _SHORT = 3, 80
+_PARTS: Final = (dict, list, tuple)
 
 
 def content_of(file: Path) -> bytes:
@@ -114,16 +118,18 @@ def plain(node: yaml.Node, depth: int = 8) -> object:
         raise ValueError(f"it can't be read: {getattr(error, 'problem', None) or error}") from error
 
 
-WIDTH: Final = 100
-_NO_WRAP: Final = 10**6  # line width that no scalar reaches
-_FEW, _SHORT = 3, 80
-_PARTS: Final = (dict, list, tuple)
-
-
 def yaml_with_comments(document: Mapping[str, object], notes: Mapping[str, str], head: str = "") -> str:
     """The document as YAML; each note precedes the path it is given for, such as `extenders[0].weight`."""
     lines = [*comment_lines(head, ""), *_lines(document, "", notes, "")]
     return "\n".join(lines) + "\n"
+
+
+def comment_lines(text: str, indent: str) -> Iterator[str]:
+    """Lines of a comment, one paragraph per line of the text."""
+    for paragraph in text.splitlines():
+        yield from wrap(
+            paragraph, WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ", break_on_hyphens=False
+        )
 
 
 def _lines(value: object, path: str, notes: Mapping[str, str], indent: str) -> Iterator[str]:
@@ -153,20 +159,25 @@ def _lines(value: object, path: str, notes: Mapping[str, str], indent: str) -> I
         yield f"{indent}{_scalar(value)}"
 
 
-def _dashed(lines: list[str], indent: str) -> Iterator[str]:
-    """An item of a list; comments on its first key precede the dash."""
-    first = next(number for number, line in enumerate(lines) if not line.lstrip().startswith("# "))
-    yield from (line[2:] for line in lines[:first])
-    yield f"{indent}- {lines[first][len(indent) + 2 :]}"
-    yield from lines[first + 1 :]
+def _flow_list(value: object) -> str:
+    """Flow style such as `[get, list, watch]`; empty unless it is a short list of strings."""
+    if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
+        return ""
+    text = _scalar(value)
+    return text if len(text) <= _SHORT and "\n" not in text else ""
 
 
-def comment_lines(text: str, indent: str) -> Iterator[str]:
-    """Lines of a comment, one paragraph per line of the text."""
-    for paragraph in text.splitlines():
-        yield from wrap(
-            paragraph, WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ", break_on_hyphens=False
-        )
+def _scalar(value: object) -> str:
+    quotes = '"' if isinstance(value, str) and not value.isprintable() else None  # keeps it on one line
+    text: str = yaml.safe_dump(value, default_flow_style=True, default_style=quotes, width=_NO_WRAP, sort_keys=False)
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
+def _block(value: object) -> list[str]:
+    """Lines of a text of several, for the literal style; empty for any other value, and where the style would not be exact."""
+    lines = value.split("\n") if isinstance(value, str) else []
+    plain = all(line.isprintable() and line.strip() and line == line.rstrip() for line in lines)
+    return lines if len(lines) > 1 and plain and not lines[0].startswith(" ") else []
 
 
 def _on_one_line(item: object, path: str, notes: Mapping[str, str]) -> str:
@@ -178,22 +189,9 @@ def _on_one_line(item: object, path: str, notes: Mapping[str, str]) -> str:
     return text if len(text) <= _SHORT and "\n" not in text else ""
 
 
-def _flow_list(value: object) -> str:
-    """Flow style such as `[get, list, watch]`; empty unless it is a short list of strings."""
-    if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
-        return ""
-    text = _scalar(value)
-    return text if len(text) <= _SHORT and "\n" not in text else ""
-
-
-def _block(value: object) -> list[str]:
-    """Lines of a text of several, for the literal style; empty for any other value, and where the style would not be exact."""
-    lines = value.split("\n") if isinstance(value, str) else []
-    plain = all(line.isprintable() and line.strip() and line == line.rstrip() for line in lines)
-    return lines if len(lines) > 1 and plain and not lines[0].startswith(" ") else []
-
-
-def _scalar(value: object) -> str:
-    quotes = '"' if isinstance(value, str) and not value.isprintable() else None  # keeps it on one line
-    text: str = yaml.safe_dump(value, default_flow_style=True, default_style=quotes, width=_NO_WRAP, sort_keys=False)
-    return text.removesuffix("\n").removesuffix("\n...")
+def _dashed(lines: list[str], indent: str) -> Iterator[str]:
+    """An item of a list; comments on its first key precede the dash."""
+    first = next(number for number, line in enumerate(lines) if not line.lstrip().startswith("# "))
+    yield from (line[2:] for line in lines[:first])
+    yield f"{indent}- {lines[first][len(indent) + 2 :]}"
+    yield from lines[first + 1 :]

@@ -29,6 +29,7 @@ _PLAIN: Final = "--format=csv,noheader,nounits"
 _UNKNOWN_FIELD: Final = "not a valid field to query"
 _NO_DEVICES: Final = "no devices were found"
 _CUDA: Final = re.compile(r"CUDA (?:UMD )?Version *: *([0-9]{1,3}\.[0-9]{1,3})")
+_NO_CARDS: Final = "there is no npu card"
 
 
 class NvidiaSmiDriver(ToolDriver):
@@ -107,9 +108,6 @@ class NvidiaSmiDriver(ToolDriver):
             self._cuda = {driver: found[1]} if found else {}
         version = self._cuda.get(driver, "")
         return {"cuda": version} if version else {}
-
-
-_NO_CARDS: Final = "there is no npu card"
 
 
 class NpuSmiDriver(ToolDriver):

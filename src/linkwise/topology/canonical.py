@@ -49,6 +49,12 @@ GAP: Final = 0.8
 """a value below this fraction of the next larger one starts a new class"""
 STEPS: Final = 12
 """class values per decade"""
+# From slow to fast; a class of bandwidths gets the kind with the nearest typical value.
+KINDS: Final = tuple(
+    [Link.of(0, kind) for kind in Pcie if kind] + [Link.of(count, Pcie.SYS) for count in range(1, MAX_NVLINKS + 1)]
+)
+SUSPECT_BELOW: Final = 0.5
+"""A pair whose slower direction is below this fraction of the faster one has a bad sample."""
 
 
 def canonical(topology: Topology) -> Matrix:
@@ -98,12 +104,6 @@ def _rounded(value: float) -> float:
     return float(f"{10 ** (round(STEPS * log10(value)) / STEPS):.3g}") if value > 0 else 0.0
 
 
-# From slow to fast; a class of bandwidths gets the kind with the nearest typical value.
-KINDS: Final = tuple(
-    [Link.of(0, kind) for kind in Pcie if kind] + [Link.of(count, Pcie.SYS) for count in range(1, MAX_NVLINKS + 1)]
-)
-
-
 def inferred_links(samples: Matrix) -> tuple[tuple[Link, ...], ...]:
     """A link per pair; a faster class of bandwidths always gets a faster kind."""
     values, _ = clean_pairs(samples)
@@ -133,10 +133,6 @@ def _kinds(levels: list[float]) -> dict[float, Link]:
 def _distance(level: float, kind: int) -> float:
     value = link_value(KINDS[kind])
     return abs(log(level / value)) if value else inf
-
-
-SUSPECT_BELOW: Final = 0.5
-"""A pair whose slower direction is below this fraction of the faster one has a bad sample."""
 
 
 @dataclass(frozen=True, slots=True)

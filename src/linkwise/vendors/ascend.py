@@ -55,6 +55,34 @@ _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _USAGE: Final = re.compile(r"([0-9]{1,9}) */ *([0-9]{1,9})")
 _LIST_KEYS: Final = {"Product Name", "Serial Number", "Chip Count"}
 _NO_CHIPS: Final = {"Mcu", "MCU", "3559"}
+_MIB: Final = 1 << 20
+_PROCESSES: Final = "Process id"
+_OWN_COLUMN: Final = re.compile(r"\|[ \t]*NPU[ \t]+ID[ \t]*\|[ \t]*Name")
+"""the newest layout gives the number of the card a column of its own"""
+_CARD: Final = re.compile(r"(?P<card>[0-9]{1,4})\s+\S.*")
+_PLACE: Final = re.compile(r"(?P<chip>[0-9]{1,4})(?:\s+(?P<own>[0-9]{1,4}))?")
+_LOAD: Final = re.compile(r"(?P<busy>[0-9]{1,3}|\S+)\s+(?P<memory>[0-9].*)")
+HEALTH_STATES: Final = {0: "OK", 1: "Warning", 2: "Alarm", 3: "Critical", 0xFFFFFFFF: "absent"}
+"""by the number of DCMI: the words of `npu-smi info`"""
+_USABLE: Final = frozenset({0, 1})
+"""with a warning a chip computes on, and Huawei's device plugin keeps it allocatable"""
+NETWORK_STATES: Final = {
+    1: "the socket can't be opened",
+    2: "no reply was received in time",
+    3: "the destination is unreachable",
+    4: "the time to live was exceeded",
+    5: "the detection failed",
+    7: "the detection thread failed",
+    8: "its address is being set",
+}
+"""by the number of DCMI: states in which other machines can't reach a chip; others, 0 (OK) and 6 (starting), are fine"""
+_KIND: Final = "npu-smi info -t topo"
+_NPUS: Final = Names("(?:NPU|Phy-ID)[0-9]{1,3}")
+_COMMAND: Final = re.compile(r"npu-smi[ \t]+info[ \t]+(?:-[a-z][ \t]+[^ \t\n]+[ \t]+){0,4}-t[ \t]+topo")
+_REFUSAL: Final = re.compile(r"does not support querying topo")
+_ERROR: Final = re.compile(
+    r"does not support querying topo|npu-smi: .{0,40}not found|dcmi .{0,40}fail|(?i:error|failed)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,16 +283,6 @@ INVENTORY_READERS: Final = (
 )
 
 
-_MIB: Final = 1 << 20
-_PROCESSES: Final = "Process id"
-_OWN_COLUMN: Final = re.compile(r"\|[ \t]*NPU[ \t]+ID[ \t]*\|[ \t]*Name")
-"""the newest layout gives the number of the card a column of its own"""
-_CARD: Final = re.compile(r"(?P<card>[0-9]{1,4})\s+\S.*")
-_PLACE: Final = re.compile(r"(?P<chip>[0-9]{1,4})(?:\s+(?P<own>[0-9]{1,4}))?")
-_LOAD: Final = re.compile(r"(?P<busy>[0-9]{1,3}|\S+)\s+(?P<memory>[0-9].*)")
-_PAIR: Final = re.compile(r"([0-9]{1,9}) */ *([0-9]{1,9})")
-
-
 def chip_usages(text: str) -> dict[int, DeviceUsage]:
     """The usage by the number of the chip; ids are empty, because the table has none."""
     head, marker, tail = text.partition(_PROCESSES)
@@ -304,7 +322,7 @@ def _chips(text: str) -> Iterator[tuple[int, int, int | None, DeviceUsage]]:
 def _load(cell: str) -> DeviceUsage:
     """The last pair is HBM where the chip has it; without, it is 0 / 0 or not printed."""
     load = _LOAD.fullmatch(cell)
-    pairs = [(int(used), int(total)) for used, total in _PAIR.findall(load["memory"] if load else cell)]
+    pairs = [(int(used), int(total)) for used, total in _USAGE.findall(load["memory"] if load else cell)]
     used, total = next((pair for pair in reversed(pairs) if pair[1]), (None, None))
     busy = int(load["busy"]) if load and load["busy"].isdecimal() else None
     return DeviceUsage("", _bytes(total), _bytes(used), busy)
@@ -332,23 +350,6 @@ def _bytes(mebibytes: int | None) -> int | None:
     return None if mebibytes is None else mebibytes * _MIB
 
 
-HEALTH_STATES: Final = {0: "OK", 1: "Warning", 2: "Alarm", 3: "Critical", 0xFFFFFFFF: "absent"}
-"""by the number of DCMI: the words of `npu-smi info`"""
-_USABLE: Final = frozenset({0, 1})
-"""with a warning a chip computes on, and Huawei's device plugin keeps it allocatable"""
-
-NETWORK_STATES: Final = {
-    1: "the socket can't be opened",
-    2: "no reply was received in time",
-    3: "the destination is unreachable",
-    4: "the time to live was exceeded",
-    5: "the detection failed",
-    7: "the detection thread failed",
-    8: "its address is being set",
-}
-"""by the number of DCMI: states in which other machines can't reach a chip; others, 0 (OK) and 6 (starting), are fine"""
-
-
 def chip_name(model: str, number: int) -> str:
     """The name of a chip in the lists of Huawei's tools: `Ascend910-3` for the fourth chip of any 910."""
     kind = "Ascend310P" if "310P" in model else "Ascend310" if "310" in model else "Ascend910"
@@ -358,15 +359,6 @@ def chip_name(model: str, number: int) -> str:
 def is_usable(health: int) -> bool:
     """Whether a chip in this state of health can be allocated."""
     return health in _USABLE
-
-
-_KIND: Final = "npu-smi info -t topo"
-_NPUS: Final = Names("(?:NPU|Phy-ID)[0-9]{1,3}")
-_COMMAND: Final = re.compile(r"npu-smi[ \t]+info[ \t]+(?:-[a-z][ \t]+[^ \t\n]+[ \t]+){0,4}-t[ \t]+topo")
-_REFUSAL: Final = re.compile(r"does not support querying topo")
-_ERROR: Final = re.compile(
-    r"does not support querying topo|npu-smi: .{0,40}not found|dcmi .{0,40}fail|(?i:error|failed)"
-)
 
 
 def _recognises(text: str) -> bool:

@@ -22,6 +22,8 @@ __all__ = ["LONGEST", "ROOM", "Attempt", "Bookings", "Preemption", "Preemptions"
 FIRST: Final = 2.0  # seconds
 LONGEST: Final = 60.0  # seconds
 """between two attempts"""
+ROOM: Final = "/room"
+"""ends the names of ledger entries that are held for a preemptor; its UID comes before"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +52,6 @@ class Bookings:
     def restore(self, leaving: Mapping[str, float], attempts: Mapping[str, Attempt]) -> None:
         """Replace the content with that of a snapshot."""
         self.leaving, self.attempts = dict(leaving), dict(attempts)
-
-
-ROOM: Final = "/room"
-"""ends the names of ledger entries that are held for a preemptor; its UID comes before"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["file_name", "files_flag", "form_flag", "json_flag", "named_files"]
 
+_JSON_REQUESTED: Final = "linkwise.json"
+"""key in the click context, set when the hidden spelling was used"""
+
 
 def files_flag(help_text: str) -> Callable[[Function], Function]:
     """Add a repeatable -f as `files`, and file arguments as `bare`."""
@@ -43,10 +46,6 @@ def named_files(files: Sequence[str], bare: Sequence[str]) -> tuple[str, ...]:
 def file_name(file: str) -> str:
     """Return the name of a file for messages."""
     return "standard input" if file == "-" else file
-
-
-_JSON_REQUESTED: Final = "linkwise.json"
-"""key in the click context, set when the hidden spelling was used"""
 
 
 def json_flag(help_text: str) -> Callable[[Function], Function]:

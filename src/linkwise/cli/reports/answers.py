@@ -210,22 +210,6 @@ def sections_of(cluster: ClusterView, selections: Selections) -> list[Section]:
     return [section_of(cluster, selection) for selection in selections(cluster.namespace)]
 
 
-async def _default_namespace(connection: Connection) -> str:
-    return connection.namespace
-
-
-def _note(unavailable: ClusterError, others: str = "") -> str:
-    return f"only what is published on the pods is shown{others}, because {unavailable}"
-
-
-def _failed(what: str, unavailable: ServiceUnavailableError, refusal: ClusterError | None) -> ClusterError:
-    """Return the error for the user: what the service said, and why the cluster can't be read either."""
-    if isinstance(unavailable, ServiceRefusedError):
-        return ClusterError(str(unavailable))
-    own = "; it can't be read from the cluster either, since your rights cover only a part of it" if refusal else ""
-    return ClusterError(f"{what}{unavailable}{own}")
-
-
 def describe(answers: Answers, kind: str, name: str, namespace: str | None, form: str | None) -> None:
     """Print the details of an object to standard output."""
     if form:
@@ -238,3 +222,19 @@ def describe(answers: Answers, kind: str, name: str, namespace: str | None, form
         show_document(document, form)
     else:
         print_page(terminal(), page)
+
+
+def _note(unavailable: ClusterError, others: str = "") -> str:
+    return f"only what is published on the pods is shown{others}, because {unavailable}"
+
+
+async def _default_namespace(connection: Connection) -> str:
+    return connection.namespace
+
+
+def _failed(what: str, unavailable: ServiceUnavailableError, refusal: ClusterError | None) -> ClusterError:
+    """Return the error for the user: what the service said, and why the cluster can't be read either."""
+    if isinstance(unavailable, ServiceRefusedError):
+        return ClusterError(str(unavailable))
+    own = "; it can't be read from the cluster either, since your rights cover only a part of it" if refusal else ""
+    return ClusterError(f"{what}{unavailable}{own}")

@@ -33,6 +33,7 @@ _DETAILS: Final[Mapping[str, Detail]] = {"json": "documents", "yaml": "documents
 """what the service adds to a table, by output format"""
 POLL_SECONDS: Final = 2.0
 """between two questions to the service, which has no watch"""
+_NOTHING = "-"
 
 
 def list_objects(named: Sequence[Named], flags: ListFlags, *, suffix: str = "", sort_by: str | None = None) -> None:
@@ -55,41 +56,6 @@ def list_objects(named: Sequence[Named], flags: ListFlags, *, suffix: str = "", 
     printer.print(asked())
     if flags.watch:
         _poll(lambda: printer.print_changes(asked()))
-
-
-def _watch(flags: ListFlags, sections: Callable[[ClusterView], list[Section]], printer: Printer) -> None:
-    """Print the cluster and its changes until Ctrl-C; return if the user may not read the cluster: the service may answer."""
-    from linkwise.cli.reports.watching import watch_cluster  # noqa: PLC0415 - imports the planner
-
-    try:
-        cluster = read_cluster(flags.kubeconfig, flags.context)
-    except ForbiddenError:
-        return
-    printer.print(sections(cluster))
-    watch_cluster(flags.kubeconfig, flags.context, lambda seen: printer.print_changes(sections(seen)))
-
-
-def _namespace(one: Named, flags: ListFlags, default: str) -> str | None:
-    """Return the namespace; usage is that of all namespaces unless one is named."""
-    everywhere = flags.all_namespaces or (one.kind == "usage" and flags.namespace is None)
-    return None if everywhere else flags.namespace or default
-
-
-def _poll(show: Callable[[], None]) -> NoReturn:
-    """Call `show` every few seconds; an error of the cluster is reported once, and the next attempt may succeed."""
-    problem = ""
-    while True:
-        time.sleep(POLL_SECONDS)
-        try:
-            show()
-            problem = ""
-        except ClusterError as error:
-            if str(error) != problem:
-                problem = str(error)
-                click.echo(f"note: {problem}", err=True)
-
-
-_NOTHING = "-"
 
 
 @dataclass(slots=True)
@@ -182,8 +148,51 @@ class Printer:
         sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 
+def _namespace(one: Named, flags: ListFlags, default: str) -> str | None:
+    """Return the namespace; usage is that of all namespaces unless one is named."""
+    everywhere = flags.all_namespaces or (one.kind == "usage" and flags.namespace is None)
+    return None if everywhere else flags.namespace or default
+
+
+def _watch(flags: ListFlags, sections: Callable[[ClusterView], list[Section]], printer: Printer) -> None:
+    """Print the cluster and its changes until Ctrl-C; return if the user may not read the cluster: the service may answer."""
+    from linkwise.cli.reports.watching import watch_cluster  # noqa: PLC0415 - imports the planner
+
+    try:
+        cluster = read_cluster(flags.kubeconfig, flags.context)
+    except ForbiddenError:
+        return
+    printer.print(sections(cluster))
+    watch_cluster(flags.kubeconfig, flags.context, lambda seen: printer.print_changes(sections(seen)))
+
+
+def _poll(show: Callable[[], None]) -> NoReturn:
+    """Call `show` every few seconds; an error of the cluster is reported once, and the next attempt may succeed."""
+    problem = ""
+    while True:
+        time.sleep(POLL_SECONDS)
+        try:
+            show()
+            problem = ""
+        except ClusterError as error:
+            if str(error) != problem:
+                problem = str(error)
+                click.echo(f"note: {problem}", err=True)
+
+
 def _key(row: Row) -> str:
     return f"{row.namespace}/{row.name}"
+
+
+def _document(sections: Sequence[Section]) -> dict[str, Any]:
+    if len(sections) == 1:
+        (section,) = sections
+        documents = [row.document() for row in section.rows]
+        if section.alone and documents:
+            return object_document(section.kind, documents[0])
+        return list_document(section.kind, documents)
+    rows = ((section.kind, row) for section in sections for row in section.rows)
+    return list_document("", ({"kind": kind, **row.document()} for kind, row in rows))
 
 
 def _facts(row: Row) -> list[str]:
@@ -196,14 +205,3 @@ def _ended(row: Row) -> Row:
     if state is None or "device" in row.cells:
         return row
     return replace(row, cells={**row.cells, "state": replace(state, text="Deleted", style="")})
-
-
-def _document(sections: Sequence[Section]) -> dict[str, Any]:
-    if len(sections) == 1:
-        (section,) = sections
-        documents = [row.document() for row in section.rows]
-        if section.alone and documents:
-            return object_document(section.kind, documents[0])
-        return list_document(section.kind, documents)
-    rows = ((section.kind, row) for section in sections for row in section.rows)
-    return list_document("", ({"kind": kind, **row.document()} for kind, row in rows))

@@ -81,10 +81,6 @@ def nodes_by_free_memory(nodes: Sequence[NodeInspection], amount: int) -> list[N
     return [node for node in enough if _free(node) / node.memory == most]
 
 
-def _free(node: NodeInspection) -> int:
-    return node.memory - node.taken
-
-
 def bottleneck(topology: Topology, devices: Sequence[int]) -> float:
     """Bandwidth of the slowest pair of a set, in GB/s."""
     return fabric_of(topology.bandwidth, topology.links).bottleneck(mask_of(devices))
@@ -115,3 +111,7 @@ def link_kind(topology: Topology, pair: Sequence[int]) -> str:
 def is_in_one_ring(inventory: NodeInventory, devices: Collection[int]) -> bool:
     """Whether all devices are in one ring of their node."""
     return any(set(devices) <= set(ring) for ring in rings_of(inventory))
+
+
+def _free(node: NodeInspection) -> int:
+    return node.memory - node.taken

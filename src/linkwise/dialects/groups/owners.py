@@ -56,6 +56,14 @@ TRAINING: Final = "training.kubeflow.org/"
 RAY: Final = "ray.io/"
 MPI_OPERATORS: Final = ("mpi-operator", "mpijob-controller")
 """values of operator-name, of the MPI operator and of the training operator"""
+VOLCANO: Final = "volcano.sh/job-name"
+_HASH: Final = "pod-template-hash"
+_BY_LABEL: Final = {
+    VOLCANO: "vcjob",
+    f"{JOBSET}jobset-name": "jobset",
+    f"{LWS}name": "leaderworkerset",
+    f"{RAY}cluster": "raycluster",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,17 +208,6 @@ READERS: Final[tuple[Callable[[Words], Workload | None], ...]] = (
     _controller,
 )
 """the first that matches decides; what creates others comes before what they create"""
-
-
-VOLCANO: Final = "volcano.sh/job-name"
-_HASH: Final = "pod-template-hash"
-
-_BY_LABEL: Final = {
-    VOLCANO: "vcjob",
-    f"{JOBSET}jobset-name": "jobset",
-    f"{LWS}name": "leaderworkerset",
-    f"{RAY}cluster": "raycluster",
-}
 
 
 def workloads_of(pod: PodView) -> frozenset[tuple[str, str]]:

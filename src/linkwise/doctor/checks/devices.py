@@ -46,6 +46,10 @@ _EXPECTED: Final[dict[str, str]] = {
     "CDIWritten": "mount the CDI folder into the agent writable, or set agent.cdi to never",
 }
 """conditions that should be true, and what to do where one is not; the first that is not counts for a node"""
+_SHARED: Final = "aliyun.com/gpu-mem"
+_TYPE_LABEL: Final = "accelerator-type"
+_FAKE_DEVICE: Final = re.compile(r"no-gpu-has-\d+\w*-to-run")
+"""the device that gpushare's plugin puts into a container that it found no pod for"""
 
 
 def has_devices(node: Raw) -> bool:
@@ -175,12 +179,6 @@ def versions(facts: Facts) -> Iterator[Finding]:
             "finish the upgrade: `kubectl rollout status daemonset/linkwise-agent`; records are compatible meanwhile"
         )
         yield warning(_subject(nodes), found, remedy, nodes)
-
-
-_SHARED: Final = "aliyun.com/gpu-mem"
-_TYPE_LABEL: Final = "accelerator-type"
-_FAKE_DEVICE: Final = re.compile(r"no-gpu-has-\d+\w*-to-run")
-"""the device that gpushare's plugin puts into a container that it found no pod for"""
 
 
 def cpu_manager(facts: Facts) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ __all__ = ["CHECKS"]
 
 _APPLY: Final = "`linkwise manifests crd | kubectl apply --server-side -f -`"
 _ANY: Final = "x-kubernetes-preserve-unknown-fields"
+SERVICE, SCHEDULER = "linkwise", "linkwise-scheduler"
 
 
 def installed(facts: Facts) -> Iterator[Finding]:
@@ -77,9 +78,6 @@ def _missing(wanted: Raw, served: Raw, path: str) -> Iterator[str]:
         elif isinstance(inner, dict):
             yield from _missing(inner, object_at(there, key), place)
             yield from _missing(object_at(inner, "items"), object_at(there, key, "items"), f"{place}[]")
-
-
-SERVICE, SCHEDULER = "linkwise", "linkwise-scheduler"
 
 
 def settings(facts: Facts) -> Iterator[Finding]:

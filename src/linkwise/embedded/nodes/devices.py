@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 __all__ = ["DeviceManager", "NodeAllocator"]
 
+VISIBILITY: Final[Visibility] = "group"
+"""the agent's default"""
+
 
 @dataclass(slots=True)
 class _Node:
@@ -235,18 +238,6 @@ class DeviceManager:
             allocations.observe(decode_pod(stored.data))
 
 
-def _host(report: NodeReport, resource: str) -> HostOptions | None:
-    """What the node has for containers; None if another device plugin serves it."""
-    vendor = owners(resource)[0].vendor
-    if not report.has_agent or vendor not in needs_rules():
-        return None
-    return HostOptions(vendor, lambda _: True, isolated=report.node.labels.get("cgpu.disable.isolation") != "true")
-
-
-VISIBILITY: Final[Visibility] = "group"
-"""the agent's default"""
-
-
 @dataclass(frozen=True, slots=True)
 class _Served:
     """What a container has."""
@@ -346,3 +337,11 @@ class NodeAllocator:
             return ()
         devices, shared = self.allocations.devices, self.allocations.shared
         return needs_of(answer, devices, siblings_of(answer, devices, VISIBILITY), self.host, shared=shared).environment
+
+
+def _host(report: NodeReport, resource: str) -> HostOptions | None:
+    """What the node has for containers; None if another device plugin serves it."""
+    vendor = owners(resource)[0].vendor
+    if not report.has_agent or vendor not in needs_rules():
+        return None
+    return HostOptions(vendor, lambda _: True, isolated=report.node.labels.get("cgpu.disable.isolation") != "true")

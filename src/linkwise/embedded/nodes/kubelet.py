@@ -52,6 +52,9 @@ __all__ = [
 ]
 
 _FINISHED: Final = ("Succeeded", "Failed")
+SECONDS: Final = "sim.linkwise.dev/seconds"
+EXIT_CODE: Final = "sim.linkwise.dev/exit-code"
+STOP_SECONDS: Final = "sim.linkwise.dev/stop-seconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,11 +322,6 @@ class NodeHealth:
         ready = {"type": "Ready", "status": status, "reason": reason, "message": message, "lastTransitionTime": now}
         self._store.patch("nodes", node, {"spec": {"taints": taints or None}})
         self._store.patch("nodes", node, {"status": {"conditions": [ready]}}, subresource="status")
-
-
-SECONDS: Final = "sim.linkwise.dev/seconds"
-EXIT_CODE: Final = "sim.linkwise.dev/exit-code"
-STOP_SECONDS: Final = "sim.linkwise.dev/stop-seconds"
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,10 @@ _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without"
     " the continue parameter."
 )
+_FIELD: Final = re.compile(r"(?P<name>[^=!,]+)(?P<operator>==|=|!=)(?P<value>(?:\\.|[^\\,=])*)(?:,|$)")
+_META: Final = ("metadata.name", "metadata.namespace")
+BUFFER_BYTES: Final = 32 << 20
+"""unread bytes after which a slow watch is closed; the client resumes from its last resourceVersion"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +139,6 @@ def _decode_token(text: str) -> _Token:
         raise bad_request("continue key is not valid: the token was not issued by this server") from error
 
 
-_FIELD: Final = re.compile(r"(?P<name>[^=!,]+)(?P<operator>==|=|!=)(?P<value>(?:\\.|[^\\,=])*)(?:,|$)")
-_META: Final = ("metadata.name", "metadata.namespace")
-
-
 @dataclass(frozen=True, slots=True)
 class Selector:
     """Selects objects by namespace, labels and fields."""
@@ -215,10 +215,6 @@ def _parse_field_selector(resource: Resource, text: str) -> tuple[tuple[str, str
         terms.append((name, re.sub(r"\\(.)", r"\1", match["value"]), match["operator"] != "!="))
         at = match.end()
     return tuple(terms)
-
-
-BUFFER_BYTES: Final = 32 << 20
-"""unread bytes after which a slow watch is closed; the client resumes from its last resourceVersion"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

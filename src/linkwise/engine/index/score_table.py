@@ -249,41 +249,6 @@ def named(pool: Sequence[str], names: Sequence[str], breadth: int) -> list[str]:
     return list(islice(filter(in_pool.__contains__, pool), breadth))
 
 
-def _leading(table: ClassTable, enough: int, without: AbstractSet[str]) -> tuple[list[str], bool]:
-    """The best nodes of the best class that are not in `without`, about `enough`; whether these are all."""
-    pool: list[str] = []
-    for code in next(_classes(table)):
-        if len(pool) >= enough:
-            return pool, False
-        names = table.names(code)
-        missing = enough - len(pool) + len(without)
-        pool += filterfalse(without.__contains__, names[:missing]) if without else names[:missing]
-        if missing < len(names):
-            return pool, False
-    return pool, True
-
-
-def _classes(table: ClassTable) -> Iterator[Iterator[Code]]:
-    """The scores of each class, the best first."""
-    return (codes for _, codes in groupby(reversed(table.order), key=lambda code: code[: table.leading]))
-
-
-def _by_name(table: ClassTable, names: Sequence[str], breadth: int, without: AbstractSet[str]) -> list[str]:
-    """The best names by looking up every name."""
-    known = table.codes
-    fitting = {name: code for name in names if (code := known.get(name)) is not None and name not in without}
-    if not fitting:
-        return []
-    # The best leading terms are a prefix: exactly the codes that begin with them compare greater or equal.
-    best = max(fitting.values())[: table.leading]
-    by_code: dict[Code, list[str]] = {}
-    for name, code in fitting.items():
-        if code >= best:
-            by_code.setdefault(code, []).append(name)
-    ordered = chain.from_iterable(sorted(by_code[code]) for code in sorted(by_code, reverse=True))
-    return list(islice(ordered, breadth))
-
-
 class Shape(NamedTuple):
     """The number of the node's build, and its free devices as a bit mask in index order."""
 
@@ -376,6 +341,41 @@ def shape_of(build: int, node: Node) -> Shape:
         if device.healthy and device.id not in used:
             free |= 1 << position
     return Shape(build, free, node.mode, 2 * node.unattributed + (node.unattributed_share > 0))
+
+
+def _leading(table: ClassTable, enough: int, without: AbstractSet[str]) -> tuple[list[str], bool]:
+    """The best nodes of the best class that are not in `without`, about `enough`; whether these are all."""
+    pool: list[str] = []
+    for code in next(_classes(table)):
+        if len(pool) >= enough:
+            return pool, False
+        names = table.names(code)
+        missing = enough - len(pool) + len(without)
+        pool += filterfalse(without.__contains__, names[:missing]) if without else names[:missing]
+        if missing < len(names):
+            return pool, False
+    return pool, True
+
+
+def _classes(table: ClassTable) -> Iterator[Iterator[Code]]:
+    """The scores of each class, the best first."""
+    return (codes for _, codes in groupby(reversed(table.order), key=lambda code: code[: table.leading]))
+
+
+def _by_name(table: ClassTable, names: Sequence[str], breadth: int, without: AbstractSet[str]) -> list[str]:
+    """The best names by looking up every name."""
+    known = table.codes
+    fitting = {name: code for name in names if (code := known.get(name)) is not None and name not in without}
+    if not fitting:
+        return []
+    # The best leading terms are a prefix: exactly the codes that begin with them compare greater or equal.
+    best = max(fitting.values())[: table.leading]
+    by_code: dict[Code, list[str]] = {}
+    for name, code in fitting.items():
+        if code >= best:
+            by_code.setdefault(code, []).append(name)
+    ordered = chain.from_iterable(sorted(by_code[code]) for code in sorted(by_code, reverse=True))
+    return list(islice(ordered, breadth))
 
 
 def _same(one: object, other: object) -> bool:

@@ -37,6 +37,9 @@ RESERVED: Final = "/reserved"
 MOST_SCHEDULERS: Final = 64
 MOST_REFUSED: Final = 10_000
 """owners that are remembered though nothing could be reserved for them"""
+WHOLE_CORE: Final = 100  # percent
+PASSES: Final = 16
+"""pods that are tried as the first to be kept"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +133,6 @@ class Reservations:
         self.made = {each.owner: each for each in made}
         self.refused, self.schedulers = dict(refused), set(schedulers)
         self.rooms, self.checked = {}, 0
-
-
-WHOLE_CORE: Final = 100  # percent
-PASSES: Final = 16
-"""pods that are tried as the first to be kept"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EXPECTED", "Cast", "Checks", "admission_warnings", "events", "group_waits", "reserved_by_plans"]
 
+NOTHING = "nothing"
+
 
 class Checks:
     """The answers of one step, and the cluster after it."""
@@ -170,9 +172,6 @@ EXPECTED: Final[dict[str, Callable[[Checks, Any], object]]] = {
     "events": lambda checks, wanted: events(checks.effects, wanted),
     "warned": lambda checks, wanted: admission_warnings(checks.cast, wanted),
 }
-
-
-NOTHING = "nothing"
 
 
 @dataclass(frozen=True, slots=True)

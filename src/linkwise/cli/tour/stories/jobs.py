@@ -24,6 +24,11 @@ __all__ = ["run_failure", "run_gang"]
 FAILURE_FILE: Final = "failure.yaml"
 NODES: Final = ("dgx-2", "pcie-1")
 JOB: Final = "finetune"
+GANG_FILE: Final = "gang.yaml"
+NODE: Final = "dgx-1"
+PODS: Final = ("llm-0", "llm-1", "llm-2")
+EARLIER: Final = ("train-0", "train-1")
+"""pods of the bandwidth story, which this one continues"""
 
 
 async def run_failure(stage: Stage, page: Page) -> Score:
@@ -80,27 +85,6 @@ async def run_failure(stage: Stage, page: Page) -> Score:
     return Score("link after failure", ours, theirs)
 
 
-def _running(stage: Stage) -> set[str]:
-    return {name for name in stage.pod_names(JOB) if stage.phase(name) == "Running"}
-
-
-def _avoids(after: PodPlacement, node: str, failed: int) -> bool:
-    return len(after.devices) == 2 and (after.node != node or failed not in after.devices)
-
-
-def _describe(stage: Stage, placement: PodPlacement | Placement) -> str:
-    topology = stage.topology(placement.node)
-    link = f"{link_text(topology, placement.devices)} ({link_kind(topology, placement.devices)})"
-    return f"{placement.node} {devices_text(placement.devices)}  {link}"
-
-
-GANG_FILE: Final = "gang.yaml"
-NODE: Final = "dgx-1"
-PODS: Final = ("llm-0", "llm-1", "llm-2")
-EARLIER: Final = ("train-0", "train-1")
-"""pods of the bandwidth story, which this one continues"""
-
-
 async def run_gang(stage: Stage, page: Page) -> Score:
     """The gang holds nothing while it is pending; then all of it starts."""
     free = stage.inspect(NODE).idle
@@ -146,3 +130,17 @@ async def run_gang(stage: Stage, page: Page) -> Score:
         ("all its pods run, on six different GPUs", len(set(devices)) == len(devices) == 6),
     )
     return Score("GPUs kept idle", str(len(occupied)), str(blocked))
+
+
+def _running(stage: Stage) -> set[str]:
+    return {name for name in stage.pod_names(JOB) if stage.phase(name) == "Running"}
+
+
+def _describe(stage: Stage, placement: PodPlacement | Placement) -> str:
+    topology = stage.topology(placement.node)
+    link = f"{link_text(topology, placement.devices)} ({link_kind(topology, placement.devices)})"
+    return f"{placement.node} {devices_text(placement.devices)}  {link}"
+
+
+def _avoids(after: PodPlacement, node: str, failed: int) -> bool:
+    return len(after.devices) == 2 and (after.node != node or failed not in after.devices)

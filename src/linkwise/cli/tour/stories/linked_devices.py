@@ -50,6 +50,15 @@ NODE: Final = "dgx-1"
 PODS: Final = ("train-0", "train-1")
 MATRIX_WIDTH: Final = 40
 """columns; leaves the bandwidth matrix whole numbers, in which the three classes of links stand out"""
+LINKS_FILE: Final = "links.yaml"
+LINKED, PLAIN = "dgx-3", "pcie-2"
+RINGS_FILE: Final = "rings.yaml"
+NODES: Final = ("atlas-1", "atlas-2")
+LARGE_NODES: Final = ("atlas-3", "atlas-4")
+REQUESTS: Final = {"a": 1, "b": 1, "c": 2, "d": 2, "e": 2, "f": 4}
+"""chips by job"""
+LARGE: Final = "g"
+"""a job of two pods with eight chips each"""
 
 
 async def run_bandwidth(stage: Stage, page: Page) -> Score:
@@ -99,49 +108,6 @@ async def run_bandwidth(stage: Stage, page: Page) -> Score:
     return Score("slowest link", f"{fast:.0f} GB/s ({fast / slow:.1f}x)", f"{slow:.0f} GB/s")
 
 
-def _matrix(topology: Topology, marks: Marks) -> RenderableType:
-    """Bandwidth as decisions use it: implausible samples are cleaned, and which ones is a subject of `linkwise topo`."""
-    fabric = fabric_of(topology.bandwidth, topology.links)
-    return bandwidth_table(fabric.values, marks, (), MATRIX_WIDTH)
-
-
-def _rows(topology: Topology, ours: Sequence[tuple[int, ...]], theirs: Sequence[tuple[int, ...]]) -> list[list[str]]:
-    """The slowest pair of all four GPUs, and of each pod's own."""
-    sets = ((_union(ours), *ours), (_union(theirs), *theirs))
-    cells = [[f"{devices_text(own)}  {bottleneck(topology, own):g} GB/s" for own in side] for side in sets]
-    return [list(row) for row in zip(("all four GPUs", *PODS), *cells, strict=True)]
-
-
-def _variables(environment: Mapping[str, str]) -> RenderableType:
-    table = Table.grid(padding=(0, 2))
-    for name, value in environment.items():
-        table.add_row(Text(name, "cyan"), Text(value.replace(",", ", ")))
-    return table
-
-
-def _union(sets: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    return tuple(sorted(index for devices in sets for index in devices))
-
-
-def _recorded(annotation: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """A pod's own GPUs, and those that it may see."""
-    record = json.loads(annotation or "{}")
-    own = [index for indices in record.get("allocatedGPUs", {}).values() for index in indices]
-    return tuple(sorted(map(int, own))), tuple(map(int, record.get("visibleGPUs", [])))
-
-
-def _in_container(stage: Stage, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The GPUs that a pod's container uses, and those that it sees."""
-    index = {device.id: device.index for device in stage.inspect(NODE).devices}
-    variables = stage.environment(name)
-    own, seen = (variables.get(key, "").split(",") for key in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"))
-    return tuple(sorted(index.get(device, -1) for device in own)), tuple(sorted(index.get(each, -1) for each in seen))
-
-
-LINKS_FILE: Final = "links.yaml"
-LINKED, PLAIN = "dgx-3", "pcie-2"
-
-
 async def run_links(stage: Stage, page: Page) -> Score:
     """The node with NVLink, and there a pair with two of them."""
     baseline = TopologyUnawareScheduler(map(stage.inspect, (LINKED, PLAIN))).place(2)
@@ -180,20 +146,6 @@ async def run_links(stage: Stage, page: Page) -> Score:
         ),
     )
     return Score("link of the pod", link, _either(theirs, baseline.devices))
-
-
-def _either(topologies: Sequence[Topology], devices: Sequence[int]) -> str:
-    """The links of the same devices on nodes that are equal to the topology-unaware scheduler."""
-    return " or ".join(link_text(topology, devices).removesuffix(" only") for topology in topologies)
-
-
-RINGS_FILE: Final = "rings.yaml"
-NODES: Final = ("atlas-1", "atlas-2")
-LARGE_NODES: Final = ("atlas-3", "atlas-4")
-REQUESTS: Final = {"a": 1, "b": 1, "c": 2, "d": 2, "e": 2, "f": 4}
-"""chips by job"""
-LARGE: Final = "g"
-"""a job of two pods with eight chips each"""
 
 
 async def run_rings(stage: Stage, page: Page) -> Score:
@@ -251,6 +203,50 @@ async def run_rings(stage: Stage, page: Page) -> Score:
         ),
     )
     return Score("pods across rings", f"{split} of {total}", f"{baseline_split} of {total}")
+
+
+def _union(sets: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(sorted(index for devices in sets for index in devices))
+
+
+def _matrix(topology: Topology, marks: Marks) -> RenderableType:
+    """Bandwidth as decisions use it: implausible samples are cleaned, and which ones is a subject of `linkwise topo`."""
+    fabric = fabric_of(topology.bandwidth, topology.links)
+    return bandwidth_table(fabric.values, marks, (), MATRIX_WIDTH)
+
+
+def _rows(topology: Topology, ours: Sequence[tuple[int, ...]], theirs: Sequence[tuple[int, ...]]) -> list[list[str]]:
+    """The slowest pair of all four GPUs, and of each pod's own."""
+    sets = ((_union(ours), *ours), (_union(theirs), *theirs))
+    cells = [[f"{devices_text(own)}  {bottleneck(topology, own):g} GB/s" for own in side] for side in sets]
+    return [list(row) for row in zip(("all four GPUs", *PODS), *cells, strict=True)]
+
+
+def _variables(environment: Mapping[str, str]) -> RenderableType:
+    table = Table.grid(padding=(0, 2))
+    for name, value in environment.items():
+        table.add_row(Text(name, "cyan"), Text(value.replace(",", ", ")))
+    return table
+
+
+def _recorded(annotation: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """A pod's own GPUs, and those that it may see."""
+    record = json.loads(annotation or "{}")
+    own = [index for indices in record.get("allocatedGPUs", {}).values() for index in indices]
+    return tuple(sorted(map(int, own))), tuple(map(int, record.get("visibleGPUs", [])))
+
+
+def _in_container(stage: Stage, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The GPUs that a pod's container uses, and those that it sees."""
+    index = {device.id: device.index for device in stage.inspect(NODE).devices}
+    variables = stage.environment(name)
+    own, seen = (variables.get(key, "").split(",") for key in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"))
+    return tuple(sorted(index.get(device, -1) for device in own)), tuple(sorted(index.get(each, -1) for each in seen))
+
+
+def _either(topologies: Sequence[Topology], devices: Sequence[int]) -> str:
+    """The links of the same devices on nodes that are equal to the topology-unaware scheduler."""
+    return " or ".join(link_text(topology, devices).removesuffix(" only") for topology in topologies)
 
 
 def _pod(job: str, index: int = 0) -> str:

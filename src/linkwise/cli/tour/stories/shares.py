@@ -35,6 +35,9 @@ TEAM_A: Final = ("share-1", "share-2", "share-3")
 TEAM_B: Final = ("share-4",)
 REQUEST: Final = 8138  # MiB
 EARLIER_PODS: Final = 9
+PACKING_FILE: Final = "packing.yaml"
+NODES: Final = ("desk-1", "desk-2", "desk-3")
+SMALL: Final = ("one-1", "one-2", "one-3")
 
 
 async def run_cards(stage: Stage, page: Page) -> Score:
@@ -92,43 +95,6 @@ class _Baseline:
             self.text = f"{node.name}{tie}: can't start"
 
 
-def _gpu_table(nodes: Sequence[NodeInspection], placements: Mapping[str, PodPlacement]) -> Table:
-    """One row per GPU as it was before; a star where a pod was placed."""
-    table = plain_table("node", "GPU", "used before", "MiB free", "")
-    table.columns[3].justify = "right"
-    pods = {(pod.node, index): name for name, pod in placements.items() for index in pod.devices}
-    for node in nodes:
-        for device in node.devices:
-            name = pods.get((node.name, device.index), "")
-            used = text_of(bar(device.share / device.memory))
-            star = Text(f"* {name}" if name else "", "bold green")
-            table.add_row(node.name if not device.index else "", str(device.index), used, str(device.room), star)
-    return table
-
-
-def _count_pods(stage: Stage) -> int:
-    return sum(len(device.pods) for name in (*TEAM_A, *TEAM_B) for device in stage.inspect(name).devices)
-
-
-def _fits(stage: Stage, pod: PodPlacement) -> bool:
-    """Whether the pods on its GPU use no more memory than the GPU has."""
-    devices = stage.inspect(pod.node).devices
-    return len(pod.devices) == 1 and all(devices[index].share <= devices[index].memory for index in pod.devices)
-
-
-def _where(pod: PodPlacement) -> str:
-    return f"{pod.node}, GPU {', '.join(map(str, pod.devices))}"
-
-
-def _is(pod: PodPlacement, node: str, gpu: int) -> bool:
-    return (pod.node, pod.devices) == (node, (gpu,))
-
-
-PACKING_FILE: Final = "packing.yaml"
-NODES: Final = ("desk-1", "desk-2", "desk-3")
-SMALL: Final = ("one-1", "one-2", "one-3")
-
-
 async def run_packing(stage: Stage, page: Page) -> Score:
     """Nodes in use are filled first."""
     baseline = TopologyUnawareScheduler(map(stage.inspect, NODES))
@@ -157,6 +123,38 @@ async def run_packing(stage: Stage, page: Page) -> Score:
         ("spread out, the same pods leave no node with two free GPUs, though three GPUs are free", not theirs.node),
     )
     return Score("pod with two GPUs", "runs" if pair.node else "pending", "runs" if theirs.node else "pending")
+
+
+def _count_pods(stage: Stage) -> int:
+    return sum(len(device.pods) for name in (*TEAM_A, *TEAM_B) for device in stage.inspect(name).devices)
+
+
+def _fits(stage: Stage, pod: PodPlacement) -> bool:
+    """Whether the pods on its GPU use no more memory than the GPU has."""
+    devices = stage.inspect(pod.node).devices
+    return len(pod.devices) == 1 and all(devices[index].share <= devices[index].memory for index in pod.devices)
+
+
+def _gpu_table(nodes: Sequence[NodeInspection], placements: Mapping[str, PodPlacement]) -> Table:
+    """One row per GPU as it was before; a star where a pod was placed."""
+    table = plain_table("node", "GPU", "used before", "MiB free", "")
+    table.columns[3].justify = "right"
+    pods = {(pod.node, index): name for name, pod in placements.items() for index in pod.devices}
+    for node in nodes:
+        for device in node.devices:
+            name = pods.get((node.name, device.index), "")
+            used = text_of(bar(device.share / device.memory))
+            star = Text(f"* {name}" if name else "", "bold green")
+            table.add_row(node.name if not device.index else "", str(device.index), used, str(device.room), star)
+    return table
+
+
+def _where(pod: PodPlacement) -> str:
+    return f"{pod.node}, GPU {', '.join(map(str, pod.devices))}"
+
+
+def _is(pod: PodPlacement, node: str, gpu: int) -> bool:
+    return (pod.node, pod.devices) == (node, (gpu,))
 
 
 def _devices_on(pod: PodPlacement | Placement) -> str:
