@@ -1,4 +1,4 @@
-"""Allocator: answers the kubelet's calls for one resource, and corrects the records of pods whose containers have other devices."""
+"""Allocator: answers the kubelet's calls for one resource, and corrects records that name other devices than a pod has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Container access: how containers get devices on this node, by CDI names or device nodes, with files of the driver from the host."""
+"""Container access: CDI names, device nodes and driver files by which containers use the devices of this node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gathers the facts about a cluster for `linkwise doctor`: objects, answers of the service, rights, certificates, addresses.
+"""Facts about a cluster for `linkwise doctor`: objects, answers of the service, rights, certificates, addresses.
 
 Only what the selected checks need is read, several sources at a time. A source that can't be read becomes a reason, which
 the checks report; only a cluster that can't be reached at all is an error.

@@ -1,4 +1,4 @@
-"""TLS of the extender, assembled: certificates in Secrets or files, kept valid while it listens, and the callers that it refuses."""
+"""TLS of the extender, assembled: a certificate from a Secret or files, kept valid, and the callers that it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access control in scheduling: what policies refuse to pods and groups, whom to wake when that changes, and the policies' status.
+"""Access control in scheduling: what policies refuse to pods and groups, and the status of the policies.
 
 A pod is judged again in every filter and bind, by its namespace, its service account and its recorded user, so that one
 made before a policy, or past the webhook, does not slip in.

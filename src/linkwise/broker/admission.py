@@ -1,4 +1,4 @@
-"""Admission: changes of a pod at its creation, validation of new pods and workloads, and the answer to the API server.
+"""Admission: validates new pods and workloads, changes pods at their creation, and answers the API server.
 
 Unmanaged pods are never sent: `linkwise manifests webhook` prints the same conditions for the API server. Filter checks
 requests and shapes again, for pods that were created past the webhook; only at creation there is a clear message at

@@ -1,4 +1,4 @@
-"""Candidates: the nodes that fit one pod, as if its own open offer or reservation were not there, and by what one was chosen.
+"""Candidates: the nodes that fit one pod, as if its own open offer or reservation were not there.
 
 The index counts the devices of an offer or reservation as used. That is right for every other pod, and wrong for the pod
 they are for, so its verdict on that node is worked out without them. A pod never has both.

@@ -1,4 +1,4 @@
-"""RBAC of the service and of the node agent: tables of features with the rules that each needs, and the manifests."""
+"""RBAC of the service and the node agent: the rules that each feature needs, as tables and as manifests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schema of the settings: name, type, default and validation of each, derived from the settings dataclasses; and the wording of errors."""
+"""Schema of the settings: name, type, default and validation of each, derived from the settings dataclasses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configuration of Volcano's scheduler with Linkwise as its extender: printed with comments, or converted from one with Huawei's plugin.
+"""Volcano's scheduler configuration with Linkwise as its extender: printed, or converted from one with Huawei's plugin.
 
 A configuration is edited in place, so that actions, tiers, other plugins, their arguments and comments stay as they are. A
 file in flow style (JSON) is rewritten. Two forms are read: the configuration itself, and a ConfigMap that contains it.

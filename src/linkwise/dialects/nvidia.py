@@ -1,4 +1,4 @@
-"""NVIDIA dialect: whole devices by count, labels of GPU Feature Discovery, a published link matrix, and requirements of images.
+"""NVIDIA dialect: whole devices by count, labels of GPU Feature Discovery, a link matrix, requirements of images.
 
 NVIDIA's device plugin writes nothing on pods, so these keys do not record which devices a pod has.
 

@@ -1,4 +1,4 @@
-"""Facts and findings: everything that checks know of a cluster, gathered before the first of them runs, and what they find."""
+"""Facts and findings: what checks know of a cluster, gathered before the first of them runs, and what they report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Permissions and sources: what service accounts must be allowed, by the features in use, and what is read of a cluster.
+"""Permissions: what service accounts must be allowed, by the features in use, and what is read of a cluster.
 
 A source is read only if a selected check needs it. Lists are read in pages; the number of requests does not depend on the
 number of pods, and grows with nodes only by these pages.

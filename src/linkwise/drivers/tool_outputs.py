@@ -1,4 +1,4 @@
-"""Outputs of vendors' tools as one machine: the tools are run, and the devices of all texts joined by number, with their links."""
+"""Outputs of vendors' tools as one machine: the devices of all texts joined by number, with their links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access rules: what the policies that apply to a pod permit, in which domain it shares devices, and the conditions of policies.
+"""Access rules: what the policies that apply to a pod permit, and the domain in which it shares devices.
 
 Pods to which no policy applies are unrestricted. If several apply, all must permit: the stricter holds. A policy that can't
 be read permits nothing to those it selects.

@@ -1,4 +1,4 @@
-"""Explains a node, as a report and as sentences: its devices, the pods that use them, and the requests that still fit."""
+"""Explains a node: its devices, the pods that use them, and the requests that still fit."""
 
 from __future__ import annotations
 

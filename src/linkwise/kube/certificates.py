@@ -1,4 +1,4 @@
-"""Certificates kept in Secrets: created by whichever replica is first, renewed by whichever sees them due, and trusted by webhooks.
+"""Certificates kept in Secrets: created by the first replica, renewed when due, and trusted by webhooks.
 
 A Secret that does not exist is applied empty and then filled like one that an installation contains. RBAC can permit
 server-side apply to create objects of certain names only, and a POST to create none or all. An apply without data

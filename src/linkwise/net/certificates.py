@@ -1,4 +1,4 @@
-"""TLS certificates: a certificate authority, the serving and client certificates it signs, and when each is renewed.
+"""TLS certificates: an authority, the certificates it signs, and when each is renewed.
 
 Clients that trust the old authority must not meet a certificate of an unknown one, and kube-scheduler reads the authorities
 only when it starts. So a new authority is added to those that are trusted after two thirds of the old one's lifetime, and

@@ -1,4 +1,4 @@
-"""Health of a node's devices over time: a device that failed is used again only after it was found without a fault for a while.
+"""Health of a node's devices: one that failed is used again only after a while without a fault.
 
     state       found unhealthy    found healthy, not long enough    found healthy, long enough
     healthy     failed             healthy                           healthy

@@ -1,4 +1,4 @@
-"""Alignment of whole devices with NUMA nodes: which devices of a node its kubelet can give to each container, and their locality.
+"""NUMA alignment of whole devices: which of them a node's kubelet can give to each container.
 
 The kubelet's Topology Manager rejects a pod that it can't align (TopologyAffinityError), and offers a device plugin only
 devices of the NUMA nodes that it chose. Both depend on free devices and, for pods with exclusive CPUs, on free CPUs.

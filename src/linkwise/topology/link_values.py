@@ -1,4 +1,4 @@
-"""Values of a link: its score, and its typical bandwidth by generation of NVLink and PCIe, used if nothing was measured.
+"""Link values: the score of a link and, if nothing was measured, its typical bandwidth by generation.
 
 Source of the scores: seed 000, "How to pick the best effort GPUs in one node"; the table is go-gpuallocator's.
 

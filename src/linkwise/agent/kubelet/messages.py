@@ -1,4 +1,4 @@
-"""Messages of the kubelet's gRPC APIs, device plugins (v1beta1) and pod resources (v1), by their field numbers; and calls of its services.
+"""Messages of the kubelet's gRPC APIs: device plugins (v1beta1) and pod resources (v1), by their field numbers.
 
 Descriptors are built when the module is imported. Code that a compiler generates works only with the protobuf versions
 near the compiler's own; these tables work with any.

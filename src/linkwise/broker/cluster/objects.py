@@ -1,4 +1,4 @@
-"""Observed objects other than pods and nodes: those that describe a node, and those of groups, access, volumes and the network.
+"""Observed objects that describe nodes, groups, access, volumes and the network.
 
 An inventory that is deleted is used as it last was for a grace period: its CRD may be being replaced, or its agent
 reinstalled, and the devices are the same meanwhile. It returns, or is dropped: at the end of the grace period, with its

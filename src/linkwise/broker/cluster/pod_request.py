@@ -1,4 +1,4 @@
-"""Pod requests: devices, group and policy of a pod, in the API of any supported system, cached per template; and the shape of its job.
+"""Pod requests: devices, group and policy of a pod, in the API of any supported system, cached per template.
 
 The manifest itself is read by the dialects; this module adds the group and the policy.
 """

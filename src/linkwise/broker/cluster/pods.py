@@ -1,4 +1,4 @@
-"""Observed pods by UID, name and node, recently deleted ones, and the devices that each has by report or record."""
+"""Observed pods: by UID, name and node, recently deleted ones too, with the devices that each has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resource claims: ResourceSlices, DeviceClasses and allocated ResourceClaims, and what they tell of a node.
+"""Resource claims: the devices of a node in ResourceSlices, and those that allocated ResourceClaims use.
 
 A node whose devices are published in slices, and not by a device plugin, serves requests for the extended resource of a
 DeviceClass: kube-scheduler allocates devices by a claim. Such nodes are placed by count.

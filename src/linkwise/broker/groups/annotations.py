@@ -1,4 +1,4 @@
-"""Annotations of members of groups: the plan's record, the devices planned for each, and those of the others on the same node.
+"""Annotations of group members: the record of the plan, and the devices of each member and its neighbours.
 
 The bind of a member carries the placements of all members that are not bound yet. So a plan is on the API server exactly
 when a member is bound, and no request is added. The plan of a large group is written in pieces, by as many binds. Until

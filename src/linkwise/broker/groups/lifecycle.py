@@ -1,4 +1,4 @@
-"""Lifecycle of groups: what follows for their stages from changes of members, nodes and objects, and from deadlines.
+"""Lifecycle of groups: the stages that follow from changes of members, nodes and objects, or from deadlines.
 
 Groups whose members were refused are planned again in the background as soon as that may succeed. A member is woken when
 it would get a better answer than its last one.

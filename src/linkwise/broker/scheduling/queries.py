@@ -1,4 +1,4 @@
-"""Queries that decide nothing: admission, dry runs, preferred devices, dry plans, and a vendor for requests that any can serve.
+"""Queries that decide nothing: admission, dry runs, preferred devices, and a vendor for requests that any can serve.
 
 `preferred` returns the devices that kubelet should allocate: those that the scheduler chose, or would choose.
 

@@ -1,4 +1,4 @@
-"""Callbacks of Volcano: predicate and prioritize, the victims of a pod, and jobs that are about to be enqueued.
+"""Callbacks of Volcano: predicate, prioritize, victims of a pod, and jobs about to be enqueued.
 
 Volcano asks node by node, before it knows which of them it takes, so that nothing is reserved here. A member of a group is
 answered by the plan of its group: the first question plans it.

@@ -1,4 +1,4 @@
-"""Members of Volcano's groups: those that need no plan, the devices that one carries, and the places that equal ones may swap.
+"""Members of Volcano's groups: which need no plan, which devices one carries, and which may swap places.
 
 Volcano's controllers give every pod a PodGroup, so most groups need no plan: the best node for one pod is what predicate and
 prioritize find anyway.

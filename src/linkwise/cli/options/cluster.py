@@ -1,4 +1,4 @@
-"""Options and arguments shared by the commands that talk to a cluster, and names of objects, validated at once."""
+"""Cluster options: arguments of the commands that talk to a cluster, with names of objects validated at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Input files, given with -f as for kubectl or as arguments, and output options: JSON by `--json` and by `-o json`."""
+"""Input and output options: files with -f as for kubectl or as arguments, JSON by `--json` or `-o json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects that commands change: found in the cluster or read from manifests, then applied, annotated or deleted one by one."""
+"""Objects that commands change: found in the cluster or in manifests, then applied, annotated or deleted."""
 
 from __future__ import annotations
 

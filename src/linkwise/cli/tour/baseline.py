@@ -1,4 +1,4 @@
-"""Baseline of the demo: a topology-unaware scheduler, and the measures by which the stories compare its devices with Linkwise's.
+"""Baseline of the demo: a topology-unaware scheduler, with which the stories compare Linkwise.
 
 It counts free devices and ignores how they are connected. It takes the node with the largest free fraction, as
 kube-scheduler's LeastAllocated scoring does, and of equal nodes the first by name, where kube-scheduler chooses at random. On

@@ -1,4 +1,4 @@
-"""Ascend dialect: whole NPU chips by Huawei's resource names, and the annotations that name the chips of a pod's containers.
+"""Ascend dialect: whole NPU chips by Huawei's resource names, and the annotations that name a pod's chips.
 
 Source: seed 003, steps 3 and 4 of the algorithm; contract ascend, sections 1 to 5 and 8. A list names the chips of a
 pod, not those of each container: read again, containers get theirs in the order of the pod, ascending, as `#index`.

@@ -1,4 +1,4 @@
-"""Ascend chips by name and address: lists of chips, details on nodes, and the rank tables of jobs (hccl.json).
+"""Rank tables: Ascend chips by name and address, as lists, details on nodes, or hccl.json of a job.
 
 Source: contract ascend, sections 1, 3 and 5. In the annotation for rank tables ids of chips are texts; `super_pod_id`
 is a number, as the operator's own type has it, and is read in both forms.

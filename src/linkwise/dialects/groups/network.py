@@ -1,4 +1,4 @@
-"""Network of groups: HyperNode objects, Topology objects and node labels, each of which orders nodes from the broadest level.
+"""Network of groups: HyperNodes, Topology objects and node labels, each from the broadest level to the narrowest.
 
 HyperNodes of Volcano list the nodes under each switch, tier by tier; a lower tier is closer. Topology objects of Kueue and
 KAI, and Koordinator's layers, order node labels from the broadest level to the narrowest.

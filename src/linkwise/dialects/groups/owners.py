@@ -1,4 +1,4 @@
-"""Groups by owner: the workload that a pod belongs to, by the labels and owner references of its controllers; and its name for users.
+"""Groups by owner: the workload that a pod belongs to, by labels and owner references, and its name for users.
 
 Everything is read from the pod, so that no kind of job has to be watched. Source: contract koordinator, section 8, rule 1.
 

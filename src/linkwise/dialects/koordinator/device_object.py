@@ -1,4 +1,4 @@
-"""Koordinator's Device object, read and written, and its labels on a node.
+"""Koordinator's Device object: read and written, with its labels on a node.
 
 Memory is in percent, 100 per card, as in requests; the bytes of each card are kept for requests by `gpu-memory`.
 

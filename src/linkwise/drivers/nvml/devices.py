@@ -1,4 +1,4 @@
-"""GPUs as NVML reports them, one at a time, with their links and usage: a fact that can't be read is missing, a dead GPU unhealthy.
+"""GPUs as NVML reports them, with links and usage: a fact that can't be read is missing, a dead GPU unhealthy.
 
 Links are what `nvidia-smi topo -m` prints, with the PCIe path that it hides behind NVLinks.
 """

@@ -1,4 +1,4 @@
-"""Requests to the API server: path, query parameters and body in JSON, YAML or protobuf, and the responses it sends."""
+"""Requests to the API server: path, query parameters and body, in JSON, YAML or protobuf."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Object routes: from path and method to a store call, and the response in the format that the client accepts, or its watch."""
+"""Object routes: a path and method become a call of the store, answered in the format that the client accepts."""
 
 from __future__ import annotations
 

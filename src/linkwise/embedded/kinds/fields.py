@@ -1,4 +1,4 @@
-"""Field checks: unknown fields are dropped, or rejected with fieldValidation=Strict; custom resources by their OpenAPI v3 schema."""
+"""Field checks: unknown fields are dropped, or rejected with fieldValidation=Strict; custom resources by their schema."""
 
 from __future__ import annotations
 

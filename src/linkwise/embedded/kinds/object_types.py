@@ -1,4 +1,4 @@
-"""Typed views of the fields that the server itself reads, webhook configurations among them; a wrong type is rejected before any write."""
+"""Typed views of the fields that the server itself reads; a wrong type is rejected before any write."""
 
 from __future__ import annotations
 

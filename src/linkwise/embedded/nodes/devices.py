@@ -1,4 +1,4 @@
-"""Device manager: allocates the devices of simulated nodes to pods by the node agent's own code, and publishes who uses them.
+"""Device manager: allocates the devices of simulated nodes by the node agent's own code, and publishes their use.
 
 The agent's code also corrects records. Resources that no agent serves, such as percents of a device, are allocated as the
 pod's record says.

@@ -1,4 +1,4 @@
-"""Simulated kubelets: pods of every node start, run, restart and terminate, and nodes report their conditions.
+"""Simulated kubelets: start, run, restart and terminate the pods of every node, and report its conditions.
 
 They write what a kubelet and the agents on its node write, in the same order: devices are allocated before containers start
 and released after they have stopped; only then is a deleted pod removed. Pods are admitted in the order in which they were

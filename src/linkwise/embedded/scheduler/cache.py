@@ -1,4 +1,4 @@
-"""Scheduler cache: what nodes have and what is requested there, assigned and assumed pods, and pending pods, by watches."""
+"""Scheduler cache: nodes, assigned and assumed pods with their requests, and pending pods, by watches."""
 
 from __future__ import annotations
 

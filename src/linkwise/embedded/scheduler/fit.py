@@ -1,4 +1,4 @@
-"""Filtering: the nodes a pod fits on apart from its devices, kube-scheduler's messages for the others, and preemption's victims."""
+"""Filtering: the nodes that fit a pod apart from its devices, with kube-scheduler's messages for the others."""
 
 from __future__ import annotations
 

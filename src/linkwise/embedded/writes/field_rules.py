@@ -1,4 +1,4 @@
-"""Rules of fields: names, labels and other metadata, the pod spec, and the fields that updates may change."""
+"""Rules of fields: metadata, the pod spec, and the fields that updates may change."""
 
 from __future__ import annotations
 

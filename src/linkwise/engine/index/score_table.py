@@ -1,4 +1,4 @@
-"""Score table: the verdict of every node on one kind of query, with the nodes grouped by score, and the choice of the best.
+"""Score table: every node's verdict on one kind of query, with the nodes grouped by score.
 
 Bound: a policy is run once per shape, not once per node, and a changed node moves between two sets. Thousands of nodes have
 few shapes: a shape consists of the node's build (links without the noise of their samples, devices, profile) and of its free

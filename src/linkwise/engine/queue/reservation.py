@@ -1,4 +1,4 @@
-"""Reservations: nodes that are drained for the first in the queue, because smaller pods would pass it forever, and the room kept there.
+"""Reservations: nodes drained for the first in the queue, which smaller pods would pass forever.
 
 A reservation belongs to a pod or to a group. It says on which node each of the pods should go and until when that is tried;
 which devices are kept free for it follows from the state of these nodes. When its time is over without success, its owner

@@ -1,4 +1,4 @@
-"""Refusals for reasons other than devices: cordons, taints, labels, cpu, memory, ports, pod affinity, topology spread, access policies.
+"""Refusals for reasons other than devices: cordons, taints, labels, cpu, memory, ports, affinity, spread, policies.
 
 The short texts follow kube-scheduler's own, so that its event reads alike whichever of the two refused the node.
 """

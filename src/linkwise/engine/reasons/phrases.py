@@ -1,4 +1,4 @@
-"""Building blocks of refusal texts: the two forms of a text, counts, amounts, lists of facts, and the stable codes of reasons.
+"""Building blocks of refusal texts: counts, amounts, lists of facts, and the stable codes of reasons.
 
 Conditions, JSON output and metrics carry a code, which says by whom a pod can be helped; programs may depend on it, and a
 code is never given another meaning. Every text of the catalogue names its code. docs/reference/reason-codes.md describes them.

@@ -1,4 +1,4 @@
-"""Explains the stage of a group and its plan, with each member's placement, the nodes they share, and why another plan lost.
+"""Explains a group: its stage, its plan with each member's placement, and why another plan lost.
 
 Computed from the cluster as it is now; nothing is changed.
 """

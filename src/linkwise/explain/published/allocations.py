@@ -1,4 +1,4 @@
-"""Allocations by namespace, and usage by node and pod: who has how many devices, who waits for more, and what is used.
+"""Allocations by namespace, usage by node and pod: who has how many devices, and what is used of them.
 
 Devices and shares come from the ledger, as the scheduler counts them; what pods do with them is what agents published last.
 What is missing is said: nodes whose agent has published nothing, or nothing for a while, and pods of which nothing is known.

@@ -1,4 +1,4 @@
-"""Kubeconfig: finds the cluster and the user as kubectl does, and the credentials, renewed when the API server rejects them.
+"""Kubeconfig: finds cluster and user as kubectl does, and renews credentials that the API server rejects.
 
 In this order: the file passed as an argument, the files of $KUBECONFIG, ~/.kube/config, the pod's service account. Several
 files are merged as kubectl merges them: the first to set a value wins, and relative paths start at their own file.

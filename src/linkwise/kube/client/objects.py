@@ -1,4 +1,4 @@
-"""Changes of objects as kubectl makes them: server-side apply as manager `linkwise`, annotations by merge patch, and deletion.
+"""Changes of objects as kubectl makes them: server-side apply as manager `linkwise`, merge patch, deletion.
 
 Deletion is in the background, and then waits until the objects are gone.
 """

@@ -1,4 +1,4 @@
-"""Writers of single fields, in the background: plans and gates of gangs, records, conditions, policies' status, rank tables, evictions.
+"""Writers of single fields, in the background: gates, records, conditions, policy status, rank tables, evictions.
 
 A gang's plan takes two requests per member. The first writes the nomination to the status and returns the pod as it is; the
 second writes the annotation and removes the gate in one patch that is refused if the pod has changed since. So no gate of

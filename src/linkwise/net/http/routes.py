@@ -1,4 +1,4 @@
-"""Routes and endpoints: the handler of a request by path and method, calls of one verb with its body, and health probes."""
+"""Routes and endpoints: the handler of a request by path and method, calls of one verb, and health probes."""
 
 from __future__ import annotations
 

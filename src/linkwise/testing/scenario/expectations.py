@@ -1,4 +1,4 @@
-"""Expectations of a step: the table of keys, and how each is looked up in the cluster, in nodes, pods and groups."""
+"""Expectations of a step: the table of keys, and how each is looked up in the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes, pods and groups of a scenario, turned from their short forms into watch events, and the steps that change nodes."""
+"""Short forms of a scenario: its nodes, pods and groups as watch events, and the steps that change nodes."""
 
 from __future__ import annotations
 

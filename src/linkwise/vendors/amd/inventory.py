@@ -1,4 +1,4 @@
-"""Readers of device lists and usage in JSON: `amd-smi list`, `static` and `metric`, and `rocm-smi` with any of its options.
+"""Readers of AMD's device lists and usage: `amd-smi list`, `static`, `metric`, and `rocm-smi` with any options.
 
 All records of a GPU have its number, so that one reader takes any of the three and their facts are joined. A divided GPU
 is listed once per partition, each with the UUID of the GPU: the number of the partition is added to it.

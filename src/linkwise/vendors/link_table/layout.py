@@ -1,4 +1,7 @@
-"""Layout of link tables: a header of device names, then rows of a name, link codes and affinity cells; glued cells are separated."""
+"""Layout of link tables: a header of device names, then rows of a name, link codes and affinity cells.
+
+Cells that a tool glued together are separated.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readers of NVIDIA device lists, records and usage: `nvidia-smi -L`, `-q` and `--query-gpu`, NVLinks, and the tool's errors."""
+"""Readers of NVIDIA's device lists, records and usage: `nvidia-smi -L`, `-q`, `--query-gpu`, and errors of the tool."""
 
 from __future__ import annotations
 

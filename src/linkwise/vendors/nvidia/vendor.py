@@ -1,4 +1,4 @@
-"""NVIDIA: descriptor, machine profiles, and readers of `nvidia-smi topo`: links (-m), PCIe paths (-mp) and peer access (-p2p).
+"""NVIDIA: descriptor, machine profiles, and readers of `nvidia-smi topo` (-m, -mp and -p2p).
 
 Link codes NV1, NV2, ... are counts of NVLinks, which the model knows by itself.
 """

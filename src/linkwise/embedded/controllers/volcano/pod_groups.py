@@ -1,4 +1,4 @@
-"""PodGroups: made for pods that have none, admitted to their queue, and their status and minimum resources.
+"""PodGroups: made for pods that have none, admitted to their queue, and kept up to date in their status.
 
 Volcano's podgroup controller makes a PodGroup for every pod of its scheduler that names none. Its scheduler moves PodGroups
 from Pending to Inqueue, on which their Jobs create pods, and counts their pods. Queues have no capacity here: a PodGroup is
