@@ -59,6 +59,7 @@ def observe(state: State, events: Iterable[WatchEvent]) -> None:
             case NodeGone(name):
                 _delete_node(state, name)
             case PodListComplete(uids):
+                # Sorted, because the order of a set changes from process to process and a replay must do the same.
                 for uid in sorted(state.uids() - uids):  # also pods that asked and were never observed
                     _delete_pod(state, uid)
             case NodeObject(node, kind, document):

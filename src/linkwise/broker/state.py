@@ -215,6 +215,7 @@ class State:
     def forget_vendors(self, now: float) -> None:
         """Forget choices whose groups have members by now, or that nothing came of."""
         for key, (resource, until) in list(self.vendors.items()):
+            # A time further away than it can be set was set before the clock went back.
             if key in self.groups or (until is not None and not now < until <= now + VENDOR_TIME):
                 del self.vendors[key]
             elif until is None:

@@ -51,7 +51,7 @@ AUTHORITY_LIFETIMES: Final = 40
 MAX_AUTHORITIES: Final = 4
 """that are trusted at a time"""
 YEAR: Final = 365 * 86_400.0  # seconds
-_LONGEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
+_LONGEST: Final = datetime(9999, 12, 31, tzinfo=UTC)  # years in certificates have four digits
 _MAX_NAME: Final = 253
 _MAX_COMMON: Final = 64  # characters of a common name
 _KEY_ERRORS: Final = (ValueError, TypeError, x509.InvalidVersion)

@@ -348,6 +348,7 @@ class Allocations:
                 claim.move("listed")
                 claim.ids = ids
                 claim.devices, claim.proven = self._believed(claim, answers.get(ids, ()), named)
+            # A list that was requested before the answer can't show it yet.
             elif not claim.init and claim.answered_at < began:
                 overdue = claim.answered_at + SETTLE_SECONDS < began
                 if overdue or not taken.isdisjoint(claim.ids):  # another container has what it was answered

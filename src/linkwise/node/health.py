@@ -55,7 +55,9 @@ class Recovery:
 
     def remember(self, faults: Mapping[str, str]) -> bool:
         """Hold devices back that failed before the process started; whether there are any that were not known."""
+        # With no time to hold a device back, one without a fault is used at once, whatever it had before.
         new = faults.keys() - self._failed.keys() if self._seconds else set()
+        # What was published ends with how long the device is held; `apply` adds that again.
         self._failed |= {id_: _Failed(faults[id_].partition(_HELD)[0]) for id_ in new}
         return bool(new)
 

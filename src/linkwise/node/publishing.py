@@ -84,6 +84,7 @@ _LONGEST_LABEL: Final = 63  # characters
 _LONGEST_MODEL: Final = 253  # characters, by the schema of DeviceInventory
 _LONGEST_MESSAGE: Final = 32768  # characters of a condition, by the same schema
 _MEBIBYTES: Final = {"MiB": 1, "GiB": 1024}
+# A preference, so that pods without devices still start if no other node has room.
 IDLE_ACCELERATORS: Final = Taint(IDLE_TAINT, "", "PreferNoSchedule")
 
 

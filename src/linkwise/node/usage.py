@@ -59,6 +59,7 @@ _CONTAINER: Final = re.compile(r"(?:^|[/:-])(?P<id>[0-9a-f]{64})(?=\.scope|[/:]|
 _MOUNTED: Final = re.compile(rf"/pods/(?P<uid>{_UID})/(?:etc-hosts|containers/[^/]+/[^/]+)")
 _TARGETS: Final = frozenset({"/etc/hosts", "/dev/termination-log"})
 """where the kubelet mounts a file of the pod into each of its containers"""
+# Simulated usage stays within the share of a pod, so that no event says that it uses more.
 _LEAST_MEMORY: Final = 55  # percent of what the pod has
 _MOST_MEMORY: Final = 95
 _LEAST_BUSY: Final = 30  # percent

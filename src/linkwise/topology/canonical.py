@@ -54,7 +54,10 @@ KINDS: Final = tuple(
     [Link.of(0, kind) for kind in Pcie if kind] + [Link.of(count, Pcie.SYS) for count in range(1, MAX_NVLINKS + 1)]
 )
 SUSPECT_BELOW: Final = 0.5
-"""A pair whose slower direction is below this fraction of the faster one has a bad sample."""
+"""A pair whose slower direction is below this fraction of the faster one has a bad sample.
+
+Koordinator's own example has one, with 4.64 GB/s one way and 16.81 the other.
+"""
 
 
 def canonical(topology: Topology) -> Matrix:
@@ -165,6 +168,7 @@ def clean_pairs(
     bad_pairs = [number for number, bad in enumerate(suspect) if bad]
     plausible = {pair: values[n] for n, pair in enumerate(pairs) if not suspect[n]} if links else {}
     for number in bad_pairs:
+        # Pairs of this machine come first: a table is off by more than the 5% within which sets count as equal.
         values[number] = typical_value(pairs[number], links, plausible) or faster[number]
     return values, tuple([pairs[number] for number in bad_pairs])
 

@@ -44,6 +44,7 @@ __all__ = [
 Objective = Literal["partition", "best-set"]
 """`partition` keeps the rest usable for equal requests; `best-set` takes the best set regardless of the rest."""
 MOST_LEFT_OVER: Final = 2
+"""devices beside one full set; up to here the pairs that are cut decide, and no table is needed"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,7 @@ class Pods:
             self._leave(known)
         self.gone.setdefault(uid, known is not None and _over(known))
         if len(self.gone) > REMEMBERED:
+            # The oldest: a late event of a pod follows its deletion by moments.
             del self.gone[next(iter(self.gone))]
 
     def lose_node(self, node: str) -> None:

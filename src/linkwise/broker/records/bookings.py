@@ -38,6 +38,7 @@ class Attempt:
 
     def again(self, now: float, problem: str = "") -> Attempt:
         """The next attempt, after a time that doubles."""
+        # The count stops at ten: the longest pause is reached by then, and the power stays small.
         return Attempt(now + min(LONGEST, FIRST * 2**self.tries), min(self.tries + 1, 10), problem)
 
 

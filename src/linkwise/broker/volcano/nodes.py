@@ -26,6 +26,7 @@ __all__ = ["DEMOTED", "NAME_FIELD", "demote_refused", "describe_pod_group", "exp
 
 NAME_FIELD: Final = "metadata.name"
 DEMOTED: Final = 600.0  # seconds
+"""outlives the refused pod: its replacement has another UID, and would be planned on the same node again"""
 
 
 def pinned_node(pod: PodView) -> str:

@@ -114,6 +114,7 @@ class ClassTable:
             return self._judge(node)
         verdict = self._verdicts.get(kind)
         if verdict is None:
+            # As a whole, because nothing records which of them are still used.
             if len(self._verdicts) >= MOST_SHAPES:
                 self._verdicts.clear()
             verdict = self._verdicts[kind] = self._judge(node)

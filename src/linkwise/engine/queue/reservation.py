@@ -34,6 +34,7 @@ __all__ = ["RESERVED", "Refused", "Reservation", "Reservations", "ReservedRoom",
 
 RESERVED: Final = "/reserved"
 """ends the names of ledger entries that keep devices free for a pod"""
+# Bounded, because any user may write any name into a pod.
 MOST_SCHEDULERS: Final = 64
 MOST_REFUSED: Final = 10_000
 """owners that are remembered though nothing could be reserved for them"""
@@ -117,6 +118,7 @@ class Reservations:
         known = self.refused.pop(owner, None)
         self.refused[owner] = Refused(until, (known.avoided if known else frozenset()).union(avoided))
         if len(self.refused) > MOST_REFUSED:
+            # The one that was refused first, whose pause ends soonest.
             del self.refused[next(iter(self.refused))]
 
     def asked_by(self, scheduler: str) -> None:
