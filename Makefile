@@ -2,15 +2,16 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-BENCHES := start partition filter rebuild conflicts packing openb plan explain calls volcano embedded agent admission footprint
+BENCHES := start partition filter rebuild conflicts packing openb plan explain page calls volcano embedded agent admission footprint
 
 # Programs that tests start are slow without compiled bytecode, and assertions would be rewritten in every run.
 unexport PYTHONDONTWRITEBYTECODE
 # worksteal: every worker begins with neighbouring tests, so that few modules set their fixtures up in two of them
 PYTEST := $(BIN)/pytest --numprocesses auto --dist worksteal
 OF_CHECK := tests/architecture tests/docs
+PAGE_READY := page/node_modules/.ready
 
-.PHONY: help setup demo up test e2e check fix shape mutants bench bench-cluster soak soak-cluster docs site manifests lock clean
+.PHONY: help setup demo up test browser e2e check fix shape mutants bench bench-cluster soak soak-cluster docs site manifests page page-check page-dev image release licences lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -28,15 +29,20 @@ up: $(READY)  ## embedded cluster to try things on, until Ctrl-C (ARGS="--nodes 
 	@$(BIN)/linkwise up $(ARGS)
 
 test: $(READY)  ## tests of behaviour; those of source and documentation run in `make check` (TEST_PROFILE=full: all examples)
-	$(PYTEST) $(if $(findstring tests/,$(ARGS)),,$(OF_CHECK:%=--ignore=%)) $(ARGS)
+	$(PYTEST) $(if $(findstring tests/,$(ARGS)),,$(OF_CHECK:%=--ignore=%) --ignore=tests/browser) $(ARGS)
 
 # KUBECONFIG in the environment may point to a production cluster: only one given on the command line is used.
 GIVEN = $(if $(filter command,$(origin KUBECONFIG)),$(KUBECONFIG))
 
 e2e: $(READY)  ## tests on two real Kubernetes clusters, built on first use (KUBECONFIG=FILE: on that cluster; CLUSTERS=1)
 	$(BIN)/python scripts/kubernetes.py build $(if $(GIVEN),kubernetes)
+	$(if $(GIVEN),,[ "$$(id -u)" != 0 ] || $(BIN)/python scripts/oci_image.py --cached --install)
 	LINKWISE_E2E=1 LINKWISE_E2E_KUBECONFIG="$(GIVEN)" $(BIN)/pytest tests/e2e -p support.e2e.safety_plugin \
 	  --numprocesses $(if $(GIVEN)$(filter 1,$(CLUSTERS)),0,$(or $(CLUSTERS),2)) --dist loadfile $(ARGS)
+
+browser: $(READY) $(PAGE_READY) page-check  ## tests of the web page in a real browser; installs chromium with apt-get if there is none
+	@sh scripts/browser.sh $(VENV)
+	$(BIN)/pytest tests/browser --numprocesses 0 $(ARGS)
 
 check: $(READY)  ## lint, types, layers, and the tests of source and documentation
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
@@ -76,12 +82,37 @@ site: $(READY)  ## build the documentation as a website in dist/site; warnings a
 manifests: $(READY)  ## render the manifests of `linkwise manifests all` from the Helm chart (needs helm; HELM=FILE)
 	HELM="$(or $(HELM),helm)" $(BIN)/python scripts/manifests.py
 
+$(PAGE_READY): page/package.json page/package-lock.json
+	cd page && npm ci --silent && touch node_modules/.ready
+
+page: $(PAGE_READY)  ## build the web page from page/ into the package (needs Node 20; users of Linkwise do not)
+	cd page && npm run --silent build -- --logLevel warn
+
+page-check: $(PAGE_READY)  ## types and unit tests of the web page, and whether its built files are current
+	cd page && npm run --silent types && npm run --silent test && npx vite build --logLevel warn --outDir ../dist/page --emptyOutDir
+	diff --recursive dist/page src/linkwise/serve/page_files || { echo "run: make page" >&2; exit 1; }
+
+page-dev: $(PAGE_READY)  ## the web page with hot reload beside a running service (LINKWISE_URL=http://127.0.0.1:PORT)
+	cd page && npm run --silent dev
+
+# The programs that this needs are installed on demand only, since building an image should not change the machine.
+image: $(READY)  ## build the container image as dist/linkwise-VERSION.oci.tar, without Docker (root; INSTALL=1, IMAGE_BASE, ARGS="--tag 1")
+	@$(BIN)/python scripts/oci_image.py $(if $(INSTALL),--install) $(IMAGE_BASE:%=--base %) $(ARGS)
+
+release: $(READY)  ## build all files of a release in dist/VERSION: VERSION=0.1.0 (root; INSTALL=1, ARGS=--dirty for a trial)
+	@$(BIN)/python scripts/release.py $(VERSION) $(if $(INSTALL),--install) $(ARGS)
+
+licences: $(READY)  ## list the licences of the Python packages in the container image
+	@$(BIN)/python scripts/licences.py
+
 lock: pyproject.toml  ## update requirements.lock, and the part of it that the container image has (needs uv)
 	uv pip compile pyproject.toml --extra agent --group dev --group docs --universal --generate-hashes --upgrade \
 	  --python-version 3.11 --custom-compile-command "make lock" -o requirements.lock
 	uv pip compile pyproject.toml --extra agent --universal --generate-hashes --upgrade --constraints requirements.lock \
 	  --no-annotate --python-version 3.11 --custom-compile-command "make lock" -o deploy/image/requirements.lock
+	uv pip compile --group image --universal --generate-hashes --upgrade --constraints requirements.lock \
+	  --no-annotate --python-version 3.11 --custom-compile-command "make lock" -o deploy/image/tools.lock
 
 clean:  ## remove everything that the other targets created
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	rm -rf page/node_modules $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -28,6 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from packages import BuildError, install, uninstalled
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -35,10 +37,6 @@ GO: Final = Path(__file__).resolve().parents[1] / "tests/e2e/go"
 OLDEST_GO: Final = (1, 21)
 """the first version that downloads the toolchain of go.mod"""
 PROGRESS: Final = 30  # seconds between progress messages
-
-
-class BuildError(Exception):
-    """The build is impossible; the message says what is missing and how to get it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +91,15 @@ class Module:
 KUBERNETES: Final = Module(
     "kubernetes",
     "k8s.io/kubernetes",
-    ("kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubelet", "kubectl"),
-    {"etcd": "etcd-server"},
+    ("kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubelet", "kube-proxy", "kubectl"),
+    {"etcd": "etcd-server", "nft": "nftables"},
     stamped="k8s.io/component-base/version",
 )
 CONTAINERD: Final = Module(
     "containerd",
     "github.com/containerd/containerd/v2",
     ("containerd", "containerd-shim-runc-v2", "ctr"),
-    {"runc": "runc", "busybox": "busybox-static"},
+    {"runc": "runc", "busybox": "busybox-static", "/usr/lib/cni/bridge": "containernetworking-plugins"},
     tags="no_btrfs no_devmapper no_zfs",
 )
 VOLCANO: Final = Module(
@@ -235,41 +233,6 @@ def find_go() -> str:
         oldest = ".".join(map(str, OLDEST_GO))
         raise BuildError(f"{go} has version {output.strip() or 'unknown'}; Go {oldest} or later is needed (go.dev/dl)")
     return go
-
-
-def uninstalled(packages: Mapping[str, str]) -> dict[str, str]:
-    """Packages whose program is not on the PATH; busybox has to be the static one, since it runs in an empty image."""
-    return {
-        program: package
-        for program, package in packages.items()
-        if (path := shutil.which(program)) is None or (package == "busybox-static" and dynamically_linked(Path(path)))
-    }
-
-
-def dynamically_linked(path: Path) -> bool:
-    """Whether the head of a program names an interpreter."""
-    with path.open("rb") as file:
-        return b"/ld-" in file.read(4096)
-
-
-def install(packages: Mapping[str, str]) -> None:
-    """Install Debian packages, by the program that each is needed for."""
-    if not packages:
-        return
-    names, programs = " ".join(packages.values()), " and ".join(packages)
-    apt = shutil.which("apt-get")
-    prefix = [] if os.geteuid() == 0 else [shutil.which("sudo") or ""]
-    if apt is None or prefix == [""]:
-        why = "there is no apt-get" if apt is None else "you are not root and there is no sudo"
-        raise BuildError(f"{programs}: not on the PATH, and {names} can't be installed since {why}")
-    say(f"{programs}: not on the PATH; installing {names}")
-    for words in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", *packages.values()]):
-        command = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", apt, *words]
-        done = subprocess.run(command, stdout=sys.stderr, check=False)  # noqa: S603 - our own command
-        if done.returncode:
-            raise BuildError(f"{' '.join(command)} failed with exit code {done.returncode}; see its output above")
-    if missing := uninstalled(packages):
-        raise BuildError(f"{' '.join(missing.values())} installed, but {' and '.join(missing)}: not on the PATH")
 
 
 @contextmanager

@@ -12,7 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kubernetes import KUBERNETES, unbuilt, uninstalled  # type: ignore[import-not-found] # beside this file
+from kubernetes import KUBERNETES, unbuilt
+from packages import uninstalled
 
 ROOT = Path(__file__).parents[1]
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import linkwise
+from support.script_modules import scripts_importable
+
+with scripts_importable():
+    import oci_image
+    import packages
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPE = (ROOT / "deploy/Dockerfile").read_text("utf-8")
@@ -28,8 +36,8 @@ def test_the_recipe_has_no_findings_of_its_linter() -> None:
 
 def test_bases_have_a_version_and_may_have_a_digest() -> None:
     bases = re.findall(r"^FROM (\S+)", RECIPE, re.MULTILINE)
-    assert set(bases) == {"python:${PYTHON_VERSION}${PYTHON_DIGEST}"}
-    assert re.search(r"^ARG PYTHON_VERSION=\d+\.\d+\.\d+-slim-\w+$", RECIPE, re.MULTILINE)
+    assert bases == ["${BASE}", "${BASE}", "scratch"]
+    assert re.search(r"^ARG BASE=python:\d+\.\d+\.\d+-slim-\w+$", RECIPE, re.MULTILINE)
 
 
 def test_the_image_runs_without_privileges() -> None:
@@ -37,14 +45,14 @@ def test_the_image_runs_without_privileges() -> None:
 
 
 def test_the_label_names_the_version_of_the_package() -> None:
-    assert f'org.opencontainers.image.version="{linkwise.__version__}"' in RECIPE
+    assert re.findall(r"^ARG VERSION=(.+)$", RECIPE, re.MULTILINE) == [linkwise.__version__]
+    assert 'org.opencontainers.image.version="${VERSION}"' in RECIPE
 
 
-def test_requirements_of_the_image_are_a_part_of_the_lock_file() -> None:
+@pytest.mark.parametrize("part", ["requirements.lock", "tools.lock"])
+def test_requirements_of_the_image_are_a_part_of_the_lock_file(part: str) -> None:
     all_pins = pins("requirements.lock")
-    different = [
-        name for name, hashes in pins("deploy/image/requirements.lock").items() if all_pins.get(name) != hashes
-    ]
+    different = [name for name, hashes in pins(f"deploy/image/{part}").items() if all_pins.get(name) != hashes]
     assert different == []
 
 
@@ -52,3 +60,9 @@ def test_the_image_has_no_tools_of_development() -> None:
     names = {name.partition("==")[0] for name in pins("deploy/image/requirements.lock")}
     assert {"grpcio", "lightkube", "nvidia-ml-py"} <= names
     assert not {"pytest", "ruff", "mypy", "hatchling"} & names
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can assemble a root file system")
+def test_a_missing_tool_is_named_with_the_command_that_installs_it() -> None:
+    with pytest.raises(packages.BuildError, match=r"no-such-tool: not on the PATH; run `apt-get install a-package`"):
+        oci_image.prepare({"no-such-tool": "a-package"}, permitted=False)

@@ -222,7 +222,7 @@ def test_tenants_bring_reviews_and_a_role_for_all_users_on_the_proxy_of_their_po
             "apiGroups": [""],
             "resources": ["services/proxy"],
             "resourceNames": ["linkwise:tenants", "http:linkwise:tenants"],
-            "verbs": ["get"],
+            "verbs": ["get", "create"],
         }
     ]
     assert [subject["name"] for subject in binding["subjects"]] == ["system:authenticated"]

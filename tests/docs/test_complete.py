@@ -13,7 +13,6 @@ import yaml
 
 import linkwise
 from linkwise import errors
-from linkwise.cli.inputs.manifests import NODE_KINDS
 from linkwise.cli.reports.manifests import read_file
 from linkwise.cli.tour.stage import tour_nodes
 from linkwise.dialects.dialect import DefaultPolicies, Dialect
@@ -24,6 +23,7 @@ from linkwise.doctor.examine import CHECKS
 from linkwise.doctor.facts import SEVERITIES
 from linkwise.drivers.detect import AUTO, DRIVERS
 from linkwise.engine.reasons.catalog import REFUSALS
+from linkwise.manifests.objects import NODE_KINDS
 from linkwise.model.ask import Group, NetworkWish
 from linkwise.model.device import HardwareProfile
 from linkwise.model.inventory import NodeFacts, NodeInventory

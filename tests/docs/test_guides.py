@@ -9,7 +9,6 @@ import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
-from runpy import run_path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -20,6 +19,10 @@ from support.doc_commands import RunBlock, run_blocks
 from support.doc_examples import blocks
 from support.embedded.up_process import TriedCluster
 from support.environment import surroundings
+from support.script_modules import scripts_importable
+
+with scripts_importable():
+    import kubernetes as programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,8 +42,7 @@ PENDING: Final = "hami.yaml"
 @cache
 def kubectl() -> str:
     """A kubectl: the one in PATH, or the one that `make e2e` has built; the test is skipped if there is none."""
-    script = run_path(str(ROOT / "scripts/kubernetes.py"))
-    built = sorted((script["cache"]() / "kubernetes").glob("*/bin/kubectl"))
+    built = sorted((programs.cache() / "kubernetes").glob("*/bin/kubectl"))
     return shutil.which("kubectl") or (str(built[-1]) if built else pytest.skip("kubectl is not installed"))
 
 

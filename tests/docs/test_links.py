@@ -14,7 +14,7 @@ PAGES: Final = [*FRONT, *sorted(page.relative_to(ROOT).as_posix() for page in RO
 FENCED: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 INLINE_CODE: Final = re.compile(r"`[^`\n]*`")
 LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-UPWARD: Final = re.compile(r"(?:\.\./)+[\w./-]*")
+UPWARD: Final = re.compile(r"(?<!\.)(?:\.\./)+[\w./-]*")
 HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 # What makes sense to the authors of a page and not to its readers.

@@ -48,6 +48,17 @@ def built(root: Path, module: str) -> Path:
 
 
 @pytest.fixture(scope="session")
+def image_archive(root: Path) -> Path:
+    """The container image of this checkout as an OCI archive."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can assemble a root file system")
+    command = [sys.executable, str(root / "scripts/oci_image.py"), "--cached", "--install"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip())
+
+
+@pytest.fixture(scope="session")
 def programs(root: Path) -> Path:
     return built(root, "kubernetes")
 

@@ -184,7 +184,7 @@ def test_tenants_reach_their_port_of_the_service_through_the_api_server(
 ) -> None:
     objects = rendered(helm, value)
     (rule,) = named(objects, "Role", "linkwise-tenants")["rules"]
-    assert (rule["resources"], rule["resourceNames"], rule["verbs"]) == (["services/proxy"], names, ["get"])
+    assert (rule["resources"], rule["resourceNames"], rule["verbs"]) == (["services/proxy"], names, ["get", "create"])
     ports = {port["name"]: port for port in named(objects, "Service", "linkwise")["spec"]["ports"]}
     assert ports["tenants"]["targetPort"] == settings(objects)["explain"]["port"] == 39996
     opened = [rule for rule in named(objects, "NetworkPolicy", "linkwise")["spec"]["ingress"] if "from" not in rule]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from linkwise.broker.broker import Broker
@@ -31,3 +33,19 @@ def test_a_node_that_is_gone_or_measured_again_is_no_longer_named() -> None:
         assert len(suspects(served)) == 2
         broker.observe([NodeGone("one"), *fleet_node(profile("dgx1-v100"), "other")], 1.0)
         assert suspects(served) == []
+
+
+def test_pods_that_would_still_fit_are_counted_for_the_next_scrape() -> None:
+    broker = Broker()
+    broker.observe(fleet_node(profile("dgx1-v100"), "n"), 0.0)
+
+    async def counted(served: Served) -> None:
+        counting = asyncio.ensure_future(served.service.placeable.run())
+        while not served.service.placeable.pods:  # noqa: ASYNC110 - the test's sleep lets it count
+            await asyncio.sleep(0)
+        counting.cancel()
+
+    with Served(broker) as served:
+        assert "linkwise_placeable_pods{" not in served.get("/metrics").text
+        served.on_loop(counted(served))
+        assert 'linkwise_placeable_pods{model="Tesla V100-SXM2-16GB",size="4"} 2.0' in served.get("/metrics").text

@@ -3,6 +3,14 @@
 {{- if and (not .Values.leaderElection.enabled) (gt (int .Values.service.replicas) 1) -}}
 {{- fail "service.replicas: without leaderElection.enabled two replicas would allocate devices twice; set service.replicas=1 or enable it" -}}
 {{- end -}}
+{{- if .Values.page.ingress.enabled -}}
+{{- if not (and .Values.page.enabled .Values.features.tenants) -}}
+{{- fail "page.ingress.enabled: page.enabled and features.tenants must be on" -}}
+{{- end -}}
+{{- if not .Values.page.ingress.host -}}
+{{- fail "page.ingress.host: required with page.ingress.enabled" -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.features.tenants (eq (int .Values.service.port) (int .Values.service.tenantsPort)) -}}
 {{- fail "service.tenantsPort: it is service.port too; choose another port" -}}
 {{- end -}}

@@ -61,6 +61,7 @@
     "preemption" (dict "evict" $f.evict)
     "volcano" (dict "schedulers" .Values.volcano.schedulers))
   "agent" $agent
+  "page" (dict "enabled" .Values.page.enabled)
   "webhook" $webhook
 -}}
 {{- $without := list -}}

@@ -106,6 +106,12 @@ class LocalCluster:
         return f"http://{host}:{port}"
 
     @property
+    def page(self) -> str:
+        """The URL of the page; empty if it is turned off."""
+        host, port = self._socket.getsockname()[0], self.service.explain.port or self._socket.getsockname()[1]
+        return f"http://{host}:{port}/page/" if self.service.page.enabled else ""
+
+    @property
     def broker(self) -> Broker:
         """The service's broker."""
         return self._serving.broker
@@ -136,7 +142,7 @@ class LocalCluster:
             self.kubeconfig = _write_private(folder / "kubeconfig", api.kubeconfig())
             # The service has a user of its own: its rights are those of its roles, and webhooks know it from users.
             own_file = _write_private(folder / "service.kubeconfig", service_kubeconfig(api))
-            self._serving = Serving(settings, connect(own_file, environ={}))
+            self._serving = Serving(settings, connect(own_file, environ={}), local=True)
             self._service_task = asyncio.create_task(self._serving.run(self._socket), name="service")
             stack.push_async_callback(self._stop_service)
             webhook = self._serving.webhook

@@ -32,6 +32,7 @@ from linkwise.serve.app import application, tenant_application, volcano_applicat
 from linkwise.serve.explanations.access import Access
 from linkwise.serve.gauges import Gauges, WatchStatus
 from linkwise.serve.metrics import Counting
+from linkwise.serve.page.routes import Page
 from linkwise.serve.service import ALONE, Service
 from linkwise.wire.decoding import parse_json
 
@@ -50,6 +51,8 @@ __all__ = ["FurtherPort", "Serving", "serve"]
 log: Final = logging.getLogger("linkwise.serve")
 
 SYNC_POLL: Final = 0.05  # seconds between checks whether the initial lists are complete
+TURNS: Final = 5
+"""of the loop, in which streams are ended"""
 MAX_LIST_SECONDS: Final = 60.0  # the initial lists of a reachable cluster take less
 
 
@@ -68,7 +71,8 @@ def serve(settings: ServeSettings, kubeconfig: Path | None, context: str | None)
 class Serving:
     """The assembled service; `run` it on a listening socket until `stop`.
 
-    `clock` is the wall clock of decisions, `timing` the monotonic clock and sleep of everything that waits.
+    `clock` is the wall clock of decisions, `timing` the monotonic clock and sleep of everything that waits. With `local`,
+    users on this machine need no token.
     """
 
     def __init__(
@@ -77,6 +81,8 @@ class Serving:
         connection: Connection,
         clock: Callable[[], float] | None = None,
         timing: Timing | None = None,
+        *,
+        local: bool = False,
     ) -> None:
         given, self._timing = timing, timing or Timing()
         timing = self._timing
@@ -113,8 +119,12 @@ class Serving:
             timing=timing,
         )
         self._service.counting.registry.register(Gauges(self._service, self._watches, self._effects, self._notes))
-        access = Access(Reviews(connection), timing) if settings.explain.tenants else None
+        callers = Access(Reviews(connection), timing, local=local)
+        access = callers if settings.explain.tenants else None
         self._tls = ExtenderTls(settings.tls, connection, counting, timing) if settings.tls.enabled else None
+        serves_page = settings.page.enabled and (local or settings.explain.tenants)
+        root = local or bool(settings.explain.port)
+        self._page: Final = Page(self._service, callers, root=root, timing=timing) if serves_page else None
         routes = application(
             self._service,
             self._not_ready,
@@ -124,11 +134,15 @@ class Serving:
             predicate_reply=settings.volcano.predicate_reply,
             strangers=self._tls.strangers if self._tls else None,
             tenants=not settings.explain.port,
+            page=None if settings.explain.port else self._page,
         )
         tls, host, budget = self._tls.context if self._tls else None, settings.http.host, Budget()
         self._server = Server(routes, tls=tls, budget=budget)
         for_volcano = volcano_application(self._service, self._not_ready, self._notes, settings.volcano.predicate_reply)
-        for_tenants, port = tenant_application(self._service, access), settings.explain.port if access else 0
+        for_tenants, port = (
+            tenant_application(self._service, access, self._page),
+            settings.explain.port if access else 0,
+        )
         self._further = tuple(
             filter(
                 attrgetter("on"),
@@ -184,6 +198,7 @@ class Serving:
                 ("effects", self._performer.run()),
                 ("broker", self._service.run()),
                 ("explanations", self._service.publish()),
+                ("placeable", self._service.placeable.run()),
                 ("life", self._start_when_synced()),
                 *((("webhook", self.webhook.run()),) if self.webhook else ()),
                 *((("leader", self.election.elector.run()),) if self.election else ()),
@@ -196,6 +211,7 @@ class Serving:
         try:
             ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             if any(isinstance(task.exception(), LostLeaseError) for task in ended):
+                await self._end_streams("this replica of Linkwise is not the leader any more")
                 await self._abort(parts)  # it may write nothing any more, and what it knows may be outdated
             else:
                 await self._shut_down(parts)
@@ -252,6 +268,7 @@ class Serving:
 
     async def _stop_parts(self, parts: set[asyncio.Task[None]]) -> None:
         log.info("stopping: waiting for binds in flight")
+        await self._end_streams("the service is stopping")
         left = await self._service.drain(self._settings.http.drain)
         if left:
             log.warning("the outcome of %d binds is not known; it is read from the cluster after the next start", left)
@@ -278,6 +295,13 @@ class Serving:
         await asyncio.gather(*parts, return_exceptions=True)
         await self._connection.close()
         log.info("stopped")
+
+    async def _end_streams(self, reason: str) -> None:
+        """Say goodbye to those who read the page, which takes a few turns of the loop."""
+        if self._page:
+            self._page.close(reason)
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
 
     def _end_connections(self) -> None:
         """End connections of schedulers, which would keep them alive and not find another leader."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import ssl
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote, urlsplit
@@ -20,8 +21,10 @@ from linkwise.views.table import decode_section
 from linkwise.wire.kubernetes.watch_stream import status_of
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from linkwise.kube.client.api import Connection
-    from linkwise.net.http.client import Answer
+    from linkwise.net.http.client import Answer, Exchange
     from linkwise.views.blocks import Page
     from linkwise.views.table import Section, Selection
 
@@ -132,13 +135,7 @@ class ServiceClient:
 
     async def _ask(self, path: str) -> Document:
         """A document of the service; ServiceUnavailableError if it can't be asked, NotFoundError if it says so."""
-        token = await self.connection.token()
-        if not token:
-            raise ServiceUnavailableError(
-                "your kubeconfig has no token, by which the service knows you: it does not know client certificates"
-            )
-        header = f"{TOKEN_HEADER}: {token}\r\n".encode("latin-1")
-        answer = await self._direct(path, header) if self.service.origin else await self._proxied(path, header)
+        answer = await self.call("GET", path)
         if answer.status == 200:
             try:
                 document: Document = json.loads(answer.body)
@@ -156,34 +153,75 @@ class ServiceClient:
             raise NotFoundError(sentence)
         raise ServiceUnavailableError(f"the service answered {answer.status}: {sentence}")
 
-    async def _direct(self, path: str, header: bytes) -> Answer:
+    async def call(self, method: str, path: str, body: bytes = b"", content: str = "") -> Answer:
+        """The service's answer to this user, whatever its status; ServiceUnavailableError if it can't be asked."""
+        header = await self._token_line()
+        if self.service.origin:
+            return await self._direct(method, path, header, body, content)
+        return await self._proxied(method, path, header, body, content)
+
+    @asynccontextmanager
+    async def stream(self, path: str) -> AsyncIterator[Exchange]:
+        """A GET whose response is streamed."""
+        header = await self._token_line()
+        async with AsyncExitStack() as stack:
+            if self.service.origin:
+                http = Http(self.service.origin)
+                stack.push_async_callback(http.close)
+                yield await stack.enter_async_context(http.stream(path, header, self.wait))
+                return
+            exchange = await stack.enter_async_context(
+                self.connection.stream(f"{self._root('https:')}{path}", self.wait, headers=header)
+            )
+            if exchange.status >= 400:  # the port does not say whether it speaks TLS
+                exchange = await stack.enter_async_context(
+                    self.connection.stream(f"{self._root('')}{path}", self.wait, headers=header)
+                )
+            yield exchange
+
+    async def _token_line(self) -> bytes:
+        """The header with the user's token."""
+        token = await self.connection.token()
+        if not token:
+            raise ServiceUnavailableError(
+                "your kubeconfig has no token, by which the service knows you: it does not know client certificates"
+            )
+        return f"{TOKEN_HEADER}: {token}\r\n".encode("latin-1")
+
+    async def _direct(self, method: str, path: str, header: bytes, body: bytes, content: str) -> Answer:
         http = Http(self.service.origin or Origin("", 0))
+        kind = f"Content-Type: {content}\r\n".encode("latin-1") if content else b""
         try:
-            return await http.call("GET", path, b"Accept: application/json\r\n" + header, wait=self.wait)
+            return await http.call(method, path, b"Accept: application/json\r\n" + header + kind, body, wait=self.wait)
         except ClusterError as error:
             raise ServiceUnavailableError(f"the service can't be reached: {error}") from error
         finally:
             await http.close()
 
-    async def _proxied(self, path: str, header: bytes) -> Answer:
+    async def _proxied(self, method: str, path: str, header: bytes, body: bytes, content: str) -> Answer:
         """The answer of the service, by TLS or without: the port does not say which it speaks."""
-        secured = await self._through("https:", path, header)
+
+        async def through(scheme: str) -> Answer:
+            try:
+                return await self.connection.call(
+                    method, f"{self._root(scheme)}{path}", body, content, self.wait, headers=header
+                )
+            except (SlowError, CutError) as error:
+                raise ServiceUnavailableError(
+                    f"Service {self.service.namespace}/{self.service.name} does not answer: {error}"
+                ) from error
+
+        secured = await through("https:")
         if _api_status(secured) is None or secured.status == 404:
             return self._answered(secured)
-        plain = await self._through("", path, header)
+        plain = await through("")
         # The role is for one of the two; that the other one is forbidden does not help.
         forbidden = _api_status(plain) is not None and plain.status == 403
         return self._answered(secured if forbidden and secured.status != 403 else plain)
 
-    async def _through(self, scheme: str, path: str, header: bytes) -> Answer:
+    def _root(self, scheme: str) -> str:
         service = self.service
-        root = f"/api/v1/namespaces/{service.namespace}/services/{scheme}{service.name}:{service.port}/proxy"
-        try:
-            return await self.connection.call("GET", f"{root}{path}", wait=self.wait, headers=header)
-        except (SlowError, CutError) as error:
-            raise ServiceUnavailableError(
-                f"Service {service.namespace}/{service.name} does not answer: {error}"
-            ) from error
+        return f"/api/v1/namespaces/{service.namespace}/services/{scheme}{service.name}:{service.port}/proxy"
 
     def _answered(self, answer: Answer) -> Answer:
         """The answer if it is of the service; ServiceUnavailableError if it is of the API server."""

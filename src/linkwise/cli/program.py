@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "describe": ("linkwise.cli.commands.describe", "Show the details of a node, pod or group, including links."),
     "explain": ("linkwise.cli.commands.explain", "Explain why pods or jobs are pending, or why they were placed."),
     "top": ("linkwise.cli.commands.top", "Show memory and utilization of devices, by node or by pod."),
+    "page": ("linkwise.cli.commands.page", "Open the web page: devices, links and groups, and why pods wait."),
     "doctor": ("linkwise.cli.commands.doctor", "Examine an installation: name what is wrong, and what to do."),
     "inspect": ("linkwise.cli.commands.inspect", "Show device memory usage in the format of kubectl inspect gpushare."),
     "cordon": ("linkwise.cli.commands.cordon", "Keep new pods off single devices of a node."),
@@ -45,7 +46,9 @@ COMMANDS: Final = {
     "completion": ("linkwise.cli.commands.completion", "Print a shell completion script."),
 }
 
-WITHOUT_PLUGINS: Final = frozenset({"completion", "describe", "example", "explain", "get", "manifests", "rules", "top"})
+WITHOUT_PLUGINS: Final = frozenset(
+    {"completion", "describe", "example", "explain", "get", "manifests", "page", "rules", "top"}
+)
 """commands that know no vendor, dialect or policy, or only once they read a cluster, and start faster without plug-ins"""
 
 EXIT_OUTPUT: Final = 1

@@ -348,7 +348,7 @@ def _proxy_role(name: str, namespace: str, *, tls: bool) -> list[str]:
         "apiGroups": [""],
         "resources": ["services/proxy"],
         "resourceNames": list(proxied_service("linkwise", tls=tls)),
-        "verbs": ["get"],
+        "verbs": ["get", "create"],  # a plan of a manifest is asked for by POST; nothing is created
     }
     role = {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": _meta(about, namespace), "rules": [rule]}
     note = (

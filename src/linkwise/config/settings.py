@@ -17,6 +17,7 @@ __all__ = [
     "KubeSettings",
     "LeaderSettings",
     "LogSettings",
+    "PageSettings",
     "ServeSettings",
     "TlsSettings",
     "VolcanoRouteSettings",
@@ -177,6 +178,14 @@ class ExplainSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PageSettings:
+    """The web page: devices, links and groups, and why pods wait."""
+
+    enabled: bool = True
+    """whether the page is served where /explain and /v1 are, to callers with a token, for what their own rights cover"""
+
+
+@dataclass(frozen=True, slots=True)
 class VolcanoRouteSettings:
     """The routes for Volcano's extender plugin."""
 
@@ -298,6 +307,7 @@ class ServeSettings:
     leader: LeaderSettings = field(default_factory=LeaderSettings)
     debug: DebugSettings = field(default_factory=DebugSettings)
     explain: ExplainSettings = field(default_factory=ExplainSettings)
+    page: PageSettings = field(default_factory=PageSettings)
     placing: PlacingSettings = field(default_factory=PlacingSettings)
     agent: AgentSettings = field(default_factory=AgentSettings)
     webhook: WebhookSettings = field(default_factory=WebhookSettings)

@@ -13,6 +13,7 @@ nodes, of which a part may be of no use either, as 2 of 22 GiB for pods of 5:
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.registry import owners
@@ -97,9 +98,9 @@ def _pools(state: State, requests: _Requests, selects: Callable[[NodeView], bool
     """Return pools by resource and model; a node is in one pool per sharing mode that it may still get."""
     cluster = state.cluster
     pools: dict[tuple[str, str], _Pool] = {}
-    for name in sorted(cluster.inventories):
-        inventory, view = cluster.inventories[name], cluster.nodes.get(name)
-        if view is None or not inventory.devices or not selects(view):
+    for name in state.pausing(sorted(cluster.inventories)):
+        inventory, view = cluster.inventories.get(name), cluster.nodes.get(name)  # nodes may come and go in a pause
+        if view is None or inventory is None or not inventory.devices or not selects(view):
             continue
         model = ", ".join(sorted({device.model for device in inventory.devices if device.model}))
         for resource, whole in _resources(state, inventory, view, requests):
@@ -121,6 +122,7 @@ def _resources(
             yield resource, bool(query.ask.devices)
 
 
+@cache
 def _order(resource: str) -> tuple[int, str]:
     """Sort the resources of a dialect as it lists them: the usual ones first."""
     places = [list(dialect.resources).index(resource) for dialect in owners(resource) if resource in dialect.resources]
@@ -170,19 +172,22 @@ def _row(state: State, pool: _Pool, amount: int, query: Query) -> CapacityRow:
     known: dict[Hashable, tuple[int, int | None]] = {}
     pods, linked, used, free, total = 0, [], 0, 0, 0
     empty_pods, empty_total = 0, 0
-    known_empty: dict[Hashable, int] = {}
+    known_empty: dict[Hashable, tuple[int, int]] = {}
+    """by build, the pods on an empty node and its total"""
     for name in state.pausing(pool.names):
         node, view = cluster.index.nodes[name], cluster.nodes[name]
-        total += _amount(node, [device.id for device in node.healthy()], whole=pool.whole)
+        healthy = node.healthy()
+        total += len(healthy) if pool.whole else sum(device.memory for device in healthy)
         if not view.ready or view.unschedulable or name in cluster.unready:
             continue
         free += _free(node, whole=pool.whole)
-        empty = _empty(node)
-        empty_total += _amount(empty, [device.id for device in empty.devices], whole=pool.whole)
-        build = (tuple((device.memory, device.model) for device in node.devices), node.mode, node.topology)
+        build = (cluster.index.shape(name).build, node.mode, () if pool.whole else _memory(node))
         if build not in known_empty:
-            known_empty[build] = _placed(query, empty, cluster.inventories[name])[0]
-        empty_pods += known_empty[build]
+            empty = _empty(node)
+            amount_of_all = _amount(empty, [device.id for device in empty.devices], whole=pool.whole)
+            known_empty[build] = _placed(query, empty, cluster.inventories[name])[0], amount_of_all
+        empty_pods += known_empty[build][0]
+        empty_total += known_empty[build][1]
         key = _shape(state, query, node)
         if key not in known:
             known[key] = _placed(query, node, cluster.inventories[name])
@@ -203,6 +208,10 @@ def _row(state: State, pool: _Pool, amount: int, query: Query) -> CapacityRow:
         total,
         _fragmentation(pods, free, empty_pods, empty_total),
     )
+
+
+def _memory(node: Node) -> tuple[tuple[int, str], ...]:
+    return tuple((device.memory, device.model) for device in node.devices)
 
 
 def _empty(node: Node) -> Node:

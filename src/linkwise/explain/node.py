@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from linkwise.model.inventory import NodeInventory
     from linkwise.model.node import AskMode, Node
 
-__all__ = ["by_index_text", "claim_text", "cordon_text", "explain_node", "health_text", "node_lines"]
+__all__ = ["by_index_text", "claim_text", "cordon_text", "explain_node", "fits_lines", "health_text", "node_lines"]
 
 SMALL_POD: Final = Demand(cpu=1000, memory=1 << 30)
 """the smallest realistic host request: a node with less free is full"""
@@ -93,7 +93,7 @@ def node_lines(report: NodeExplanation) -> list[str]:
         *_by_claims(report),
         *_by_device(report),
         *_unattributed(report),
-        *_could_take(report),
+        *fits_lines(report),
         *_suspects_text(report),
         *_links(report),
         *report.drift,
@@ -131,6 +131,18 @@ def by_index_text(pods: int) -> str:
     """Return what is shown of a node whose pods have devices by ids that it does not report."""
     records = "record of 1 pod has" if pods == 1 else f"records of {pods} pods have"
     return f"the {records} device ids that the node does not report; its inventory may be missing, and the index counts"
+
+
+def fits_lines(report: NodeExplanation) -> Iterator[str]:
+    """Yield the requests that still fit, or why none does."""
+    if report.devices.mode != "share":
+        yield from _sizes_text(report)
+    if report.devices.mode in {"share", "percent"}:
+        yield _free_share(report)
+    if report.devices.idle and report.stops:
+        idle = f"{count_text(report.devices.idle, 'device')} {'is' if report.devices.idle == 1 else 'are'} idle"
+        why = "; ".join(map(refusal, report.stops))
+        yield f"{idle}, but even a pod of 1 cpu and 1 GiB of memory does not fit: {why}"
 
 
 def _sizes(state: State, node: Node) -> list[int]:
@@ -236,15 +248,21 @@ def _unattributed(report: NodeExplanation) -> Iterator[str]:
         yield f"{count_text(report.unidentified, 'more device')} {'is' if report.unidentified == 1 else 'are'} unhealthy, but it is not known which"
 
 
-def _could_take(report: NodeExplanation) -> Iterator[str]:
-    if report.devices.mode != "share":
-        yield from _sizes_text(report)
-    if report.devices.mode in {"share", "percent"}:
-        yield _free_share(report)
-    if report.devices.idle and report.stops:
-        idle = f"{count_text(report.devices.idle, 'device')} {'is' if report.devices.idle == 1 else 'are'} idle"
-        why = "; ".join(map(refusal, report.stops))
-        yield f"{idle}, but even a pod of 1 cpu and 1 GiB of memory does not fit: {why}"
+def _suspects_text(report: NodeExplanation) -> Iterator[str]:
+    for pair in report.suspects[:_SUSPECTS]:
+        one, other = pair.devices
+        yield (
+            f"devices {one} and {other}: {pair.there:g} GB/s in one direction and {pair.back:g} GB/s in the other; "
+            f"bad sample, {pair.counted:g} GB/s is used"
+        )
+    more = len(report.suspects) - _SUSPECTS
+    if more > 0:
+        yield f"{count_text(more, 'more pair')} {'has' if more == 1 else 'have'} a bad sample; measure the node again"
+
+
+def _links(report: NodeExplanation) -> Iterator[str]:
+    if not report.linked:
+        yield f"{NO_LINK_DATA} for its devices, so nodes with link data go first; {link_data_help(report.name)}"
 
 
 def _sizes_text(report: NodeExplanation) -> Iterator[str]:
@@ -265,20 +283,3 @@ def _free_share(report: NodeExplanation) -> str:
     limited = best.domains and not (report.shared_by_all and best.domains == (COMMON,))
     whose = f" ({domains_text(best.domains)} only)" if limited else ""
     return f"the largest free share is {share_text(best.room, report.devices.unit)}, on device {best.index}{whose}"
-
-
-def _suspects_text(report: NodeExplanation) -> Iterator[str]:
-    for pair in report.suspects[:_SUSPECTS]:
-        one, other = pair.devices
-        yield (
-            f"devices {one} and {other}: {pair.there:g} GB/s in one direction and {pair.back:g} GB/s in the other; "
-            f"bad sample, {pair.counted:g} GB/s is used"
-        )
-    more = len(report.suspects) - _SUSPECTS
-    if more > 0:
-        yield f"{count_text(more, 'more pair')} {'has' if more == 1 else 'have'} a bad sample; measure the node again"
-
-
-def _links(report: NodeExplanation) -> Iterator[str]:
-    if not report.linked:
-        yield f"{NO_LINK_DATA} for its devices, so nodes with link data go first; {link_data_help(report.name)}"

@@ -57,6 +57,7 @@ __all__ = [
     "as_member",
     "awaits_pod_group",
     "explain_alone",
+    "explain_new_pod",
     "explain_pod",
     "explanation_lines",
     "unknown_resource",
@@ -86,6 +87,14 @@ def explain_pod(
     state = broker.state_at(now, readable)
     pod = state.pod(uid)
     return as_member(state, explain_alone(state, pod), now, plan=plan) if pod else None
+
+
+def explain_new_pod(broker: Broker, pod: PodView, now: float, readable: frozenset[str] | None = None) -> Explanation:
+    """Explain a pod that does not exist, as if it were created now; nothing is reserved or recorded."""
+    state = broker.state_at(now, readable)
+    report = explain_alone(state, pod)
+    state.access.forget(pod.uid)
+    return replace(report, offered=None, code="Planned" if report.code == "OtherScheduler" else report.code)
 
 
 def explain_alone(state: State, pod: PodView) -> Explanation:

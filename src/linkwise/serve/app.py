@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from linkwise.net.http.messages import Request
     from linkwise.serve.explanations.access import Access
+    from linkwise.serve.page.routes import Page
     from linkwise.serve.service import Service
     from linkwise.serve.strangers import Strangers
     from linkwise.wire.volcano import PredicateReply
@@ -35,6 +36,7 @@ def application(  # noqa: PLR0913 - what the routes need
     predicate_reply: PredicateReply = "string",
     strangers: Strangers | None = None,
     tenants: bool = True,
+    page: Page | None = None,
 ) -> Routes:
     """Build the application.
 
@@ -47,6 +49,7 @@ def application(  # noqa: PLR0913 - what the routes need
         predicate_reply: the shape of Volcano's predicate reply.
         strangers: refuses callers of the schedulers' routes that have no client certificate; None: everyone may call them.
         tenants: whether the routes for tenants are among them, because they have no port of their own.
+        page: the web page, where these have none of their own.
     """
     extender = Extender(service)
     scheduling = [*extender.routes(), *Volcano(service, predicate_reply).routes(), *extender.routes(PREFIX)]
@@ -63,13 +66,14 @@ def application(  # noqa: PLR0913 - what the routes need
             Route("GET", "/metrics", metrics),
             *debug_routes(service, token),
             *(tenant_routes(service, access) if tenants else ()),
+            *(page.routes() if page else ()),
         ]
     )
 
 
-def tenant_application(service: Service, access: Access | None) -> Routes:
-    """The application of explain.port: the routes for tenants alone, so that every user may reach the port."""
-    return Routes(tenant_routes(service, access))
+def tenant_application(service: Service, access: Access | None, page: Page | None = None) -> Routes:
+    """The application of explain.port: the routes for tenants and the page, so that every user may reach the port."""
+    return Routes([*tenant_routes(service, access), *(page.routes() if page else ())])
 
 
 def volcano_application(

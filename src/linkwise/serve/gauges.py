@@ -119,6 +119,7 @@ class Gauges(Collector):
         yield drift
         yield self._suspect_metric()
         yield self._pending_metric()
+        yield self._placeable_metric()
         counted = broker.counts()
         for name, text, value in (
             ("linkwise_nodes", "Nodes in the cluster.", counted.nodes),
@@ -146,6 +147,16 @@ class Gauges(Collector):
         counts = self._service.publisher.codes() if self._service.publisher else {}
         for code in PENDING_CODES:
             pods.add_metric([code], counts.get(code, 0))
+        return pods
+
+    def _placeable_metric(self) -> Metric:
+        pods = GaugeMetricFamily(
+            "linkwise_placeable_pods",
+            "Pods of this number of whole devices that could be placed when last scraped, by model of the devices.",
+            labels=["model", "size"],
+        )
+        for (model, size), count in sorted(self._service.placeable.scraped().items()):
+            pods.add_metric([model, size], count)
         return pods
 
     def _suspect_metric(self) -> Metric:

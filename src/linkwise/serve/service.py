@@ -22,6 +22,7 @@ from linkwise.model.views import PodView
 from linkwise.net.timing import LogLimit
 from linkwise.serve.explanations.explainer import Explainer
 from linkwise.serve.explanations.publisher import Publisher
+from linkwise.serve.placeable import Placeable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -167,6 +168,8 @@ class Service:
         self.elsewhere: Final = ForeignGrants(clock())
         """grants of a second service in this cluster"""
         self.explainer: Final = Explainer(broker, clock, self._standby_refusal)
+        self.placeable: Final = Placeable(self.explainer, lambda: self.leads)
+        """counts pods that could be placed, for metrics"""
         self.publisher: Final = (
             Publisher(self.explainer, self._perform, explain, timing) if explain and explain.publish else None
         )
@@ -178,6 +181,8 @@ class Service:
         self._binding: set[asyncio.Task[str]] = set()
         self._settling: set[asyncio.Task[None]] = set()
         self._draining = False
+        self._observed = 0
+        """batches of watch events"""
         self._next_status = 0.0
 
     # watch events
@@ -187,8 +192,14 @@ class Service:
         """Whether this replica decides."""
         return self.synced and not self.refusal()
 
+    @property
+    def changes(self) -> tuple[int, int]:
+        """A value that differs once anything has changed that explanations depend on."""
+        return self._observed, self.broker.device_changes
+
     def observe(self, events: Sequence[WatchEvent]) -> None:
         """Apply watch events; effects follow only once the initial lists are complete and this replica leads."""
+        self._observed += 1
         if self.publisher:
             self.publisher.observe(events)
         if not self.synced:
@@ -484,6 +495,15 @@ class Service:
             raise NotNowError("Linkwise is still listing the cluster; try again in a moment")
         if refusal:
             raise NotNowError(f"this replica of Linkwise is not the leader: {refusal}")
+
+    def check_explains(self) -> None:
+        """NotNowError if this replica can't explain the cluster: it does not decide, or is still listing it."""
+        if refusal := self._standby_refusal():
+            raise NotNowError(refusal)
+        if self._draining:
+            raise NotNowError("this replica of Linkwise is stopping; try again")
+        if not self.synced:
+            raise NotNowError("Linkwise is still listing the cluster; try again in a moment")
 
     def _standby_refusal(self) -> str:
         """Why explanations are not for this replica to give; empty if they are."""

@@ -19,7 +19,7 @@ from linkwise.views.blocks import plain
 from linkwise.views.table import Cell, Row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from linkwise.explain.inspect import Holder, InspectedDevice, NodeInspection
     from linkwise.model.views import NodeView
@@ -27,9 +27,23 @@ if TYPE_CHECKING:
 
     Selects = Callable[[NodeView], bool]
     from linkwise.model.inventory import NodeInventory
+    from linkwise.model.link import Link
     from linkwise.model.topology import Topology
 
-__all__ = ["device_rows", "device_state", "holder_text", "links_text", "node_rows", "rings_of"]
+__all__ = [
+    "MODES",
+    "allocator_text",
+    "device_rows",
+    "device_state",
+    "health_state",
+    "holder_text",
+    "kind_name",
+    "link_names",
+    "links_text",
+    "node_problems",
+    "node_rows",
+    "rings_of",
+]
 
 MODES: Final = {"any": "any", "whole": "whole", "share": "memory", "percent": "percent"}
 GIB: Final = 1024
@@ -53,21 +67,8 @@ def _nodes(cluster: ClusterView, name: str | None, selects: Selects) -> list[Nod
 
 
 def _node(cluster: ClusterView, node: NodeInspection) -> Row:
-    broker = cluster.broker
-    stock, view = broker.inventories[node.name], broker.nodes[node.name]
-    unhealthy = sum(not device.healthy for device in node.devices) + stock.unidentified
-    problems = [
-        *([] if view.ready else ["NotReady"]),
-        *(["cordoned"] if view.unschedulable else []),
-        *([f"{unhealthy} unhealthy"] if unhealthy else []),
-        *(f"device {device.index} {cordon_text(device)}" for device in node.devices if device.cordoned),
-        *([by_index_text(node.by_index)] if node.by_index else []),
-        *(
-            drift_text(drift, partial(broker.pod_name, readable=cluster.only))
-            for drift in broker.drift.get(node.name, ())
-        ),
-        *(problem.text for problem in stock.problems),
-    ]
+    stock, view = cluster.broker.inventories[node.name], cluster.broker.nodes[node.name]
+    problems = node_problems(cluster, node)
     address = view.address if cluster.only is None else ""
     models = ", ".join(sorted({device.model for device in node.devices if device.model}))
     links = links_text(stock)
@@ -82,7 +83,7 @@ def _node(cluster: ClusterView, node: NodeInspection) -> Row:
         "model": Cell(models, wide=True),
         "profile": Cell(node.profile, wide=True),
         "address": Cell(address, wide=True),
-        "allocated by": Cell(_allocator(node), wide=True),
+        "allocated by": Cell(allocator_text(node), wide=True),
         "problems": Cell("; ".join(problems), "yellow"),
     }
     return Row(
@@ -96,6 +97,25 @@ def _node(cluster: ClusterView, node: NodeInspection) -> Row:
             "problems": problems,
         },
     )
+
+
+def node_problems(cluster: ClusterView, node: NodeInspection) -> list[str]:
+    """Return what keeps pods off the node or its devices, and records that disagree."""
+    broker = cluster.broker
+    stock, view = broker.inventories[node.name], broker.nodes[node.name]
+    unhealthy = sum(not device.healthy for device in node.devices) + stock.unidentified
+    return [
+        *([] if view.ready else ["NotReady"]),
+        *(["cordoned"] if view.unschedulable else []),
+        *([f"{unhealthy} unhealthy"] if unhealthy else []),
+        *(f"device {device.index} {cordon_text(device)}" for device in node.devices if device.cordoned),
+        *([by_index_text(node.by_index)] if node.by_index else []),
+        *(
+            drift_text(drift, partial(broker.pod_name, readable=cluster.only))
+            for drift in broker.drift.get(node.name, ())
+        ),
+        *(problem.text for problem in stock.problems),
+    ]
 
 
 def _reserved(cluster: ClusterView, node: NodeInspection) -> str:
@@ -115,7 +135,8 @@ def _reserved_for(cluster: ClusterView, pod: Holder) -> str:
     return named(key)[1] if key else "a deleted pod"
 
 
-def _allocator(node: NodeInspection) -> str:
+def allocator_text(node: NodeInspection) -> str:
+    """Return what allocates the devices of the node."""
     if node.by_claims:
         names = [device.id for device in node.devices if device.claim]
         return f"ResourceClaims: {', '.join(names)}" if names else "ResourceClaims"
@@ -142,7 +163,7 @@ def _device(node: NodeInspection, device: InspectedDevice) -> Row:
         "device": Cell(str(device.index)),
         "id": Cell(device.id, wide=True),
         "model": Cell(device.model),
-        "health": Cell(_health(device), "" if device.usable and device.reachable else "red"),
+        "health": Cell(health_state(device), "" if device.usable and device.reachable else "red"),
         "state": Cell(state, style),
         "pods": Cell(
             ", ".join(sorted(holder_text(pod, node.unit) for pod in device.pods))
@@ -154,7 +175,8 @@ def _device(node: NodeInspection, device: InspectedDevice) -> Row:
     return Row(name, cells, lambda: {"node": node.name, "unit": node.unit, **plain(device)})
 
 
-def _health(device: InspectedDevice) -> str:
+def health_state(device: InspectedDevice) -> str:
+    """Return whether new pods can get a device: Healthy, or what is against it."""
     return health_text(device, short=True).capitalize() or "Healthy"
 
 
@@ -205,9 +227,18 @@ def _kinds(topology: Topology | None) -> list[str]:
     if topology is None or not topology.links:
         return []
     pairs = [topology.links[i][j] for i, j in combinations(range(len(topology.devices)), 2)]
-    direct = [link for link in pairs if link.direct]
-    names = {link.code: link.name for vendor in VENDORS.values() for link in vendor.links}
-    # A code that no vendor registered and that is direct all the same is a number of NVLinks.
-    kinds = {names.get(link.partition("+")[0], "NVLink") for link in direct}
+    names = link_names()
+    kinds = {kind_name(link, names) for link in pairs if link.direct}
     unlinked = any(not link.direct and link.pcie for link in pairs)
     return [*sorted(kinds), *(["PCIe"] if unlinked else [])]
+
+
+def link_names() -> dict[str, str]:
+    """Return the names of vendors' direct links by their codes."""
+    return {link.code: link.name for vendor in VENDORS.values() for link in vendor.links}
+
+
+def kind_name(link: Link, names: Mapping[str, str]) -> str:
+    """Return the name of a direct link, or PCIe."""
+    # A code that no vendor registered and that is direct all the same is a number of NVLinks.
+    return names.get(link.partition("+")[0], "NVLink") if link.direct else "PCIe"

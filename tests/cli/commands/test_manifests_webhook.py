@@ -23,7 +23,7 @@ def test_it_prints_both_configurations() -> None:
     text = run("--name", "ours", "--url", "https://10.0.0.7:9443")
     assert "kind: MutatingWebhookConfiguration" in text
     assert "kind: ValidatingWebhookConfiguration" in text
-    assert text.count("url: https://10.0.0.7:9443/validate") == 5
+    assert text.count("url: https://10.0.0.7:9443/validate") == 6
 
 
 def test_an_address_without_tls_is_refused() -> None:

@@ -69,6 +69,7 @@ OWN_USERS: Final[Mapping[str, User]] = {
     **USERS,
     "node": _user(f"system:node:{NODE}", "system:nodes"),
     "agent": _user(AGENT),
+    "proxy": _user("system:kube-proxy"),
     # What Volcano may do is decided by Volcano's own roles, which are no subject of these tests.
     "volcano": _user("volcano", "system:masters"),
 }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["OwnCluster"]
 
 READY: Final = 60.0  # seconds a program has to get ready
-COMPONENTS: Final = frozenset({"controllers", "scheduler"})
+COMPONENTS: Final = frozenset({"controllers", "node", "proxy", "scheduler"})
 """users that run where the API server does"""
 API_FLAGS: Final = (
     "--authorization-mode=RBAC,Node",

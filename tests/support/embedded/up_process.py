@@ -114,7 +114,8 @@ class TriedCluster:
     @property
     def ports(self) -> list[int]:
         """On which something listens."""
-        return [int(port) for port in re.findall(r"https?://127\.0\.0\.1:(\d+)", self.printed)]
+        found = re.findall(r"https?://127\.0\.0\.1:(\d+)", self.printed)
+        return list(map(int, dict.fromkeys(found)))  # the page is on the port of the service
 
     def api(self) -> Api:
         """A connection, by what the kubeconfig says."""

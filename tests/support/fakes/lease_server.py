@@ -157,8 +157,9 @@ class BadLine(Connection):
             raise SlowError(f"no answer to {method} {path}") from error
 
     @asynccontextmanager
-    async def stream(self, path: str, wait: float = 10.0) -> AsyncIterator[Exchange]:
+    async def stream(self, path: str, wait: float = 10.0, *, headers: bytes = b"") -> AsyncIterator[Exchange]:
         """A watch."""
+        del headers
         try:
             async with asyncio.timeout(wait):
                 await self.way()

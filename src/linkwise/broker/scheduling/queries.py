@@ -59,6 +59,7 @@ __all__ = [
     "preferred",
     "serving_nodes",
     "split_up",
+    "views_of_new",
 ]
 
 FOREVER: Final = 1 << 40
@@ -194,7 +195,21 @@ def preferred(state: State, name: str, available: Sequence[str], required: Seque
 
 def dry_plan(state: State, pods: Sequence[PodView]) -> Plan | None:
     """Return the plan for these pods as one group, beside bound members; None if too few of them fit."""
-    return trial_plan(state, _parts(state, pods), FOREVER) if pods else None
+    return trial_plan(state, views_of_new(state, pods), FOREVER) if pods else None
+
+
+def views_of_new(state: State, pods: Sequence[PodView]) -> list[GroupView]:
+    """Group pods that do not exist by their declared group, beside its bound members; pods without one join the first."""
+    groups: dict[str, Group] = {}
+    waiting: dict[str, list[PodView]] = {}
+    declared = [state.group_said(pod)[0] for pod in pods]
+    other = next(filter(None, declared), Group(f"{pods[0].namespace}/dry-run", "linkwise", len(pods)))
+    for pod, named in zip(pods, declared, strict=True):
+        group = named or other
+        if group.key not in groups:
+            groups[group.key] = state.groups.complete(pod, group)
+        waiting.setdefault(group.key, []).append(pod)
+    return [_view_of(state, group, waiting[key]) for key, group in groups.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,20 +319,6 @@ def _is_planned_for_volcano(state: State, pod: PodView) -> bool:
     the others are removed.
     """
     return state.settings.group.gates and is_volcano(state.settings, pod) and state.request(pod).ask is not None
-
-
-def _parts(state: State, pods: Sequence[PodView]) -> list[GroupView]:
-    """Group the pods by their declared group; pods without one join the first."""
-    groups: dict[str, Group] = {}
-    waiting: dict[str, list[PodView]] = {}
-    declared = [state.group_said(pod)[0] for pod in pods]
-    other = next(filter(None, declared), Group(f"{pods[0].namespace}/dry-run", "linkwise", len(pods)))
-    for pod, named in zip(pods, declared, strict=True):
-        group = named or other
-        if group.key not in groups:
-            groups[group.key] = state.groups.complete(pod, group)
-        waiting.setdefault(group.key, []).append(pod)
-    return [_view_of(state, group, waiting[key]) for key, group in groups.items()]
 
 
 def _view_of(state: State, group: Group, pods: Sequence[PodView]) -> GroupView:

@@ -7,20 +7,17 @@ per pair. A ring is drawn in its order, and links through a switch as spokes. SV
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from itertools import combinations
 from math import cos, pi, sin
 from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape
 
-from linkwise.topology.canonical import classes, clean_samples
+from linkwise.topology.layout import groups_of, is_switched, link_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from linkwise.model.link import Link
     from linkwise.model.topology import Topology
+    from linkwise.topology.layout import LinkKind, Pair
 
 __all__ = ["drawing"]
 
@@ -44,32 +41,16 @@ OUTLINE: Final = 38
 STROKES: Final = (("#1b7f3b", 5.0), ("#0a84a5", 3.5), ("#c98a00", 2.0), ("#b5541c", 1.4), ("#9a9a9a", 0.8))
 BETWEEN: Final = ("#9a9a9a", 6.0)
 """the line between two groups"""
-MOST_NVLINKS: Final = 18
-"""of a device; links that would need more of them to reach all others go through a switch"""
-SWITCHED: Final = re.compile(r"NV([0-9]+)|HCCS_SW")
 FIRST: Final = {2: pi, 4: 3 * pi / 4}
 """where the first of so many devices stands: a pair lies and a square stands, others begin at the top"""
-FEWEST_IN_RING: Final = 4
-FEWEST_IN_CLIQUE: Final = 3
 
 Point = tuple[float, float]
-Pair = tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of link, by its name."""
-
-    name: str
-    speed: float
-    """relative to other links of the machine"""
-    direct: bool = False
 
 
 def drawing(topology: Topology, title: str = "") -> str:
     """Return the drawing as SVG."""
-    kinds = _kinds(topology)
-    groups = _groups(topology, kinds)
+    kinds = link_kinds(topology)
+    groups = groups_of(topology, kinds)
     places, centres, small = _places(groups)
     radius = min(24.0, small * 3.2 / max(map(len, groups), default=1))
     order = list(dict.fromkeys(kind.name for kind in sorted(kinds.values(), key=lambda kind: -kind.speed)))
@@ -78,7 +59,7 @@ def drawing(topology: Topology, title: str = "") -> str:
     strokes = {name: STROKES[min(number, len(STROKES) - 1)] for number, name in enumerate(order)}
     strokes |= dict.fromkeys(order[1:][-1:], STROKES[-1])  # the slowest of several stays in the background
     several = len(groups) > 1
-    hubs = {number for number, group in enumerate(groups) if _is_switched(group, kinds)}
+    hubs = {number for number, group in enumerate(groups) if is_switched(group, kinds)}
     if between := _between(groups, kinds):
         strokes[next(iter(between.values())).name] = BETWEEN
     parts = [
@@ -94,86 +75,6 @@ def drawing(topology: Topology, title: str = "") -> str:
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
-
-
-def _groups(topology: Topology, kinds: dict[Pair, Kind]) -> list[tuple[int, ...]]:
-    """Return the groups of devices, each in the order in which it is drawn."""
-    devices = tuple(range(len(topology.devices)))
-    slowest = min((kinds[pair].speed if pair in kinds else 0.0 for pair in combinations(devices, 2)), default=0.0)
-    if len(topology.rings) > 1:
-        found = [tuple(ring) for ring in topology.rings if len(ring) > 1]
-    elif any(kind.speed == slowest and kind.direct for kind in kinds.values()):
-        return [_in_order(devices, _near(kinds, slowest))]
-    else:
-        near = _near(kinds, slowest)
-        found = [group for island in _islands(devices, near) for group in _split(island, near)]
-    near = _near(kinds, slowest)
-    placed = {device for group in found for device in group}
-    alone = tuple(device for device in devices if device not in placed)
-    ordered = [_in_order(group, near) for group in found]
-    return [*ordered[:1], *(_opposite(ordered[0], group, near) for group in ordered[1:]), *([alone] if alone else [])]
-
-
-def _near(kinds: dict[Pair, Kind], slowest: float) -> dict[int, set[int]]:
-    """Return for each device those with a faster link to it than the slowest of the machine."""
-    near: dict[int, set[int]] = {}
-    for (a, b), kind in kinds.items():
-        if kind.speed > slowest:
-            near.setdefault(a, set()).add(b)
-            near.setdefault(b, set()).add(a)
-    return near
-
-
-def _islands(devices: Sequence[int], near: dict[int, set[int]]) -> Iterator[tuple[int, ...]]:
-    """Return the sets of two or more devices that reach each other over near ones."""
-    left = set(devices)
-    while left:
-        reached = [min(left)]
-        left.discard(reached[0])
-        for device in reached:
-            more = near.get(device, set()) & left
-            left -= more
-            reached += sorted(more)
-        if len(reached) > 1:
-            yield tuple(sorted(reached))
-
-
-def _split(island: tuple[int, ...], near: dict[int, set[int]]) -> list[tuple[int, ...]]:
-    """Split an island into cliques of one size, as the quads of a DGX-1; others stay as they are."""
-    left, cliques = set(island), list[tuple[int, ...]]()
-    while left:
-        cliques.append(max((_clique(device, left, near) for device in sorted(left)), key=len))
-        left -= set(cliques[-1])
-    even = len({len(clique) for clique in cliques}) == 1 and len(cliques[0]) >= FEWEST_IN_CLIQUE
-    return sorted(cliques) if even else [island]
-
-
-def _clique(first: int, devices: set[int], near: dict[int, set[int]]) -> tuple[int, ...]:
-    members = [first]
-    for device in sorted(devices & near.get(first, set())):
-        if all(device in near[member] for member in members):
-            members.append(device)
-    return tuple(sorted(members))
-
-
-def _in_order(group: Sequence[int], near: dict[int, set[int]]) -> tuple[int, ...]:
-    """Return the devices by number, those of a ring in the order of the ring."""
-    within = {device: near.get(device, set()) & set(group) for device in group}
-    if len(group) < FEWEST_IN_RING or any(len(others) != 2 for others in within.values()):
-        return tuple(group)
-    ring = [group[0]]
-    while after := sorted(within[ring[-1]] - set(ring)):
-        ring.append(after[0])
-    return tuple(ring) if len(ring) == len(group) else tuple(group)
-
-
-def _opposite(first: tuple[int, ...], group: tuple[int, ...], near: dict[int, set[int]]) -> tuple[int, ...]:
-    """Return the group in the order of its partners in the first one, if each device has one of its own there."""
-    partner = {device: near.get(device, set()) & set(first) for device in group}
-    one_each = len(group) == len(first) == len(set().union(*partner.values()))
-    if not one_each or any(len(devices) != 1 for devices in partner.values()):
-        return group
-    return tuple(sorted(group, key=lambda device: first.index(next(iter(partner[device])))))
 
 
 def _places(groups: list[tuple[int, ...]]) -> tuple[dict[int, Point], list[Point], float]:
@@ -198,16 +99,7 @@ def _places(groups: list[tuple[int, ...]]) -> tuple[dict[int, Point], list[Point
     return places, centres, small
 
 
-def _is_switched(group: Sequence[int], kinds: dict[Pair, Kind]) -> bool:
-    """Return whether the devices of a group reach each other through a switch."""
-    within = {kinds[pair] for pair in combinations(sorted(group), 2) if pair in kinds}
-    if len(group) < FEWEST_IN_CLIQUE or len({kind.name for kind in within}) != 1:
-        return False
-    code = SWITCHED.fullmatch(next(iter(within)).name)
-    return code is not None and (code[1] is None or int(code[1]) * (len(group) - 1) > MOST_NVLINKS)
-
-
-def _between(groups: list[tuple[int, ...]], kinds: dict[Pair, Kind]) -> dict[Pair, Kind]:
+def _between(groups: list[tuple[int, ...]], kinds: dict[Pair, LinkKind]) -> dict[Pair, LinkKind]:
     """Return the pairs of groups with links of the slowest kind, which are drawn as one."""
     slowest = min(kinds.values(), key=lambda kind: kind.speed, default=None)
     if slowest is None or len(groups) == 1:
@@ -220,7 +112,7 @@ def _between(groups: list[tuple[int, ...]], kinds: dict[Pair, Kind]) -> dict[Pai
 
 def _pair_lines(
     groups: list[tuple[int, ...]],
-    kinds: dict[Pair, Kind],
+    kinds: dict[Pair, LinkKind],
     places: dict[int, Point],
     strokes: dict[str, tuple[str, float]],
     hubs: set[int],
@@ -241,7 +133,7 @@ def _pair_lines(
 def _hub(
     group: Sequence[int],
     centre: Point,
-    kinds: dict[Pair, Kind],
+    kinds: dict[Pair, LinkKind],
     places: dict[int, Point],
     strokes: dict[str, tuple[str, float]],
 ) -> Iterator[str]:
@@ -266,29 +158,6 @@ def _outline(centre: Point, radius: float) -> str:
     )
 
 
-def _kinds(topology: Topology) -> dict[Pair, Kind]:
-    """Return the kind of link of every pair with link data."""
-    pairs = list(combinations(range(len(topology.devices)), 2))
-    if topology.links:
-        links = {pair: min(topology.links[pair[0]][pair[1]], topology.links[pair[1]][pair[0]]) for pair in pairs}
-        return {
-            pair: Kind(_name(link), 100 * link.direct + link.pcie, link.direct > 0)
-            for pair, link in links.items()
-            if link != "?"
-        }
-    if topology.bandwidth:
-        values = clean_samples(topology.bandwidth).values
-        class_of = classes([values[i][j] for i, j in pairs])
-        speeds = {(i, j): class_of[values[i][j]] for i, j in pairs}
-        return {pair: Kind(f"about {speed:.3g} GB/s", speed) for pair, speed in speeds.items() if speed}
-    return {}
-
-
-def _name(link: Link) -> str:
-    """Return the direct links, or the PCIe path if there are none."""
-    return link.split("+")[0]
-
-
 def _line(start: Point, end: Point, colour: str, width: float) -> str:
     (x1, y1), (x2, y2) = start, end
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" stroke-width="{width}"/>'
@@ -308,7 +177,7 @@ def _device(place: Point, name: str, radius: float) -> str:
 def _legend(
     order: list[str],
     strokes: dict[str, tuple[str, float]],
-    kinds: dict[Pair, Kind],
+    kinds: dict[Pair, LinkKind],
     title: str,
 ) -> list[str]:
     counts = {name: sum(kind.name == name for kind in kinds.values()) for name in order}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from linkwise.broker.cluster.pod_request import policy_of
-from linkwise.cli.inputs.manifests import NODE_KINDS, WITHOUT_PODS, load_manifests
+from linkwise.cli.inputs.manifests import load_manifests
 from linkwise.cli.options.io import file_name
 from linkwise.dialects.amd import RESOURCE as ANY_COUNT
 from linkwise.dialects.dialect import where_pod
@@ -24,6 +24,7 @@ from linkwise.dialects.registry import DIALECTS, held_by, owners, understand
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.engine.reasons.phrases import count_text
 from linkwise.errors import InputError
+from linkwise.manifests.objects import NODE_KINDS, WITHOUT_PODS
 from linkwise.model.verdict import Problem
 from linkwise.model.views import NodeView
 from linkwise.policies.registry import POLICIES
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
 
     import yaml
 
-    from linkwise.cli.inputs.manifests import Manifest
     from linkwise.dialects.kubernetes.pod_templates import PodTemplate
     from linkwise.dialects.registry import Understood
+    from linkwise.manifests.objects import Manifest
     from linkwise.model.ask import Ask
     from linkwise.model.inventory import NodeFacts
     from linkwise.model.views import PodView

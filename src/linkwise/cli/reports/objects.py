@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from linkwise.cli.inputs.manifests import Manifest
     from linkwise.cli.options.kinds import Target
     from linkwise.kube.client.api import Connection
     from linkwise.kube.client.objects import Applied, Kind
+    from linkwise.manifests.objects import Manifest
 
 __all__ = ["Deletion", "FoundObject", "Objects", "SourceObject", "annotate", "delete", "read_objects", "send"]
 

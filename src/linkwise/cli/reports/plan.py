@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from linkwise.broker.watch_events import WatchEvent
-    from linkwise.cli.inputs.job_pods import JobFile
     from linkwise.explain.inspect import NodeInspection
     from linkwise.explain.reports import GroupExplanation
+    from linkwise.manifests.job_pods import JobFile
     from linkwise.model.node import Mode
     from linkwise.model.views import PodView
 

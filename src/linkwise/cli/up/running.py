@@ -233,6 +233,8 @@ async def _update_progress(progress: Progress, cluster: LocalCluster, nodes: int
 
 def _welcome(up: Up, cluster: LocalCluster, seconds: float) -> None:
     addresses = {"API server": cluster.cluster.api.url, "service": cluster.url}
+    if cluster.page:
+        addresses["page"] = cluster.page
     console = Console(highlight=False, markup=False)
     message = welcome(up.fleet, addresses, (up.kubeconfig or cluster.kubeconfig).absolute(), seconds, console.width)
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import logging
 import re
@@ -41,13 +42,14 @@ from linkwise.net.http.messages import JSON, TEXT, HangUpError, Response
 from linkwise.net.http.server import Limits, Server, listen
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from linkwise.embedded.apiserver.faults import Fault
     from linkwise.embedded.kinds.registry import Kinds
     from linkwise.embedded.storage.collection import Raw
     from linkwise.embedded.storage.database import Database
     from linkwise.net.http import messages
+    from linkwise.net.http.client import Exchange
     from linkwise.net.http.messages import Request
 
 __all__ = ["Application", "EmbeddedApi", "ProxyTarget", "ServiceProxy", "proxy_target"]
@@ -65,6 +67,7 @@ _NOT_FORWARDED: Final = frozenset(
     {b"authorization", b"host", b"connection", b"content-length", b"transfer-encoding", b"upgrade", b"expect"}
 )
 _WAIT: Final = 30.0  # seconds
+_EVENTS: Final = "text/event-stream"
 
 
 class EmbeddedApi:
@@ -349,14 +352,15 @@ class ServiceProxy:
             b"%b: %b\r\n" % (name, value) for name, value in request.headers.items() if name not in _NOT_FORWARDED
         )
         path = quote(target.path, safe="/:@!$&'()*+,;=~") + (f"?{request.raw_query}" if request.raw_query else "")
-        method = "GET" if request.method == "HEAD" else request.method
+        headers += b"x-forwarded-host: %b\r\n" % request.headers.get(b"host", b"")  # as by kube-apiserver
         try:
-            answer = await http.call(method, path, headers, request.body, _WAIT)
+            if request.method in {"GET", "HEAD"}:
+                return await _read(http, path, headers)
+            answer = await http.call(request.method, path, headers, request.body, _WAIT)
+            await http.close()
+            return Response(answer.body, answer.status, answer.content_type or TEXT)
         except ClusterError as error:
             raise _unavailable(f"error trying to reach service: {error}") from error
-        finally:
-            await http.close()
-        return Response(answer.body, answer.status, answer.content_type or TEXT)
 
 
 def _base64(text: str) -> str:
@@ -418,3 +422,23 @@ def _unverified() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
+
+
+async def _read(http: Http, path: str, headers: bytes) -> Response:
+    """The response to a GET; a stream of events is passed on as it comes."""
+    async with contextlib.AsyncExitStack() as stack:
+        exchange = await stack.enter_async_context(http.stream(path, headers, _WAIT))
+        kind = exchange.content_type or TEXT
+        if not kind.startswith(_EVENTS):
+            async with asyncio.timeout(_WAIT):
+                return Response(b"".join([part async for part in exchange.chunks()]), exchange.status, kind)
+        return Response(b"", exchange.status, kind, stream=_passed_on(exchange, stack.pop_all()))
+
+
+async def _passed_on(exchange: Exchange, stack: contextlib.AsyncExitStack) -> AsyncGenerator[bytes, None]:
+    async with stack:
+        try:
+            async for part in exchange.chunks():
+                yield part
+        except ClusterError as error:
+            raise HangUpError from error

@@ -20,6 +20,7 @@ from linkwise.broker.holding import evictions as preemption
 from linkwise.broker.holding.reserved_devices import drained_for
 from linkwise.broker.readers import readable
 from linkwise.broker.records.members import BackingOff, Planning, Reserved, Unschedulable
+from linkwise.broker.scheduling.queries import views_of_new
 from linkwise.broker.state import pod_name
 from linkwise.engine.planning.seating import slowest_pair
 from linkwise.engine.reasons.catalog import refusal
@@ -31,7 +32,7 @@ from linkwise.model.topology import NO_LINK_DATA
 from linkwise.topology.fabric import NEAR, SIZES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from linkwise.broker.broker import Broker
     from linkwise.broker.records.members import GroupView
@@ -42,12 +43,12 @@ if TYPE_CHECKING:
     from linkwise.model.verdict import Part, Reason
     from linkwise.model.views import PodView
 
-
 __all__ = [
     "Compared",
     "best_of",
     "compared",
     "explain_group",
+    "explain_new_pods",
     "group_explanation",
     "group_stage",
     "hosts_of",
@@ -89,6 +90,37 @@ def group_explanation(state: State, key: str, now: float, *, most: int | None = 
         return replace(_with_members(state, view, report, None), code=stage_code(stage, reason))
     report = _planned(state, view, report, held.plan if held else None, most)
     return replace(report, code=group_code(report) if report.needs else stage_code(report.stage, reason))
+
+
+def explain_new_pods(
+    broker: Broker,
+    pods: Sequence[PodView],
+    now: float,
+    readable: frozenset[str] | None = None,
+    but: Collection[str] = (),
+) -> list[GroupExplanation]:
+    """Explain pods that do not exist, as if they were created now: by the groups that they declare, each beside its bound members.
+
+    Nothing is reserved or recorded. `but` are nodes that are left out.
+    """
+    state = broker.state_at(now, readable)
+    found = [_new_group(state, view, frozenset(but)) for view in views_of_new(state, pods)]
+    for pod in pods:
+        state.access.forget(pod.uid)
+    return found
+
+
+def _new_group(state: State, view: GroupView, but: frozenset[str]) -> GroupExplanation:
+    what_if = WhatIf(state, view)
+    plan = what_if.plan(Assumption(but=but))
+    report = replace(_initial(state, view, "schedulable" if plan else "unschedulable", 0.0), drained="")
+    report = _with_members(state, view, replace(report, network=what_if.network), plan)
+    if plan:
+        report = _with_plan(report, what_if, plan, alone=bool(but) or bool(view.bound))
+    if plan is None or report.count("left out"):
+        report = explain_short(state, view, what_if, report)
+    code = group_code(report) if report.needs else stage_code(report.stage, None)
+    return replace(report, code=code, notes=(*report.notes, *([TOO_LONG] if what_if.cut else [])))
 
 
 def group_stage(state: State, view: GroupView, now: float) -> tuple[GroupStage, Reason | None]:

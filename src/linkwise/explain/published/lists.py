@@ -39,6 +39,7 @@ __all__ = [
     "named",
     "namespaces_with_requests",
     "pod_rows",
+    "waiting_pods",
     "why_text",
 ]
 
@@ -215,6 +216,28 @@ def namespaces_with_requests(broker: BrokerView) -> set[str]:
     """Return the namespaces that have rows in lists: those of pods that request devices, and of groups."""
     pods = (pod.namespace for pod in broker.pods.values() if pod.phase not in FINISHED and _is_shown(pod))
     return {*pods, *(named(key)[0] for key in broker.group_keys())}
+
+
+def waiting_pods(broker: Broker, now: float, only: frozenset[str] | None = None) -> list[PodView]:
+    """Return the pods that wait for devices, of these namespaces or of all: by priority, then the oldest first.
+
+    A pod that has a place on a node, and is bound in a moment, does not wait.
+    """
+    pods = broker.state_at(now).pausing(list(broker.pods.values()))
+    waiting = [
+        pod
+        for pod in pods
+        if (only is None or pod.namespace in only)
+        and not (pod.node or pod.deleting or pod.phase in FINISHED)
+        and _is_shown(pod)
+        and not _has_place(broker, pod.uid)
+    ]
+    return sorted(waiting, key=lambda pod: (-pod.priority, pod.created, pod.namespace, pod.name))
+
+
+def _has_place(broker: BrokerView, uid: str) -> bool:
+    entry = broker.entry(uid)
+    return entry is not None and entry.state in {"OFFERED", "ASSUMED", "BOOKED"}
 
 
 def _is_shown(pod: PodView) -> bool:

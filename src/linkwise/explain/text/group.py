@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         PlanLevel,
     )
 
-__all__ = ["brief_lines", "group_lines", "heading", "level_text", "speed_text"]
+__all__ = ["brief_lines", "group_lines", "heading", "lack_lines", "level_text", "remedy_text", "speed_text"]
 
 MOST_NODES: Final = 12
 """nodes with a line of their own"""
@@ -50,9 +50,9 @@ def group_lines(report: GroupExplanation, *, in_file: bool = False, tables: bool
         *(() if tables else _nodes(report)),
         *(f"{level.name}: {level_text(level, report)}" for level in levels if level_text(level, report)),
         *_runner_up(report),
-        *_needs(report),
+        *lack_lines(report),
         *_against(report),
-        *map(_remedy, report.remedies),
+        *map(remedy_text, report.remedies),
         *_never(report),
         *report.notes,
     ]
@@ -60,7 +60,7 @@ def group_lines(report: GroupExplanation, *, in_file: bool = False, tables: bool
 
 def brief_lines(report: GroupExplanation, *, helped: bool = True) -> list[str]:
     """Return the short form for a member: what its group lacks and, if computed, the first remedy."""
-    helps = [*map(_remedy, report.remedies[:1]), *_never(report)] if helped else []
+    helps = [*map(remedy_text, report.remedies[:1]), *_never(report)] if helped else []
     lines = [*map(_need, report.needs[:FIRST]), *helps, *report.notes[:FIRST]]
     return [f"its group {line.removeprefix('it ')}" if line.startswith("it ") else line for line in lines]
 
@@ -131,7 +131,8 @@ def _there(report: GroupExplanation, *, in_file: bool) -> str:
     return f"{count_text(report.there, 'member')} {'is' if report.there == 1 else 'are'} in the file"
 
 
-def _needs(report: GroupExplanation) -> Iterator[str]:
+def lack_lines(report: GroupExplanation) -> Iterator[str]:
+    """Yield what the members need that do not fit, and the nodes with the most free devices."""
     for need in report.needs:
         yield _need(need)
     free = [f"{name} {count}" for name, count in report.best if count]
@@ -250,7 +251,8 @@ def _never(report: GroupExplanation) -> Iterator[str]:
         yield f"no pods were found whose completion would let it fit{' as a whole' if _in_part(report) else ''}"
 
 
-def _remedy(remedy: GroupRemedy) -> str:
+def remedy_text(remedy: GroupRemedy) -> str:
+    """Return a remedy as a sentence."""
     return _REMEDIES[remedy.kind](remedy)
 
 

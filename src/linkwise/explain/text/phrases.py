@@ -20,6 +20,7 @@ __all__ = [
     "against_line",
     "ask_text",
     "difference_text",
+    "leaver_text",
     "leavers_text",
     "names_text",
     "part_text",
@@ -159,7 +160,7 @@ def _all_text(items: Sequence[str]) -> str:
 def leavers_text(pods: Sequence[Leaver], listed: Callable[[Sequence[str]], str], nodes: Sequence[str] = ()) -> str:
     """Return that these pods finish, or have stopped if they are terminating: `pods a (2 devices) and b (1 device) finish`."""
     one, how = len(pods) == 1, "terminating" if all(pod.terminating for pod in pods) else ""
-    amounts = [f" ({_leaver_text(pod)})" for pod in pods]
+    amounts = [f" ({leaver_text(pod)})" for pod in pods]
     places = [f" on node {node}" for node in nodes] or [""] * len(pods)
     if any(pod.name == OTHER_POD for pod in pods):
         noun, names = "", [pod_text(pod.name, how) for pod in pods]
@@ -171,7 +172,7 @@ def leavers_text(pods: Sequence[Leaver], listed: Callable[[Sequence[str]], str],
     return f"{noun}{named} {'finishes' if one else 'finish'}"
 
 
-def _leaver_text(pod: Leaver) -> str:
+def leaver_text(pod: Leaver) -> str:
     """Return what the pod frees when it finishes."""
     if pod.cpu:
         return f"{pod.cpu / 1000:g} cpu"

@@ -37,7 +37,15 @@ if TYPE_CHECKING:
         WorkloadPart,
     )
 
-__all__ = ["explanation_lines", "pending_sentence", "workload_lines"]
+__all__ = [
+    "certainty_text",
+    "explanation_lines",
+    "next_best_text",
+    "pending_sentence",
+    "reason_lines",
+    "request_text",
+    "workload_lines",
+]
 
 CLAIM_UNSEEN: Final = "a ResourceClaim allocates its devices; until it is observed, its request is counted as used"
 CLAIM_GONE: Final = (
@@ -121,7 +129,7 @@ def _allocation(report: Explanation) -> str:
     """Return its devices, or its share of one, with the node."""
     parts = [part for part in report.devices if part.indices]
     if not parts:
-        return f"{_request(report)} on node {report.node}"
+        return f"{request_text(report)} on node {report.node}"
     if parts[0].share or parts[0].core:
         return f"{_part(report, parts)} on node {report.node}"
     if len(parts) == 1:
@@ -142,7 +150,8 @@ def _devices(indices: tuple[int, ...]) -> str:
     return f"device{'s' if len(indices) > 1 else ''} {', '.join(map(str, indices))}"
 
 
-def _request(report: Explanation) -> str:
+def request_text(report: Explanation) -> str:
+    """Return what the pod requests, with the name of the resource."""
     asked = report.asked
     if asked is None:
         return "devices"
@@ -154,10 +163,10 @@ _HEADINGS: Final[dict[PodState, Callable[[Explanation], str]]] = {
     "invalid": lambda report: f"pod {report.name} can't be scheduled as requested: {report.sentence}",
     "not permitted": lambda report: f"pod {report.name} is not permitted: {report.sentence}",
     "grouped": lambda report: (
-        f"pod {report.name} is pending with its group: it requests {_request(report) if report.asked else 'no devices'}"
+        f"pod {report.name} is pending with its group: it requests {request_text(report) if report.asked else 'no devices'}"
     ),
-    "unschedulable": lambda report: f"pod {report.name} is pending: it requests {_request(report)}",
-    "schedulable": lambda report: f"pod {report.name} is pending: it requests {_request(report)}",
+    "unschedulable": lambda report: f"pod {report.name} is pending: it requests {request_text(report)}",
+    "schedulable": lambda report: f"pod {report.name} is pending: it requests {request_text(report)}",
     "scheduling": lambda report: f"pod {report.name} is being scheduled to {_allocation(report)}",
     "planned": lambda report: f"pod {report.name} has {_allocation(report)} reserved by the plan of its group",
     "claimed": lambda report: (
@@ -183,19 +192,28 @@ def _why_here(report: Explanation) -> Iterator[str]:
     if report.state == "binding":
         yield _OUTCOMES[report.outcome]
     if report.record == "claimed":
-        yield f"it requests {_request(report)}; placed by {report.policy or 'another scheduler'}"
+        yield f"it requests {request_text(report)}; placed by {report.policy or 'another scheduler'}"
     elif report.foreign:
-        yield f"it requests {_request(report)}; placed by another scheduler"
+        yield f"it requests {request_text(report)}; placed by another scheduler"
     else:
-        yield f"it requests {_request(report)}; placed by {report.policy}"
+        yield f"it requests {request_text(report)}; placed by {report.policy}"
         yield from _reason(report)
         yield from _again(report)
-    if report.record:
-        yield _certainty(report)
+    yield from filter(None, [certainty_text(report)])
 
 
-def _certainty(report: Explanation) -> str:
-    """Return how certain its devices are."""
+def reason_lines(report: Explanation) -> list[str]:
+    """Return why the pod has its node and its devices, or would get them; without how certain they are."""
+    if report.state == "schedulable":
+        return list(_would_go(report))
+    certain = certainty_text(report)
+    return [line for line in _why_here(report) if line != certain]
+
+
+def certainty_text(report: Explanation) -> str:
+    """Return how certain its devices are; empty if it has none."""
+    if not report.record:
+        return ""
     if report.record != "claimed":
         return _RECORDS[report.record]
     names = [name for part in report.devices for name in part.devices]
@@ -283,6 +301,14 @@ def _chosen(choice: Choice | None) -> Iterator[str]:
         yield f"runner-up {devices_text(choice.other)}: {choice.lost}"
     elif choice.lost:
         yield choice.lost
+
+
+def next_best_text(report: Explanation) -> tuple[str, str]:
+    """Return the node that came second, and why; empty if there was none."""
+    if report.because:
+        other = report.because.other
+        return (other.name, _next_best(other)) if other else ("", "")
+    return (report.other.name, _other(report.other)) if report.other else ("", "")
 
 
 def _other(other: OtherNode) -> str:

@@ -105,11 +105,11 @@ class Connection:
         return True
 
     @asynccontextmanager
-    async def stream(self, path: str, wait: float = 10.0) -> AsyncIterator[Exchange]:
-        """A GET whose response is streamed."""
+    async def stream(self, path: str, wait: float = 10.0, *, headers: bytes = b"") -> AsyncIterator[Exchange]:
+        """A GET whose response is streamed; `headers` are further lines that end with CRLF."""
         credentials = self._credentials
         authorization = await credentials.line()
-        async with self.http.stream(path, self._headers + authorization, wait) as exchange:
+        async with self.http.stream(path, self._headers + authorization + headers, wait) as exchange:
             if exchange.status == 401:
                 await self._renew(credentials, authorization)  # the caller's next attempt uses the new credentials
             yield exchange
@@ -147,9 +147,9 @@ class FencedConnection(Connection):
         return await self._inner.token()
 
     @asynccontextmanager
-    async def stream(self, path: str, wait: float = 10.0) -> AsyncIterator[Exchange]:
+    async def stream(self, path: str, wait: float = 10.0, *, headers: bytes = b"") -> AsyncIterator[Exchange]:
         """A GET whose response is streamed."""
-        async with self._inner.stream(path, wait) as exchange:
+        async with self._inner.stream(path, wait, headers=headers) as exchange:
             yield exchange
 
 

@@ -88,6 +88,11 @@ class Exchange(asyncio.Protocol):
         is_open = self._transport is not None and not self._transport.is_closing()
         return self._lost is None and is_open and self._keep_alive and not self._streaming
 
+    @property
+    def content_type(self) -> str:
+        """The Content-Type header of the response."""
+        return self._content_type
+
     async def ask(self, request: bytes) -> Answer:
         """Send a request and wait for the complete response."""
         self._send(request)

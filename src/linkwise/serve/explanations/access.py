@@ -2,6 +2,9 @@
 
 The token is in X-Linkwise-Token, because the API server removes the Authorization header from requests that it proxies to a
 service, or in Authorization if the service is called directly. Only a digest of it is kept.
+
+On the machine of `linkwise up` no token is needed. There the peer and the Host header must be loopback addresses: a web site
+whose name resolves to 127.0.0.1 can't read the cluster of a visitor.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["HEADER", "Access", "Granted", "Reviewer", "is_local", "is_proxied"]
+__all__ = ["HEADER", "Access", "Granted", "Reviewer", "is_local", "is_loopback_host", "is_proxied"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -80,7 +83,9 @@ class Granted:
 class Access:
     """Decides whether a request is answered."""
 
-    def __init__(self, reviewer: Reviewer, timing: Timing | None = None) -> None:
+    def __init__(self, reviewer: Reviewer, timing: Timing | None = None, *, local: bool = False) -> None:
+        self._local: Final = local
+        """whether callers on this machine need no token"""
         self._reviewer: Final = reviewer
         self._timing: Final = timing or Timing()
         self._known: dict[Hashable, tuple[float, object]] = {}
@@ -156,6 +161,10 @@ class Access:
     ) -> Granted | Response:
         """Authenticate the caller, and decide; the response says what failed."""
         token = _token_of(request)
+        if not token and self._local and is_local(request):
+            if is_loopback_host(request.header(b"host")):
+                return Granted(everywhere=True)
+            return text("callers without a token must use 127.0.0.1 or localhost in the URL", 403)
         if not token:
             return text(
                 f"not authenticated: send a token of the cluster in the header {HEADER}, or as a bearer token", 401
@@ -203,6 +212,18 @@ def is_proxied(request: Request) -> bool:
 def is_local(request: Request) -> bool:
     """Whether the caller is on this machine, or in the same pod."""
     return not is_proxied(request) and bool(request.client) and _is_loopback(request.client)
+
+
+def is_loopback_host(host: str) -> bool:
+    """Whether a Host header names this machine by a loopback address, with or without a port."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() and not host.endswith("]") else host
+    name = name.removeprefix("[").removesuffix("]").lower()
+    if name == "localhost":
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
 
 
 def _is_loopback(host: str) -> bool:

@@ -11,7 +11,7 @@ from support.e2e.processes import wait_for
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["delegate_controllers", "remove_cgroups"]
+__all__ = ["delegate_controllers", "memory_limit", "remove_cgroups"]
 
 ROOT: Final = Path("/sys/fs/cgroup")
 PARENT: Final = "k8s.io"
@@ -44,6 +44,14 @@ def delegate_controllers(root: Path = ROOT) -> None:
         return True
 
     wait_for(delegated, SECONDS, "the root control group passes its controllers on")
+
+
+def memory_limit(process: Path) -> int:
+    """The limit of the group of a process, by its /proc folder, in bytes."""
+    groups = dict(line.split(":", 2)[1:] for line in (process / "cgroup").read_text().splitlines())
+    if "memory" in groups:
+        return int(Path(f"{ROOT}/memory{groups['memory']}/memory.limit_in_bytes").read_text())
+    return int(Path(f"{ROOT}{groups['']}/memory.max").read_text())
 
 
 def remove_cgroups(containers: Iterable[str]) -> None:

@@ -10,6 +10,7 @@ from support.e2e.processes import wait_for
 from support.e2e.real_node.images import IMAGE, write_image
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from support.e2e.real_node.machine import Machine
@@ -31,7 +32,7 @@ version = 4
   restrict_oom_score_adj = true
   cdi_spec_dirs = ["{CDI}"]
   [plugins.'io.containerd.cri.v1.runtime'.cni]
-    bin_dirs = ["/run/cni"]
+    bin_dirs = ["/run/cni", "/usr/lib/cni"]
     conf_dir = "/run/cni"
     use_internal_loopback = true
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
@@ -50,11 +51,14 @@ esac
 """
 
 
-class Containerd:
-    """The container runtime of a machine that runs."""
+ISOLATED: Final[Mapping[str, object]] = {"type": "isolated"}
 
-    def __init__(self, programs: Path, machine: Machine) -> None:
-        self._machine, self._ctr = machine, programs / "ctr"
+
+class Containerd:
+    """The container runtime of a machine that runs, with a CNI plugin by which pods have a network or none."""
+
+    def __init__(self, programs: Path, machine: Machine, plugin: Mapping[str, object] = ISOLATED) -> None:
+        self._machine, self._ctr, self._plugin = machine, programs / "ctr", plugin
         configuration = machine.folder / "containerd.toml"
         configuration.write_text(CONFIGURATION)
         path = {"PATH": f"{programs}:{os.environ['PATH']}"}  # where it finds its shim, and runc
@@ -63,10 +67,10 @@ class Containerd:
     def start(self) -> None:
         """Start it and import the image."""
         network = self._machine.root / "run/cni"
-        network.mkdir()
+        network.mkdir(exist_ok=True)
         (network / "isolated").write_text(NETWORK)
         (network / "isolated").chmod(0o755)
-        write_json(network / "e2e.conflist", {"cniVersion": "1.0.0", "name": "e2e", "plugins": [{"type": "isolated"}]})
+        write_json(network / "e2e.conflist", {"cniVersion": "1.0.0", "name": "e2e", "plugins": [self._plugin]})
         self.process.start()
         self.process.wait_until((self._machine.root / SOCKET.lstrip("/")).exists, READY)
         self.ctr("images", "import", write_image(self._machine.folder / "image.tar"))

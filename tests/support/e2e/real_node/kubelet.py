@@ -42,8 +42,8 @@ SETTINGS: Final[dict[str, Any]] = {
 }
 
 
-def kubelet(programs: Path, machine: Machine, name: str, kubeconfig: Path) -> Inside:
-    """kubelet of a node of this name, to be started in a machine that runs."""
+def kubelet(programs: Path, machine: Machine, name: str, kubeconfig: Path, *more: str) -> Inside:
+    """kubelet of a node of this name, to be started in a machine that runs; further flags precede the settings."""
     settings = write_json(machine.folder / "kubelet.yaml", SETTINGS)
-    flags = [f"--config={settings}", f"--kubeconfig={kubeconfig}", f"--hostname-override={name}"]
+    flags = [f"--config={settings}", f"--kubeconfig={kubeconfig}", f"--hostname-override={name}", *more]
     return machine.process("kubelet", [programs / "kubelet", *flags])

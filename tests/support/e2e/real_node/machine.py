@@ -60,6 +60,14 @@ trap '' CHLD # orphans, such as shims, are adopted by this process and leave no 
 exec sleep infinity
 """
 
+REBOOT: Final = """
+for folder in containerd netns; do
+  # Some are mounted twice, and go together.
+  grep -o " /run/$folder[^ ]*" /proc/self/mounts | sort --reverse --unique | xargs --no-run-if-empty umount --lazy || true
+  rm -rf /run/$folder
+done
+"""
+
 
 class UnsupportedError(BedError):
     """This host does not permit a machine."""
@@ -89,9 +97,10 @@ class Inside(Process):
 class Machine:
     """Namespaces for mounts and processes, with folders that the tests reach through `root`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, enter: Sequence[str] = ()) -> None:
+        """Make it in namespaces that the words of `enter` lead to, such as a network of its own."""
         self.folder = folder
-        command = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", MOUNTS]
+        command = [*enter, "unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", MOUNTS]
         self._first = Inside("machine", command, folder)
         self._processes: list[Inside] = []
 
@@ -133,6 +142,14 @@ class Machine:
         os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(major, minor))
         return path
 
+    def reboot(self) -> None:
+        """End all programs, and lose what is below /run; files of kubelet and containerd stay."""
+        with suppress(AssertionError):  # the shell that does it ends with the others
+            self.run("sh", "-c", "kill -9 -1")
+        for process in self._processes:
+            process.kill()
+        self.run("sh", "-ec", REBOOT)
+
     def close(self) -> None:
         """End everything that runs in the machine, as if the power failed; logs stay."""
         self._first.kill()
@@ -143,13 +160,13 @@ class Machine:
         return (self.root / "run/ready").exists()
 
     def _enter(self) -> list[str]:
-        return ["nsenter", f"--target={self._first.inner}", "--mount", "--pid", "--"]
+        return ["nsenter", f"--target={self._first.inner}", "--mount", "--net", "--pid", "--"]
 
 
 @contextmanager
-def running_machine(folder: Path) -> Iterator[Machine]:
+def running_machine(folder: Path, enter: Sequence[str] = ()) -> Iterator[Machine]:
     """A machine until the end of the block; what its programs print is in the folder."""
-    machine = Machine(folder)
+    machine = Machine(folder, enter)
     try:
         machine.start()
         yield machine
@@ -158,10 +175,10 @@ def running_machine(folder: Path) -> Iterator[Machine]:
 
 
 @contextmanager
-def demanded_machine(folder: Path) -> Iterator[Machine]:
+def demanded_machine(folder: Path, enter: Sequence[str] = ()) -> Iterator[Machine]:
     """The same; where it is not permitted, the test is skipped unless LINKWISE_E2E is 1."""
     try:
-        with running_machine(folder) as machine:
+        with running_machine(folder, enter) as machine:
             yield machine
     except UnsupportedError as error:
         if os.environ.get("LINKWISE_E2E") == "1":

@@ -13,7 +13,7 @@ from support.e2e.config_files import NODE
 from support.e2e.pod_objects import pod
 from support.e2e.processes import wait_for
 from support.e2e.real_node.cgroups import remove_cgroups
-from support.e2e.real_node.containerd import CDI, Containerd
+from support.e2e.real_node.containerd import CDI, ISOLATED, Containerd
 from support.e2e.real_node.images import IMAGE
 from support.e2e.real_node.kubelet import kubelet
 
@@ -64,10 +64,18 @@ class RealNode:
 
     name = NODE
 
-    def __init__(self, cluster: OwnCluster, machine: Machine, container_programs: Path) -> None:
+    def __init__(
+        self,
+        cluster: OwnCluster,
+        machine: Machine,
+        container_programs: Path,
+        *flags: str,
+        plugin: Mapping[str, object] = ISOLATED,
+    ) -> None:
+        """Make it with further flags of the kubelet, and with a CNI plugin."""
         self.cluster, self.machine = cluster, machine
-        self.containerd = Containerd(container_programs, machine)
-        self.kubelet = kubelet(cluster.programs, machine, self.name, cluster.kubeconfig("node"))
+        self.containerd = Containerd(container_programs, machine, plugin)
+        self.kubelet = kubelet(cluster.programs, machine, self.name, cluster.kubeconfig("node"), *flags)
         self._executions = count(1)
 
     @property
@@ -167,16 +175,20 @@ class RealNode:
 
     def environment(self, pod: Raw, container: str = "main") -> dict[str, str]:
         """The environment that the first process of a container was started with."""
-        text = (self._process(pod, container) / "environ").read_text()
+        text = (self.process(pod, container) / "environ").read_text()
         return dict(line.split("=", 1) for line in text.split("\0") if line)
 
     def process_id(self, pod: Raw, container: str = "main") -> int:
         """Id of the first process of a container, in the machine's PID namespace."""
-        return int(self._process(pod, container).name)
+        return int(self.process(pod, container).name)
+
+    def process(self, pod: Raw, container: str = "main") -> Path:
+        """The /proc folder of the first process of a container."""
+        return self.containerd.process_of(self._containers(pod)[container])
 
     def devices(self, pod: Raw, container: str = "main") -> dict[str, tuple[int, int]]:
         """Major and minor numbers of the device nodes in a container, by path, without those that all containers have."""
-        folder = self._process(pod, container) / "root/dev"
+        folder = self.process(pod, container) / "root/dev"
         found = {path.relative_to(folder): path.lstat() for path in folder.rglob("*")}
         return {
             f"/dev/{path}": (os.major(status.st_rdev), os.minor(status.st_rdev))
@@ -197,14 +209,17 @@ class RealNode:
         lines = [line.split(" ", 3)[3] for path in files for line in path.read_text().splitlines()]
         return "\n".join(lines)
 
+    def reboot(self) -> None:
+        """End all programs and containers; `start` of containerd and kubelet finds their files as after a boot."""
+        containers = self.containerd.containers()
+        self.machine.reboot()
+        remove_cgroups(containers)
+
     def close(self) -> None:
         """End everything on the node at once; clearing the cluster deletes the Node object."""
         containers = self.containerd.containers()
         self.machine.close()
         remove_cgroups(containers)
-
-    def _process(self, pod: Raw, container: str) -> Path:
-        return self.containerd.process_of(self._containers(pod)[container])
 
     def _containers(self, pod: Raw) -> dict[str, str]:
         """Ids of the running containers of a pod, by name."""

@@ -1,0 +1,1 @@
+"""The web page: its files, and routes for its documents."""

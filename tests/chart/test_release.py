@@ -1,0 +1,59 @@
+"""What a release consists of: notes, the chart with the digest of the image, provenance, licences."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+import linkwise
+from support.script_modules import scripts_importable
+
+with scripts_importable():
+    import licences
+    import packages
+    import release
+
+ROOT = Path(__file__).resolve().parents[2]
+DIGEST = f"sha256:{'0' * 64}"
+CHANGELOG = "# Changelog\n\n## [Unreleased]\n\nnew\n\n## [0.2.0] - 2026-11-19\n\n- one\n\n## [0.1.0]\n\n- older\n"
+
+
+def test_notes_are_the_section_of_the_version() -> None:
+    assert release.notes(CHANGELOG, "0.2.0") == "# Linkwise 0.2.0\n\n- one\n"
+
+
+def test_notes_of_a_version_without_a_section_are_what_is_unreleased() -> None:
+    assert release.notes(CHANGELOG, "0.3.0") == "# Linkwise 0.3.0\n\nnew\n"
+
+
+def test_another_version_than_that_of_the_package_is_refused() -> None:
+    with pytest.raises(packages.BuildError, match=f"the version of the package is {linkwise.__version__}, not 9"):
+        release.check("9", dirty=True)
+
+
+def test_the_chart_names_the_digest_of_linkwise_and_not_of_kube_scheduler() -> None:
+    values = release.with_digest((ROOT / "deploy/chart/values.yaml").read_text("utf-8"), DIGEST)
+    image, scheduler = re.findall(r"^ +digest: (.*)$", values, re.MULTILINE)
+    assert (image, scheduler) == (DIGEST, "''")
+
+
+def test_two_packages_of_the_chart_are_equal(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.tgz", "b.tgz")]
+    for file in files:
+        release.write_chart(file, DIGEST, 1)
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_provenance_names_every_file_and_what_it_was_made_of() -> None:
+    found = release.provenance({"a.whl": "1f"}, "0.1.0", datetime(2026, 11, 19, tzinfo=UTC))
+    assert found["subject"] == [{"name": "a.whl", "digest": {"sha256": "1f"}}]
+    assert "deploy/image/requirements.lock" in str(found["predicate"])
+
+
+def test_no_licence_of_the_image_is_unknown_or_demands_more_than_notices() -> None:
+    found = {name: text for name, _, text in licences.licences()}
+    assert {"click", "grpcio", "uvloop"} <= found.keys()
+    assert [(name, text) for name, text in found.items() if text == "unknown" or "GPL" in text] == []

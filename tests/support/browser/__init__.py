@@ -1,0 +1,1 @@
+"""Support for tests of the web page in a browser."""

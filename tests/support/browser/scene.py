@@ -1,0 +1,50 @@
+"""Pods for the web page to show: some run, some share devices, and some wait."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+__all__ = ["FLEET", "scene"]
+
+FLEET: Final = (
+    "dgx1-v100=14,dgx-a100=12,hgx-h100=10,atlas-800=6,mi300=4,a100-bridged=4,"
+    "p40-share=4,dgx1-v100/percent=2,dgx1-v100-measured=4"
+)
+
+_GROUP: Final = "gang.scheduling.koordinator.sh"
+
+
+def _pod(
+    namespace: str, name: str, resource: str, amount: int, annotations: dict[str, str] | None = None
+) -> dict[str, Any]:
+    container = {"name": "main", "image": "x", "resources": {"limits": {resource: str(amount)}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"namespace": namespace, "name": name, "annotations": annotations or {}},
+        "spec": {"schedulerName": "linkwise-scheduler", "containers": [container]},
+    }
+
+
+def _gang(namespace: str, name: str, members: int, amount: int) -> list[dict[str, Any]]:
+    group = {f"{_GROUP}/name": name, f"{_GROUP}/min-available": str(members), f"{_GROUP}/total-number": str(members)}
+    return [_pod(namespace, f"{name}-{index}", "nvidia.com/gpu", amount, group) for index in range(members)]
+
+
+def scene() -> dict[str, Any]:
+    """A List of namespaces and pods."""
+    namespaces = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        for name in ("llm", "research", "serving", "vision")
+    ]
+    pods = [
+        *_gang("llm", "pretrain", 14, 8),
+        *(_pod("serving", f"chat-{index}", "nvidia.com/gpu", 1) for index in range(12)),
+        *(_pod("vision", f"detect-{index}", "nvidia.com/gpu", 2) for index in range(8)),
+        *(_pod("research", f"sweep-{index}", "nvidia.com/gpu", 4) for index in range(12)),
+        _pod("research", "npu", "huawei.com/Ascend910", 4),
+        _pod("serving", "share", "aliyun.com/gpu-mem", 10),
+        _pod("research", "too-many", "nvidia.com/gpu", 16),
+        *_gang("llm", "moe", 30, 8),
+    ]
+    return {"apiVersion": "v1", "kind": "List", "items": [*namespaces, *pods]}
