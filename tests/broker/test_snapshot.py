@@ -11,7 +11,6 @@ import pytest
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind, Event, Evict, Wake
 from linkwise.broker.records.groups import GroupRecord
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.snapshot import BrokerState
 from linkwise.broker.watch_events import ClusterObject, PodDeleted
 from linkwise.engine.queue.scheduling_queue import QueuedPod
@@ -20,6 +19,7 @@ from linkwise.model.settings import PlacingSettings
 from linkwise.model.snapshot import Snapshot
 from linkwise.model.verdict import Entry, Grant, Held, Offer
 from linkwise.model.views import ContainerView, PodView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from linkwise.wire.snapshot import decode_snapshot, encode_snapshot
 from support.state import state_of

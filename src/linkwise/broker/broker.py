@@ -16,12 +16,12 @@ from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.broker.effects import BindAnswer
 from linkwise.broker.groups.lifecycle import wake_members
 from linkwise.broker.groups.planning.runs import advance_plans
+from linkwise.broker.groups.rank_tables import rank_tables
 from linkwise.broker.groups.recovery import Recovery
 from linkwise.broker.groups.stale_gangs import evictable, not_evicted
 from linkwise.broker.holding import evictions
 from linkwise.broker.holding.reservations import advance_reservations
 from linkwise.broker.holding.reserved_devices import reserved_entry
-from linkwise.broker.rank_tables import rank_tables
 from linkwise.broker.reconcile import next_deadline, observe, reconcile, reconcile_later
 from linkwise.broker.records.members import STAGES, Planning, Unschedulable
 from linkwise.broker.scheduling.bind import bind, outcome

@@ -16,7 +16,7 @@ from linkwise.broker.grant_writer import GrantWriter
 from linkwise.broker.records.access import Access
 from linkwise.broker.records.bookings import Bookings, Preemptions
 from linkwise.broker.records.groups import Groups
-from linkwise.dialects.dra import by_claim
+from linkwise.dialects.kubernetes.dra import by_claim
 from linkwise.dialects.registry import BY_NAME
 from linkwise.engine.index.node_index import Query
 from linkwise.engine.planning.hosts import Hosts
@@ -216,6 +216,7 @@ class State:
     def forget_vendors(self, now: float) -> None:
         """Forget choices whose groups have members by now, or that nothing came of."""
         for key, (resource, until) in list(self.vendors.items()):
+            # A time further away than it can be set was set before the clock went back.
             if key in self.groups or (until is not None and not now < until <= now + VENDOR_TIME):
                 del self.vendors[key]
             elif until is None:

@@ -40,6 +40,19 @@ __all__ = [
     "usage_of",
 ]
 
+DriftKind = Literal["record", "changed", "strange device", "twice", "oversold", "stranger", "mode", "elsewhere"]
+"""what disagrees:
+
+record          the record of a pod and the usage that the node's agent reports
+changed         the record of a bound pod and its earlier content
+strange device  a record names a device that the node does not have
+twice           two pods claim one device
+oversold        pods claim more of a device than it has
+stranger        the agent reports devices in use by an unknown pod
+mode            pods use whole devices and shares of devices on one node
+elsewhere       a pod was assumed on one node and is bound to another
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -321,20 +334,6 @@ def _only_more_is_used(before: Node, after: Node) -> bool:
     if before.devices is not after.devices or after.unattributed_share < before.unattributed_share:
         return False
     return all(after.used.get(device) == use for device, use in before.used.items())
-
-
-DriftKind = Literal["record", "changed", "strange device", "twice", "oversold", "stranger", "mode", "elsewhere"]
-"""what disagrees:
-
-record          the record of a pod and the usage that the node's agent reports
-changed         the record of a bound pod and its earlier content
-strange device  a record names a device that the node does not have
-twice           two pods claim one device
-oversold        pods claim more of a device than it has
-stranger        the agent reports devices in use by an unknown pod
-mode            pods use whole devices and shares of devices on one node
-elsewhere       a pod was assumed on one node and is bound to another
-"""
 
 
 @dataclass(frozen=True, slots=True)

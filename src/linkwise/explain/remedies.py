@@ -42,6 +42,22 @@ __all__ = ["Crowd", "RoomMaking", "fewer_devices", "largest_room", "remedies", "
 MOST_NODES: Final = 64
 """nodes tried with a smaller request, those with the most free first"""
 SHOWN: Final = 3
+MOST_NODES_FOR_ROOM: Final = 32
+"""nodes considered, the nearest first"""
+_WHOLE: Final = 1 << 60
+"""share that a complete device frees: always enough"""
+_Likely = tuple[bool, int, float, str]
+"""not terminating, priority, creation time, name; lowest first"""
+_UNLIKELY: Final[_Likely] = (True, 1 << 40, 0.0, "")
+_AMOUNTS: Final = {"cpu": "cpu", "memory": "memory", "ephemeral": "ephemeral"}
+MOST_TOGETHER: Final = 3
+"""largest set of pods considered; more are unlikely to finish together"""
+MOST_PODS: Final = 12
+"""pods of a crowd considered, the likeliest first"""
+STEPS: Final = 600
+"""limit of sets tried"""
+ENOUGH: Final = 8
+"""number of nodes with a sufficient set at which the search stops"""
 
 
 def remedies(state: State, pod: PodView, query: Query, survey: Survey) -> tuple[Remedy, ...]:
@@ -57,28 +73,6 @@ def fewer_devices(state: State, pod: PodView, query: Query, demand: Demand) -> t
     """Return the largest smaller request that fits, for a request that no node could ever serve."""
     nothing = Survey(demand, (), {}, {}, {})
     return tuple(_Less(state, pod, query, nothing).devices()) if query.ask.devices else ()
-
-
-def _beside(survey: Survey) -> list[Remedy]:
-    """Return nodes with enough free devices: for each other resource they lack, the one that lacks least."""
-    # rule 002.stranded: idle devices behind full CPUs are explained when it happens.
-    kinds: dict[str, list[tuple[float, str, Reason]]] = {}
-    for name, reason in survey.stopped.items():
-        kinds.setdefault(reason.kind, []).append((-nearness(reason), name, reason))
-    nearest = [(min(nodes, key=lambda node: node[:2]), len(nodes)) for nodes in kinds.values()]
-    nearest.sort(key=lambda entry: (lasting(entry[0][2]), -entry[1], entry[0][1]))
-    return [Remedy("beside devices", name, nodes=count, reason=reason) for (_, name, reason), count in nearest[:SHOWN]]
-
-
-def _other_mode(state: State, survey: Survey) -> list[Remedy]:
-    """Return idle devices of nodes in another sharing mode."""
-    index = state.cluster.index
-    reasons = {name: reject.reason for name, reject in survey.refused.items() if reject.reason.rule == "004.mode"}
-    idle = {name: count for name in state.pausing(sorted(reasons)) if (count := len(index.nodes[name].free()))}
-    if not idle:
-        return []
-    first = max(idle, key=idle.__getitem__)
-    return [Remedy("other mode", first, amount=sum(idle.values()), nodes=len(idle), reason=reasons[first])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,16 +150,6 @@ class _Less:
 
     def _stopped(self, name: str) -> bool:
         return misfit(self.state.cluster, self.pod, self.survey.demand, name) is not None
-
-
-MOST_NODES_FOR_ROOM: Final = 32
-"""nodes considered, the nearest first"""
-_WHOLE: Final = 1 << 60
-"""share that a complete device frees: always enough"""
-_Likely = tuple[bool, int, float, str]
-"""not terminating, priority, creation time, name; lowest first"""
-_UNLIKELY: Final[_Likely] = (True, 1 << 40, 0.0, "")
-_AMOUNTS: Final = {"cpu": "cpu", "memory": "memory", "ephemeral": "ephemeral"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,34 +303,6 @@ class RoomMaking:
         )
 
 
-def _reserved(state: State, node: str, entries: Sequence[Entry], unit: str) -> Remedy:
-    share = sum(map(_share, entries))
-    groups = tuple(map(state.group_name, sorted({entry.grant.plan for entry in entries})))
-    return Remedy(
-        "reserved", node, amount=share or sum(map(_devices, entries)), unit=unit if share else "", groups=groups
-    )
-
-
-def _devices(entry: Entry) -> int:
-    return entry.unrecorded_ask.devices if entry.unrecorded_ask else len(entry.grant.offer.devices)
-
-
-def _share(entry: Entry) -> int:
-    if entry.unrecorded_ask:
-        return entry.unrecorded_ask.share
-    return sum(part.share for part in entry.grant.offer.parts if not is_whole(part))
-
-
-MOST_TOGETHER: Final = 3
-"""largest set of pods considered; more are unlikely to finish together"""
-MOST_PODS: Final = 12
-"""pods of a crowd considered, the likeliest first"""
-STEPS: Final = 600
-"""limit of sets tried"""
-ENOUGH: Final = 8
-"""number of nodes with a sufficient set at which the search stops"""
-
-
 @dataclass(frozen=True, slots=True)
 class Crowd:
     """Pods of one node that together could free enough."""
@@ -402,3 +358,43 @@ def largest_room(query: Query, node: Node) -> tuple[int, int]:
         if isinstance(offer, Offer):
             return share, next(other.index for other in node.devices if other.id == offer.devices[0])
     return 0, 0
+
+
+def _beside(survey: Survey) -> list[Remedy]:
+    """Return nodes with enough free devices: for each other resource they lack, the one that lacks least."""
+    # rule 002.stranded: idle devices behind full CPUs are explained when it happens.
+    kinds: dict[str, list[tuple[float, str, Reason]]] = {}
+    for name, reason in survey.stopped.items():
+        kinds.setdefault(reason.kind, []).append((-nearness(reason), name, reason))
+    nearest = [(min(nodes, key=lambda node: node[:2]), len(nodes)) for nodes in kinds.values()]
+    nearest.sort(key=lambda entry: (lasting(entry[0][2]), -entry[1], entry[0][1]))
+    return [Remedy("beside devices", name, nodes=count, reason=reason) for (_, name, reason), count in nearest[:SHOWN]]
+
+
+def _other_mode(state: State, survey: Survey) -> list[Remedy]:
+    """Return idle devices of nodes in another sharing mode."""
+    index = state.cluster.index
+    reasons = {name: reject.reason for name, reject in survey.refused.items() if reject.reason.rule == "004.mode"}
+    idle = {name: count for name in state.pausing(sorted(reasons)) if (count := len(index.nodes[name].free()))}
+    if not idle:
+        return []
+    first = max(idle, key=idle.__getitem__)
+    return [Remedy("other mode", first, amount=sum(idle.values()), nodes=len(idle), reason=reasons[first])]
+
+
+def _reserved(state: State, node: str, entries: Sequence[Entry], unit: str) -> Remedy:
+    share = sum(map(_share, entries))
+    groups = tuple(map(state.group_name, sorted({entry.grant.plan for entry in entries})))
+    return Remedy(
+        "reserved", node, amount=share or sum(map(_devices, entries)), unit=unit if share else "", groups=groups
+    )
+
+
+def _share(entry: Entry) -> int:
+    if entry.unrecorded_ask:
+        return entry.unrecorded_ask.share
+    return sum(part.share for part in entry.grant.offer.parts if not is_whole(part))
+
+
+def _devices(entry: Entry) -> int:
+    return entry.unrecorded_ask.devices if entry.unrecorded_ask else len(entry.grant.offer.devices)

@@ -1,4 +1,4 @@
-"""Verdicts and grants: a node's offer or refusal for an ask, with the reason as data; and the devices reserved for a pod.
+"""Verdicts and grants: a node's offer or refusal for an ask, with the reason as data, and the devices reserved.
 
 Also problems in user input.
 """

@@ -4,8 +4,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.policies.link_affinity import LinkAffinity
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from linkwise.wire.snapshot import encode_snapshot
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.errors import NotFoundError
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, in_gang, place
 from linkwise.vendors.machines import profile
 from linkwise.views.cluster import ClusterView

@@ -1,4 +1,4 @@
-"""The observed cluster: views of pods, nodes and objects, and the ledger and index derived from them.
+"""The observed cluster: views of pods, nodes and objects, with the ledger and index derived from them.
 
 Observing only notes what changed, in `changes`; `settle` computes the consequences node by node.
 """

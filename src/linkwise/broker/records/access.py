@@ -1,4 +1,4 @@
-"""Access record: devices in use by policy and namespace, pods that wait for a limit, and nodes that a rule leaves out.
+"""Access record: devices in use by policy and namespace, with the pods that wait for a limit.
 
 Nothing is counted and nothing is cached while there is no policy. Bound: counts follow the ledger entry by entry, and the
 nodes that a rule leaves out follow the log of the index.

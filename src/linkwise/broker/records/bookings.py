@@ -22,6 +22,8 @@ __all__ = ["LONGEST", "Attempt", "Bookings", "Preemption", "Preemptions"]
 FIRST: Final = 2.0  # seconds
 LONGEST: Final = 60.0  # seconds
 """between two attempts"""
+ROOM: Final = "/room"
+"""ends the names of ledger entries that are held for a preemptor; its UID comes before"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class Attempt:
 
     def again(self, now: float, problem: str = "") -> Attempt:
         """The next attempt, after a time that doubles."""
+        # The count stops at ten: the longest pause is reached by then, and the power stays small.
         return Attempt(now + min(LONGEST, FIRST * 2**self.tries), min(self.tries + 1, 10), problem)
 
 

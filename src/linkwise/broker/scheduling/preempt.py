@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["budget_violations", "preempt"]
 
+# Bounded, because kube-scheduler waits for the answer.
 TRIES: Final = 1000
 """sets of victims that are tried per call, over all nodes"""
 NODES: Final = 32

@@ -1,4 +1,4 @@
-"""Reservations: nodes that are drained for the first in the queue, because smaller pods would pass it forever, and the room kept there.
+"""Reservations: nodes drained for the first in the queue, which smaller pods would pass forever.
 
 A reservation belongs to a pod or to a group. It says on which node each of the pods should go and until when that is tried;
 which devices are kept free for it follows from the state of these nodes. When its time is over without success, its owner
@@ -32,9 +32,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Refused", "Reservation", "Reservations", "ReservedRoom", "room_on"]
 
+# Bounded, because any user may write any name into a pod.
 MOST_SCHEDULERS: Final = 64
 MOST_REFUSED: Final = 10_000
 """owners that are remembered though nothing could be reserved for them"""
+WHOLE_CORE: Final = 100  # percent
+PASSES: Final = 16
+"""pods that are tried as the first to be kept"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +116,7 @@ class Reservations:
         known = self.refused.pop(owner, None)
         self.refused[owner] = Refused(until, (known.avoided if known else frozenset()).union(avoided))
         if len(self.refused) > MOST_REFUSED:
+            # The one that was refused first, whose pause ends soonest.
             del self.refused[next(iter(self.refused))]
 
     def asked_by(self, scheduler: str) -> None:
@@ -128,11 +133,6 @@ class Reservations:
         self.made = {each.owner: each for each in made}
         self.refused, self.schedulers = dict(refused), set(schedulers)
         self.rooms, self.checked = {}, 0
-
-
-WHOLE_CORE: Final = 100  # percent
-PASSES: Final = 16
-"""pods that are tried as the first to be kept"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Explains why not all members of a group fit, and finds remedies: pods that would have to finish, smaller or looser requests.
+"""Explains why not all members of a group fit, and which pods would have to finish or requests be smaller.
 
 Pods are named singly if one is enough, else as the smallest set found.
 """
