@@ -16,6 +16,7 @@ from linkwise.engine.planning.hosts import (
     CountedHost,
     PartSize,
     PickedHost,
+    Size,
     UncertainHost,
     by_links,
     in_parts,
@@ -221,10 +222,13 @@ class Making:
             memory = max([memory, *(device.memory for device in site.node.devices)])
             size = max([size, *(device.bytes for device in site.node.devices)])
         order = {number: place for place, number in enumerate(self._parts)}
-        self._sizes = [
+        sizes: list[Size] = [
             PartSize(order[number], weight_on(query.ask, memory, size)) if number in order else query.ask.devices
             for number, query in enumerate(self._asked)
         ]
+        if sizes != self._sizes:  # a larger device has come, or the largest has gone
+            self._known.clear()
+            self._sizes = sizes
 
     def _bound_spots(self) -> Generator[None, None, tuple[BoundSpot, ...]]:
         """The nodes of bound members, with what their devices mean for every plan."""
