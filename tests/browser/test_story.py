@@ -94,6 +94,6 @@ def test_a_cluster_fills_a_device_fails_a_gang_waits_and_a_plan_finds_places(win
         page.get_by_label("Manifest").fill(SMALL)
         page.get_by_role("button", name="Plan it").click()
         page.get_by_role("heading", name="2 pods on the picture").wait_for()
-        panel.locator(".headline", has_text="Group default/probe fits now: 2 members on 1 node.").wait_for()
+        panel.locator(".headline", has_text="Group default/probe/2 fits now: 2 members on 1 node.").wait_for()
         assert panel.get_by_role("row", name="probe-0 dgx1-v100-0").is_visible()
         assert opened.problems == []
