@@ -2,7 +2,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-BENCHES := start partition filter rebuild conflicts packing openb plan explain page calls volcano embedded agent admission footprint
+BENCHES := start partition filter rebuild conflicts packing openb plan explain page page_readers calls volcano embedded agent admission footprint
 
 # Programs that tests start are slow without compiled bytecode, and assertions would be rewritten in every run.
 unexport PYTHONDONTWRITEBYTECODE

@@ -5,7 +5,6 @@ Two runs never draw the same pixels, so nothing compares them.
 
 import io
 import json
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
@@ -88,4 +87,4 @@ def _small(picture: bytes) -> bytes:
 
 
 if __name__ == "__main__":
-    sys.exit(take())
+    take()
