@@ -199,12 +199,12 @@ def test_every_field_of_what_a_container_needs_is_in_the_reference() -> None:
 @pytest.mark.parametrize("line", LINES)
 def test_every_field_of_a_batch_line_is_in_the_reference(line: type[msgspec.Struct]) -> None:
     known = {field.encode_name for field in msgspec.structs.fields(line)}
-    assert known - in_code("docs/reference/batch.md") == set()
+    assert known - in_code("docs/reference/json.md") == set()
 
 
 @pytest.mark.parametrize("line", QUESTIONS)
 def test_every_kind_of_question_is_in_the_reference(line: type[msgspec.Struct]) -> None:
-    assert line.__struct_config__.tag in in_code("docs/reference/batch.md")
+    assert line.__struct_config__.tag in in_code("docs/reference/json.md")
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=lambda policy: policy.name)

@@ -9,12 +9,17 @@ from support.doc_examples import blocks, examples
 from support.e2e.node_objects import machine, node
 from support.embedded.cli_cluster import AskedCluster
 
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs/how-to/publish-links.md"
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs/how-to/read-a-machine.md"
 
 
 def test_commands_print_what_the_page_about_links_says(tmp_path: Path) -> None:
     found = blocks(PAGE.read_text("utf-8"))
-    shown = [example for block in found if block.text.startswith("$ ") for example in examples(block.text)]
+    shown = [
+        example
+        for block in found
+        if block.language == "text" and block.text.startswith("$ ")
+        for example in examples(block.text)
+    ]
     assert len(shown) == 5
     with AskedCluster(tmp_path) as cluster:
         cluster.make(*machine("gpu-1", "nvlink"), node("gpu-2", {"nvidia.com/gpu": 4}))

@@ -131,7 +131,7 @@ def wait_until_deleted(cluster: OwnCluster) -> None:
 
 
 def test_the_webhook_is_installed_outside_the_cluster_as_its_page_says(root: Path, own_cluster: OwnCluster) -> None:
-    cluster, page = own_cluster, (root / "docs/how-to/install-the-webhook.md").read_text("utf-8")
+    cluster, page = own_cluster, (root / "docs/reference/webhook.md").read_text("utf-8")
     (port,) = free_ports(1)
     user = cluster.kubeconfig("linkwise")
     filled = page.replace("9443", str(port)).replace("ADDRESS", "127.0.0.1").replace("NAME", "linkwise")

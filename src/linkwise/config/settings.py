@@ -253,10 +253,8 @@ class AgentSettings:
     """address to serve metrics and probes on; the default in a pod is 0.0.0.0"""
     port: int = 39998
     """port to serve metrics and probes on; 0 picks a free port"""
-    driver: Literal[
-        "auto", "nvml", "nvidia-smi", "dcmi", "npu-smi", "amdsmi", "amd-smi", "rocm-smi", "recorded", "simulated"
-    ] = "auto"
-    """how devices are discovered; auto tries those of NVIDIA, Huawei and AMD, in this order"""
+    driver: str = "auto"
+    """how devices are discovered: the name of a driver; auto tries those of NVIDIA, Huawei and AMD, in this order"""
     source: str = ""
     """folder of recorded tool outputs, machine profile to simulate, or path of the library or the tool"""
     interval: float = 10.0  # seconds

@@ -81,9 +81,9 @@ DRIVERS: Final[Mapping[str, Callable[[DriverOptions], Driver]]] = {
     "recorded": _recorded,  # source: folder
     "simulated": _simulated,  # source: name of a machine profile; behind a colon, file of unhealthy devices
 }
-"""by name: one line per driver"""
+"""by name: one line per driver, in the order in which `auto` tries those of real hardware"""
 
-_DETECTED: Final = ("nvml", "nvidia-smi", "dcmi", "npu-smi", "amdsmi", "amd-smi", "rocm-smi")
+_DETECTED: Final = tuple(name for name in DRIVERS if name not in {"recorded", "simulated"})
 """drivers of real hardware, in the order in which they are tried"""
 
 

@@ -50,11 +50,7 @@ Exit codes: 0 measured; 1 the test failed or was stopped, or the agent refused; 
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="Path to the kubeconfig file, as for kubectl.")
 @click.option("--context", metavar="NAME", help="The kubeconfig context to use; default: the current context.")
 @click.option("--node", metavar="NAME", help="Name of this node; default: NODE_NAME, else the host name.")
-@click.option(
-    "--driver",
-    metavar="NAME",
-    help="auto, nvml, nvidia-smi, dcmi, npu-smi, amdsmi, amd-smi, rocm-smi, recorded or simulated.",
-)
+@click.option("--driver", metavar="NAME", help="How devices are discovered: a driver, or auto (default) to try all.")
 @click.option("--source", metavar="SOURCE", help="Folder of recorded outputs, or machine profile to simulate.")
 @click.option("--plugin", metavar="WHEN", help="auto, or never to publish devices only.")
 @click.option("--mode", metavar="MODE", help="auto, whole or share.")

@@ -72,7 +72,7 @@ def missing(facts: Facts) -> Iterator[Finding]:
         return
     if not known:
         found = f"no node has a DeviceInventory, and {len(nodes)} have devices: {names_text(nodes)}"
-        remedy = "run the agent on them, if Linkwise shall discover devices and allocate the ones it chose: docs/how-to/run-the-agent.md"
+        remedy = "run the agent on them, if Linkwise shall discover devices and allocate the ones it chose: docs/reference/agent.md"
         yield warning("", found, remedy, nodes)
         return
     found = f"{len(nodes)} node(s) with devices have no DeviceInventory: {names_text(nodes)}"
