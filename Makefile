@@ -2,7 +2,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-BENCHES := start partition filter rebuild conflicts packing openb plan explain page calls volcano embedded agent admission footprint
+BENCHES := start partition filter rebuild conflicts packing openb plan explain page page_readers calls volcano embedded agent admission footprint
 
 # Programs that tests start are slow without compiled bytecode, and assertions would be rewritten in every run.
 unexport PYTHONDONTWRITEBYTECODE
@@ -75,6 +75,7 @@ soak-cluster: $(READY)  ## kill leaders (KILLS=1000) and services among gangs on
 
 docs: $(READY)  ## regenerate generated pages, pictures and console samples
 	$(BIN)/python scripts/docs.py
+	$(BIN)/python scripts/page_pictures.py
 
 site: $(READY)  ## build the documentation as a website in dist/site; warnings and broken links are errors
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto -b html -c docs -d dist/doctrees . dist/site

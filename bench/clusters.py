@@ -10,11 +10,11 @@ import msgspec
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.dialects.linkwise.dialect import GRANT, grant_text
 from linkwise.model.topology import Topology, numbered
 from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.model.views import ContainerView, PodView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.topology.canonical import canonical
 from linkwise.vendors.machine import machine_devices
 from linkwise.vendors.machines import MachineProfile, profile

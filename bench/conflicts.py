@@ -18,8 +18,8 @@ from rich.table import Table
 
 from clusters import node_names, observed, pod_json
 from linkwise.broker.effects import Bind
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import PodDeleted
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from linkwise.wire.kubernetes.objects import pod_view
 

@@ -17,7 +17,6 @@ from rich.table import Table
 
 from clusters import node_names
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.dialects.linkwise.dialect import GRANT, grant_text
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.node import explain_node
@@ -25,6 +24,7 @@ from linkwise.explain.pod import explain_pod
 from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.model.views import ContainerView, PodView
 from linkwise.serve.explanations.explainer import Slices
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.testing.cluster import in_gang
 from linkwise.vendors.machine import machine_devices
 from linkwise.vendors.machines import profile

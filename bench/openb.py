@@ -21,8 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from clusters import observed, place, pod_json
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.model.topology import Topology, numbered
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import MachineProfile, profile
 from linkwise.wire.kubernetes.objects import pod_view
 

@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from clusters import node_names, observed, place, pod_json
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import PodDeleted
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.topology.link_values import link_scores
 from linkwise.vendors.machines import profile
 from linkwise.wire.kubernetes.objects import pod_view

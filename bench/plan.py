@@ -21,13 +21,13 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Steer
 from linkwise.broker.groups.planning.runs import planning
 from linkwise.broker.records.members import GroupView, Run
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.dialects.linkwise.dialect import GRANT, grant_text
 from linkwise.dialects.linkwise.group_plan import GATE
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.model.ask import Group
 from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.model.views import ContainerView, PodView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.testing.cluster import KOORDINATOR, FakeNode, binds, broker_of, device_pod, in_gang, seen_bound
 from linkwise.vendors.machine import machine_devices
 from linkwise.vendors.machines import profile

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, replace
 from operator import attrgetter
 
@@ -10,15 +11,15 @@ import pytest
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind, Event, Evict, Wake
 from linkwise.broker.records.groups import GroupRecord
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.snapshot import BrokerState
 from linkwise.broker.watch_events import ClusterObject, PodDeleted
 from linkwise.engine.queue.scheduling_queue import QueuedPod
 from linkwise.errors import InputError
 from linkwise.model.settings import PlacingSettings
 from linkwise.model.snapshot import Snapshot
-from linkwise.model.verdict import Entry, Grant, Offer
+from linkwise.model.verdict import Entry, Grant, Held, Offer
 from linkwise.model.views import ContainerView, PodView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from linkwise.wire.snapshot import decode_snapshot, encode_snapshot
 from support.state import state_of
@@ -105,6 +106,18 @@ def test_a_pod_has_one_record_in_the_queue_and_one_in_the_ledger() -> None:
             Broker.restore(Snapshot(state=state))
 
 
+def test_what_is_kept_free_for_a_pod_is_written_with_its_purpose_beside_the_own_entry_of_the_pod() -> None:
+    entry = Entry(Grant("u-a", "", Offer("n1", ())), "OFFERED", expires=9.0)
+    kept = replace(entry, state="RESERVED", purpose="reservation")
+    data = encode_snapshot(Snapshot(state=BrokerState(entries=(entry, kept))))
+    written = json.loads(data)["state"]["entries"]
+    assert [(each["grant"]["pod"], each.get("purpose")) for each in written] == [("u-a", None), ("u-a", "reservation")]
+    restored = Broker.restore(decode_snapshot(data, BrokerState))
+    assert {each.key for each in restored.entries()} == {"u-a", Held("u-a", "reservation")}
+    with pytest.raises(InputError, match=r"\[1\]: duplicate: pod 'u-a \(reservation\)' is listed before"):
+        Broker.restore(Snapshot(state=BrokerState(entries=(kept, kept))))
+
+
 def test_effects_that_wait_are_returned_by_the_restored_broker() -> None:
     waiting = (Evict("a", "b", "c", "half bound"), Event("Normal", "Planned", "all fit"))
     taken = decode_snapshot(encode_snapshot(Snapshot(state=BrokerState(outbox=waiting))), BrokerState)
@@ -161,7 +174,7 @@ REMEMBERED = {
     "state.cluster.ledger": {
         "_entries",
         "_serial",
-        *("_by_node", "_offers", "_bookings", "_claims", "touched", "sharing_of", "changed_pods", "changes"),
+        *("_by_node", "_offers", "_bookings", "_claims", "touched", "sharing_of", "changed_keys", "changes"),
     },
     "state.access": {
         "limited",

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from linkwise.broker.admission import copies_workloads, set_template_creator
+from linkwise.dialects.kubernetes.pod_templates import templates, workload_of
 from linkwise.dialects.linkwise.accelerator_policy import creator_annotations
-from linkwise.dialects.pod_templates import templates, workload_of
 from linkwise.model.access_policy import CONTROLLERS, Requester
 from support.builders.admission import GPU, applied, container, job, pod, volcano_job
 

@@ -8,7 +8,7 @@ import pytest
 
 from linkwise.broker.admission import AdmissionVerdict, Validator
 from linkwise.broker.broker import Broker
-from linkwise.dialects.pod_templates import templates, workload_of
+from linkwise.dialects.kubernetes.pod_templates import templates, workload_of
 from linkwise.dialects.registry import record_keys
 from linkwise.model.access_policy import Requester
 from linkwise.model.settings import AdmissionSettings, PlacingSettings

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import yaml
 
 import linkwise
 from support.script_modules import scripts_importable
@@ -38,6 +39,24 @@ def test_the_chart_names_the_digest_of_linkwise_and_not_of_kube_scheduler() -> N
     values = release.with_digest((ROOT / "deploy/chart/values.yaml").read_text("utf-8"), DIGEST)
     image, scheduler = re.findall(r"^ +digest: (.*)$", values, re.MULTILINE)
     assert (image, scheduler) == (DIGEST, "''")
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/how-to/install-with-helm.md", "docs/guides/administrator.md"])
+def test_pages_install_the_image_of_this_version_as_the_test_on_a_real_node_does(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    versions = re.findall(r"linkwise(?::|-)(\d+\.\d+\.\d+)", text)
+    assert set(versions) == {linkwise.__version__}
+    commands = ("make image", "ctr --namespace k8s.io images import", "helm install linkwise deploy/chart")
+    assert [command for command in commands if command not in text] == []
+
+
+@pytest.mark.parametrize("workflow", sorted((ROOT / ".github/workflows").glob("*.yaml")), ids=lambda path: path.name)
+def test_a_workflow_has_few_permissions_and_actions_of_a_fixed_version(workflow: Path) -> None:
+    found = yaml.safe_load(workflow.read_text("utf-8"))
+    assert found["permissions"] == {"contents": "read"}
+    steps = [step for job in found["jobs"].values() for step in job["steps"]]
+    assert all(("uses" in step) != ("run" in step) for step in steps)
+    assert [step["uses"] for step in steps if not re.search(r"@(v\d+|[0-9a-f]{40})$", step.get("uses", "@v1"))] == []
 
 
 def test_two_packages_of_the_chart_are_equal(tmp_path: Path) -> None:

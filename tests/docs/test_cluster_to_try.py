@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import yaml
 
 from linkwise.cli.inputs.fleet import MAX_NODES, MODES, fleet_of
-from linkwise.embedded.nodes import faults, pod_phases
+from linkwise.embedded.nodes import faults, kubelet
 from support.command_line import run_linkwise
 from support.doc_examples import blocks, examples
 from support.embedded.up_process import TriedCluster
@@ -98,6 +98,6 @@ def test_the_fleet_of_the_page_is_one(tmp_path: Path) -> None:
 
 def test_every_mode_limit_and_annotation_of_the_simulation_is_on_the_page() -> None:
     words = [f"`dgx1-v100/{mode}`" for mode in MODES]
-    words += [f"`{key}`" for key in (pod_phases.SECONDS, pod_phases.EXIT_CODE, pod_phases.STOP_SECONDS)]
+    words += [f"`{key}`" for key in (kubelet.SECONDS, kubelet.EXIT_CODE, kubelet.STOP_SECONDS)]
     words += [f"`{key}`" for key in (faults.DEAD, faults.SILENT)]
     assert [word for word in [*words, f"The maximum is {MAX_NODES:,} nodes"] if word not in HOW_TO] == []

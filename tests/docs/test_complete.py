@@ -17,7 +17,7 @@ from linkwise.cli.reports.manifests import read_file
 from linkwise.cli.tour.stage import tour_nodes
 from linkwise.dialects.dialect import DefaultPolicies, Dialect
 from linkwise.dialects.groups.membership import CONVENTIONS, JOB_RANKS, RANKS
-from linkwise.dialects.pod_templates import TEMPLATES, WORKLOADS
+from linkwise.dialects.kubernetes.pod_templates import TEMPLATES, WORKLOADS
 from linkwise.dialects.registry import BY_NAME, DIALECTS
 from linkwise.doctor.examine import CHECKS
 from linkwise.doctor.facts import SEVERITIES

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args, get_type_hints
 
 import pytest
 
-from linkwise.dialects.pod_templates import TEMPLATES, WORKLOADS
+from linkwise.dialects.kubernetes.pod_templates import TEMPLATES, WORKLOADS
 from linkwise.engine.planning.planner import LEVELS
 from linkwise.explain import reports as group_report, reports as pod_report
 from linkwise.explain.reports import (

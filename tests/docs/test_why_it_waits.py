@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explain_pod, explanation_lines
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.sim.replay import Runner
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from support.doc_examples import blocks
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.drivers.dcmi.driver import DcmiDriver
+from linkwise.drivers.dcmi import DcmiDriver
 from linkwise.errors import DriverError
 from support.dcmi_stub.machine import StubNpus, atlas_800, duo
 from support.dcmi_stub.stub import DcmiStub

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import NodeObject
 from linkwise.dialects.linkwise.inventory import inventory_facts
 from linkwise.drivers.without_hardware import SimulatedDriver
 from linkwise.errors import InputError
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import PROFILES, profile
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.drivers.dcmi.driver import DcmiDriver
+from linkwise.drivers.dcmi import DcmiDriver
 from linkwise.drivers.detect import open_driver
 from linkwise.errors import DriverError
 from linkwise.model.usage import DeviceUsage, ProcessUsage

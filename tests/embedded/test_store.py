@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from linkwise.embedded.api_errors import ApiError
-from linkwise.embedded.storage.lists import ListOptions
+from linkwise.embedded.storage.list_watch import ListOptions
 from linkwise.embedded.store import Store
 from linkwise.embedded.writes.delete import DeleteOptions
 from support.embedded.conformance import pod

@@ -9,7 +9,7 @@ import pytest
 
 from linkwise.engine.ledger import TABLE, Entry, Ledger, State, Transition
 from linkwise.errors import LedgerError
-from linkwise.model.verdict import Grant, Offer, Part
+from linkwise.model.verdict import Grant, Held, Offer, Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,12 +19,24 @@ if TYPE_CHECKING:
 STATES: list[State | None] = [None, *get_args(State)]
 TRANSITIONS: tuple[Transition, ...] = get_args(Transition)
 OUTCOMES: tuple[Outcome, ...] = ("written", "refused", "unknown")
-MISSING = [(s, h) for s in STATES for h in TRANSITIONS if (s, h) not in TABLE and h not in OUTCOMES]
+BY_UID = (*OUTCOMES, "unbook", "gone")  # verbs that take the UID of a pod can't name what is kept free for it
+MISSING = [
+    (s, h)
+    for s in STATES
+    for h in TRANSITIONS
+    if (s, h) not in TABLE and h not in (BY_UID if s == "RESERVED" else OUTCOMES)
+]
+HELD = Held("a", "reservation")
 
 
 def entry(pod: str = "a", *devices: str, node: str = "n", share: int = 0, created: float = 0.0) -> Entry:
     part = Part("main", devices or ("d0",), share)
     return Entry(Grant(pod, "link-affinity", Offer(node, (part,))), "PLANNED", created=created, expires=9.0)
+
+
+def held_entry(*devices: str) -> Entry:
+    """What is kept free for pod `a`."""
+    return replace(entry("a", *devices), state="RESERVED", purpose="reservation")
 
 
 def ledger_in(state: State | None) -> Ledger:
@@ -33,7 +45,7 @@ def ledger_in(state: State | None) -> Ledger:
     if state == "OFFERED":
         ledger.offer(entry())
     elif state == "RESERVED":
-        ledger.reserve(replace(entry(), state="RESERVED"))
+        ledger.reserve(held_entry())
     elif state == "PLANNED":
         ledger.plan([entry()])
     elif state == "CLAIMED":
@@ -48,18 +60,18 @@ def ledger_in(state: State | None) -> Ledger:
 
 
 def happens(ledger: Ledger, transition: Transition) -> object:
-    serial = ledger.serial
+    serial, one = ledger.serial, held_entry() if transition == "reserve" or ledger.get(HELD) else entry()
     acts: dict[Transition, Callable[[], object]] = {
-        "offer": lambda: ledger.offer(entry()),
-        "reserve": lambda: ledger.reserve(replace(entry(), state="RESERVED")),
-        "plan": lambda: ledger.plan([entry()]),
-        "drop": lambda: ledger.drop(["a"]),
-        "claim": lambda: ledger.claim(entry(), ()),
-        "book": lambda: ledger.book(entry()),
+        "offer": lambda: ledger.offer(one),
+        "reserve": lambda: ledger.reserve(one),
+        "plan": lambda: ledger.plan([one]),
+        "drop": lambda: ledger.drop([one.key]),
+        "claim": lambda: ledger.claim(one, ()),
+        "book": lambda: ledger.book(one),
         "unbook": lambda: ledger.unbook("a"),
-        "assume": lambda: ledger.assume(entry()),
-        "observed": lambda: ledger.observe(entry(), deleting=False),
-        "deleting": lambda: ledger.observe(entry(), deleting=True),
+        "assume": lambda: ledger.assume(one),
+        "observed": lambda: ledger.observe(one, deleting=False),
+        "deleting": lambda: ledger.observe(one, deleting=True),
         "gone": lambda: ledger.release("a"),
     }
     outcome = next((found for found in OUTCOMES if found == transition), None)
@@ -67,7 +79,7 @@ def happens(ledger: Ledger, transition: Transition) -> object:
 
 
 def state_of(ledger: Ledger) -> State | None:
-    found = ledger.get("a")
+    found = ledger.get("a") or ledger.get(HELD)
     return found.state if found else None
 
 
@@ -112,7 +124,7 @@ def test_the_outcome_of_a_settled_bind_is_ignored(state: State | None, outcome: 
 
 
 @pytest.mark.parametrize("transition", ["observed", "deleting", "gone"])
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", [state for state in STATES if state != "RESERVED"])
 def test_what_the_watch_shows_twice_changes_nothing_the_second_time(
     state: State | None, transition: Transition
 ) -> None:
@@ -361,3 +373,51 @@ def test_what_ends_offers_does_not_end_a_booking() -> None:
     assert ledger.expired_offers(100.0, 2.0) == []
     with pytest.raises(LedgerError, match="BOOKED: 'drop' is not allowed"):
         ledger.drop(["a"])
+
+
+def test_what_is_kept_free_for_a_pod_is_beside_its_own_entry_and_ends_by_itself() -> None:
+    ledger = ledger_in("OFFERED")
+    ledger.reserve(held_entry("d1"))
+    ledger.plan([replace(entry("a", "d2"), purpose="preemption")])
+    assert [found.key for found in ledger.on("n")] == ["a", Held("a", "preemption"), HELD]
+    with pytest.raises(LedgerError, match=r"d1 of n would be allocated to a \(reservation\) and b"):
+        ledger.offer(entry("b", "d1"))
+    assert ledger.drop_held(["a", "b"], "reservation") == ["n"]
+    assert (ledger.expired_offers(9.0, 9.0), ledger.get(HELD)) == (["a"], None)
+    ledger.release("a")
+    assert [found.key for found in ledger.entries()] == [Held("a", "preemption")]
+
+
+def test_the_deadline_of_an_offer_stays_when_what_is_kept_free_for_its_pod_changes() -> None:
+    ledger = ledger_in("OFFERED")
+    ledger.reserve(held_entry("d1"))
+    ledger.reserve(held_entry("d1", "d2"))
+    ledger.drop([HELD])
+    assert ledger.next_expiry() == 9.0
+
+
+@pytest.mark.parametrize("state", [None, "PLANNED"])
+@pytest.mark.parametrize("transition", ["offer", "claim", "book", "assume", "observed", "deleting"])
+def test_what_is_kept_free_for_a_pod_is_never_offered_bound_or_observed(
+    state: State | None, transition: Transition
+) -> None:
+    ledger, held = Ledger(), replace(entry(), purpose="preemption")
+    if state:
+        ledger.plan([held])
+    before = list(ledger.entries())
+    verbs: dict[Transition, Callable[[], object]] = {
+        "offer": lambda: ledger.offer(held),
+        "claim": lambda: ledger.claim(held, ()),
+        "book": lambda: ledger.book(held),
+        "assume": lambda: ledger.assume(held),
+        "observed": lambda: ledger.observe(held, deleting=False),
+        "deleting": lambda: ledger.observe(held, deleting=True),
+    }
+    with pytest.raises(LedgerError, match=f"{transition!r} is not allowed"):
+        verbs[transition]()
+    assert list(ledger.entries()) == before
+
+
+def test_only_what_is_beside_the_own_entry_of_a_pod_is_reserved() -> None:
+    with pytest.raises(LedgerError, match="'reserve' is not allowed"):
+        Ledger().reserve(replace(entry(), state="RESERVED"))

@@ -155,7 +155,7 @@ def test_two_claims_on_one_device_both_count_and_the_older_pod_is_named_first() 
     usage = usage_of(stock(), entries)
     assert usage.used == {"u0": whole("a", "b")}
     assert [(drift.kind, drift.pods) for drift in usage.drift] == [("twice", ("b", "a"))]
-    assert drift_text(usage.drift[0], str.upper) == "node n: device u0 is claimed by B and A"
+    assert drift_text(usage.drift[0], lambda pod: str(pod).upper()) == "node n: device u0 is claimed by B and A"
 
 
 def test_more_than_a_device_has_is_reported_and_nothing_is_left() -> None:

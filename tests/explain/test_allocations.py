@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.explain.published.allocations import AllocationRow, allocation_rows, totals
 from linkwise.model.views import ContainerView, PodView
 from linkwise.sim.replay import Runner
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 
 GPU, MEMORY = "nvidia.com/gpu", "aliyun.com/gpu-mem"

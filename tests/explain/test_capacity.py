@@ -8,10 +8,10 @@ from itertools import count
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.explain.capacity import CapacityRow, capacity_rows
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.sim.replay import Runner
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 
 GPU, NPU, MEMORY, PERCENT = "nvidia.com/gpu", "huawei.com/Ascend910", "aliyun.com/gpu-mem", "koordinator.sh/gpu"

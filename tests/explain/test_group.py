@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.pod import explain_pod, explanation_lines
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.model.views import ContainerView, PodView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:

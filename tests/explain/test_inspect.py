@@ -7,10 +7,10 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.sim.replay import Runner
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import NodeObject, PodDeleted
 from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explanation_lines
 from linkwise.model.settings import PlacingSettings, ShareSettings
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.sim.replay import Runner
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.verdict import Entry, Grant, Offer, Part
 from linkwise.model.views import ContainerView, NodeView, Owner
 from linkwise.sim.replay import Runner
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, place
 from linkwise.vendors.machines import profile
 from support.builders.explained_cluster import GPU, cluster, explained, lines, placed, pod

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explanation_lines
 from linkwise.model.views import ContainerView, NodeView, Taint
 from linkwise.sim.replay import Runner
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from support.builders.explained_cluster import GPU, MEMORY, NPU, cluster, explained, lines, placed, pod
 

@@ -166,7 +166,7 @@ class AccessWorld:
         """The domains of the pods on each shared device."""
         found: dict[str, set[tuple[str, ...]]] = {}
         for entry in self.broker.entries():
-            pod = self.pods.get(entry.pod)
+            pod = None if entry.purpose else self.pods.get(entry.pod)
             for device in entry.grant.offer.devices if pod and pod.node else ():
                 found.setdefault(device, set()).add(self.domain(pod))  # type: ignore[arg-type]  # it is there
         return found

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from linkwise.model.link import SELF, Link
-from linkwise.vendors import metax
+from linkwise.vendors import ascend as ascend_topo, metax
 from linkwise.vendors.amd.vendor import read_amd_smi, read_rocm_smi
-from linkwise.vendors.ascend import vendor as ascend_topo
 from linkwise.vendors.nvidia import vendor as nvidia_topo
 from linkwise.vendors.nvidia.nvbandwidth import READERS as NVBANDWIDTH
 from linkwise.vendors.nvidia.p2p_test import READERS as P2P

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings, strategies as st
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explain_pod, explanation_lines
 from linkwise.model.views import ContainerView, PodView
 from linkwise.sim.replay import Runner
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.testing.cluster import device_pod, in_gang
 from linkwise.vendors.machines import profile
 from support.profile import examples

@@ -10,11 +10,11 @@ from hypothesis import example, given, settings, strategies as st
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.pod import explanation_lines
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.model.views import ContainerView, PodView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from support.profile import examples
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import example, given, settings, strategies as st
 
-from linkwise.vendors.ascend import inventory as ascend_inventory
+from linkwise.vendors import ascend as ascend_inventory
 from linkwise.vendors.nvidia import inventory as nvidia_inventory
 from linkwise.vendors.reader import DeviceFacts
 from linkwise.vendors.readers import clean
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from linkwise.vendors.reader import Reading
 
-READERS = {reader.kind: reader for reader in (*nvidia_inventory.READERS, *ascend_inventory.READERS)}
+READERS = {reader.kind: reader for reader in (*nvidia_inventory.READERS, *ascend_inventory.INVENTORY_READERS)}
 ALPHABET = string.ascii_letters + string.digits
 BORDER = "+======+========+========+"
 

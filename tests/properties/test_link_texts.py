@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from linkwise.model.link import SELF, Link
-from linkwise.vendors import metax
-from linkwise.vendors.ascend import vendor as ascend_topo
+from linkwise.vendors import ascend as ascend_topo, metax
 from linkwise.vendors.nvidia import vendor as nvidia_topo
 from linkwise.vendors.readers import clean
 from support.builders.tool_texts import GPU_STYLES, Machine, machine_of, mx_text, npu_text

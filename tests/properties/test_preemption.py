@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, strategies as st
 
 from linkwise.broker.watch_events import ClusterObject, PodDeleted
-from linkwise.dialects.kubernetes_objects import BUDGET
+from linkwise.dialects.kubernetes.objects import BUDGET
 from linkwise.engine.preemption import EXACT, Search, harm_of
 from linkwise.testing.cluster import ASCEND, KOORDINATOR, MEMORY, NVIDIA, FakeNode, broker_of, device_pod, place
 

@@ -91,7 +91,7 @@ class World:
         """Nothing is oversold or used twice, and what is held belongs to a preemption."""
         state = self.broker.state_at(self.now)
         assert not self.broker.drift
-        held = {entry.pod.removesuffix("/room") for entry in self.broker.entries() if entry.pod.endswith("/room")}
+        held = {entry.pod for entry in self.broker.entries() if entry.purpose == "preemption"}
         planned = {uid for record in state.preemptions.records.values() for uid in record.plan.placements}
         assert held <= planned
         for node in self.broker.usage.values():
@@ -153,5 +153,5 @@ def test_whatever_happens_nothing_is_used_twice_and_nothing_stays_held(
         world.move(word, number)
         world.check()
     world.take(world.broker.observe([PodDeleted(pod.uid) for pod in world.asking], world.now))
-    assert not [entry for entry in world.broker.entries() if entry.pod.endswith("/room")]
+    assert not [entry for entry in world.broker.entries() if entry.purpose == "preemption"]
     assert not world.broker.state_at(world.now).preemptions.records

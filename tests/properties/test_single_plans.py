@@ -9,10 +9,10 @@ from hypothesis import event, given, strategies as st
 
 from linkwise.broker.groups.planning.input import network_of, planning_input
 from linkwise.broker.groups.planning.runs import planning
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.engine.planning.make_plan import make_plan
 from linkwise.model.settings import PlacingSettings
 from linkwise.model.verdict import Offer
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.testing.cluster import NVIDIA, FakeNode
 from linkwise.vendors.machines import profile
 from support.state import state_of

@@ -40,3 +40,9 @@ def test_taking_a_snapshot_changes_nothing(before: list[Call]) -> None:
     first.broker.snapshot(first.now)
     assert encode_snapshot(first.broker.snapshot(first.now)) == encode_snapshot(second.broker.snapshot(second.now))
     assert repr(first.broker.step(first.now)) == repr(second.broker.step(second.now))
+
+
+def test_a_group_whose_parts_only_some_nodes_serve_is_planned() -> None:
+    before = [Call("pod", 12, 3, 4), Call("members", 0, 4, 5)]
+    first, second = driven(before), driven(before)
+    assert repr(first.broker.step(first.now)) == repr(second.broker.step(second.now))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from linkwise.broker.effects import Effect
+    from linkwise.model.verdict import Entry
     from linkwise.model.views import PodView
 
 NODES: Final = ("m", "n")
@@ -176,17 +177,17 @@ class TwoSchedulers(RuleBasedStateMachine):
 
     @invariant()
     def no_device_has_two_owners(self) -> None:
-        owners: dict[tuple[str, str], str] = {}
-        claimed: dict[tuple[str, str], str] = {}
+        owners: dict[tuple[str, str], Entry] = {}
+        claimed: dict[tuple[str, str], Entry] = {}
         for entry in self.broker.entries():
             for part in entry.grant.offer.parts:
                 assert is_whole(part)
                 for device in part.devices:
                     known = claimed if entry.state == "CLAIMED" else owners
-                    assert known.setdefault((entry.node, device), entry.pod) == entry.pod, f"{device} has two owners"
-        for place, pod in claimed.items():
-            owner = self.broker.entry(owners.get(place, ""))
-            assert owner is None or owner.state in {"RELEASING", "ASSIGNED"}, f"the claim of {pod} met {owner}"
+                    assert known.setdefault((entry.node, device), entry).key == entry.key, f"{device} has two owners"
+        for place, claim in claimed.items():
+            owner = owners.get(place)
+            assert owner is None or owner.state in {"RELEASING", "ASSIGNED"}, f"the claim of {claim.pod} met {owner}"
 
     @invariant()
     def records_on_pods_name_no_device_twice(self) -> None:

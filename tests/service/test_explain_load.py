@@ -12,7 +12,6 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Condition
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import NodeGone, PodDeleted
 from linkwise.config.settings import ExplainSettings
 from linkwise.dialects.linkwise.dialect import GRANT, grant_text
@@ -26,6 +25,7 @@ from linkwise.serve.explanations.explainer import Explainer
 from linkwise.serve.explanations.publisher import Publisher
 from linkwise.serve.metrics import Counting
 from linkwise.serve.service import Service
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.testing.cluster import device_pod, in_gang
 from linkwise.testing.recorder import Recorder
 from linkwise.vendors.machine import machine_devices

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import NodeGone
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from support.fakes.http_service import Served
 

@@ -393,7 +393,8 @@ def test_hashed_files_are_kept_and_the_index_is_asked_for_again(files: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "rest", ["../secret.key", "%2e%2e/pyproject.toml", "secret.key", "assets", "assets/", "a//b", "x.js"]
+    "rest",
+    ["../secret.key", "%2e%2e/pyproject.toml", "secret.key", "assets", "assets/", "a//b", "x.js", "nodes/a/b/c/d/e"],
 )
 def test_only_files_of_the_page_are_served(files: Path, rest: str) -> None:
     with world(files=files) as it:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.sim.replay import Runner, differs, explained, replay
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.vendors.ascend.inventory import READERS
+from linkwise.vendors.ascend import INVENTORY_READERS
 from linkwise.vendors.readers import clean
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ CHIPS = """\
 
 def read(text: str) -> Reading:
     cleaned = clean(text)
-    return next(reader for reader in READERS if reader.recognises(cleaned)).read(cleaned)
+    return next(reader for reader in INVENTORY_READERS if reader.recognises(cleaned)).read(cleaned)
 
 
 def test_a_table_of_cards_is_read() -> None:
@@ -179,13 +179,13 @@ def test_an_error_is_an_error(text: str) -> None:
     "text", ["", "NPU0 NPU1\nNPU0 X HCCS\n", "NPU ID : 0\nChip Count : 1\n", "| Name | Health |\n"]
 )
 def test_other_texts_are_not_recognised(text: str) -> None:
-    assert [reader.kind for reader in READERS if reader.recognises(text)] == []
+    assert [reader.kind for reader in INVENTORY_READERS if reader.recognises(text)] == []
 
 
 @pytest.mark.parametrize("piece", ["| 0 ", " ", "1 ", DIES, MAP, CHIPS, "Version: a", "NPU ID\t"])
 def test_long_texts_are_read_in_linear_time(piece: str) -> None:
     text = NEWEST + piece * (1_000_000 // len(piece))
-    for reader in READERS:
+    for reader in INVENTORY_READERS:
         reader.recognises(text)
         assert reader.read(text).kind == reader.kind
 
@@ -220,5 +220,5 @@ def test_a_chip_whose_first_line_is_lost_is_named() -> None:
 | 0                         | 0000:81:00.0  | 0           0    / 0          3314 / 65536         |
 +===========================+===============+====================================================+
 """
-    found = [reader.read(text) for reader in READERS if reader.recognises(text)]
+    found = [reader.read(text) for reader in INVENTORY_READERS if reader.recognises(text)]
     assert "the first line of the chip at 0000:81:00.0 is missing" in found[0].problems

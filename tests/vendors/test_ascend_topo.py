@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.vendors.ascend.vendor import READERS
+from linkwise.vendors.ascend import READERS
 from linkwise.vendors.readers import clean
 
 if TYPE_CHECKING:

@@ -87,7 +87,7 @@ def test_every_object_and_record_is_on_a_line_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("path", "to", "said"),
     [
-        (("version",), 1, "version: 1 is not supported; this Linkwise reads version 2"),
+        (("version",), 2, "version: 2 is not supported; this Linkwise reads version 3"),
         (("version",), "1", "version: expected a whole number or nothing, got text"),
         (("now",), "soon", "now: expected a number, got text"),
         (("plans",), [], "field 'plans' is not known"),

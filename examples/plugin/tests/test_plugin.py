@@ -1,6 +1,6 @@
 from linkwise import parse_topology
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.testing.cluster import device_pod, place
 from linkwise.testing.plugins import plugged_in
 from linkwise.vendors.machines import profile

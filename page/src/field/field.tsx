@@ -60,6 +60,7 @@ export function Field() {
 
     const paint = (): void => {
       asked = false
+      if (!box.isConnected) return // replaced by the table before the frame
       arrange()
       const { top, height } = window_()
       const ratio = Math.min(devicePixelRatio || 1, 2)
@@ -128,6 +129,7 @@ export function Field() {
         const name = reveal.value
         if (!name || !loaded.value) return
         requestAnimationFrame(() => {
+          if (!box.isConnected) return
           arrange()
           show(name)
           reveal.value = ''

@@ -1,4 +1,4 @@
-"""Allocator: answers the kubelet's calls for one resource, and corrects the records of pods whose containers have other devices."""
+"""Allocator: answers the kubelet's calls for one resource, and corrects records that name other devices than a pod has."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["Allocator", "PodWriter", "RecordKeeper"]
 
 log = logging.getLogger(__name__)
+LATE_WATCH: Final = 5.0  # seconds
+"""for the watch to show a corrected record; if it then shows another one, it was changed again"""
 
 
 @dataclass(slots=True)
@@ -106,10 +108,6 @@ class Allocator:
             ",".join(answer.devices),
             answer.how,
         )
-
-
-LATE_WATCH: Final = 5.0  # seconds
-"""for the watch to show a corrected record; if it then shows another one, it was changed again"""
 
 
 class PodWriter(Protocol):

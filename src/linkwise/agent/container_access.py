@@ -1,4 +1,4 @@
-"""Container access: how containers get devices on this node, by CDI names or device nodes, with files of the driver from the host."""
+"""Container access: CDI names, device nodes and driver files by which containers use the devices of this node."""
 
 from __future__ import annotations
 
@@ -31,6 +31,11 @@ log = logging.getLogger(__name__)
 ISOLATION_LABEL: Final = "cgpu.disable.isolation"
 LOOK: Final = 2.0  # seconds between looks at the CDI specification
 LONGEST_RETRY: Final = 30.0  # seconds
+_PROGRAM_FOLDERS: Final = ("usr/bin", "usr/local/bin", "bin")
+_LIBRARY_FOLDERS: Final = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib", "lib64")
+_VERSION: Final = re.compile(r"(?P<name>[a-z-]+)://v?(?P<major>\d+)\.(?P<minor>\d+)")
+_CDI_SINCE: Final[Mapping[str, tuple[int, int]]] = {"containerd": (2, 0), "cri-o": (1, 28)}
+"""versions in which CDI is on by default"""
 
 
 class ContainerAccess:
@@ -105,13 +110,6 @@ class ContainerAccess:
         if files is None or wanted == "never" or (wanted == "auto" and self.host.has_toolkit(files)):
             return ()
         return self.host.driver_files(files)
-
-
-_PROGRAM_FOLDERS: Final = ("usr/bin", "usr/local/bin", "bin")
-_LIBRARY_FOLDERS: Final = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib", "lib64")
-_VERSION: Final = re.compile(r"(?P<name>[a-z-]+)://v?(?P<major>\d+)\.(?P<minor>\d+)")
-_CDI_SINCE: Final[Mapping[str, tuple[int, int]]] = {"containerd": (2, 0), "cri-o": (1, 28)}
-"""versions in which CDI is on by default"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,8 @@ SLOW: Final = 15.0  # seconds after which a discovery counts as stuck
 WAIT: Final = 0.5  # seconds that a thread waits for faults, and so the longest delay of a shutdown
 FAILURES: Final = 3
 """discoveries that fail in a row before all devices count as unhealthy"""
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Discoverer:
@@ -173,10 +175,6 @@ class Discoverer:
         for sentence in found.problems:
             if self._last is None or sentence not in self._last.problems:
                 log.warning("driver=%s %s", self._driver.name, sentence)
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class _DaemonThreads(Executor):

@@ -62,6 +62,8 @@ RECENT_SECONDS: Final = 30.0
 SPARE_SECONDS: Final = 30.0
 """beyond the time limit, for the measurement to end by itself"""
 MOST_CONNECTIONS: Final = 8
+ANSWER_SECONDS: Final = 60.0
+"""for the agent to hold the devices or to refuse"""
 
 
 def hold_socket(folder: Path) -> Path:
@@ -318,10 +320,6 @@ class Holds:
             active.ended.set()
             log.info("hold ended devices=%s", ",".join(active.devices))
             self._changed()
-
-
-ANSWER_SECONDS: Final = 60.0
-"""for the agent to hold the devices or to refuse"""
 
 
 class HoldConnection:

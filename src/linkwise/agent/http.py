@@ -33,6 +33,30 @@ __all__ = ["AgentMetrics", "agent_application", "usage_families"]
 
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5)
 Writes = dict[tuple[str, str], int]
+_DEVICE_LABELS: Final = ("UUID", "gpu", "modelName", "Hostname")
+_POD_LABELS: Final = (*_DEVICE_LABELS, "namespace", "pod", "pod_uid")
+_DEVICE: Final[tuple[tuple[str, str, Callable[[DeviceUsage], float | None]], ...]] = (
+    ("linkwise_device_memory_bytes", "Memory of a device.", lambda one: one.total),
+    ("linkwise_device_memory_used_bytes", "Memory of a device that is in use.", lambda one: one.used),
+    (
+        "linkwise_device_utilization_ratio",
+        "Part of the time in which a device computes, from 0 to 1.",
+        lambda one: None if one.utilization is None else one.utilization / 100,
+    ),
+)
+_POD: Final[tuple[tuple[str, str, Callable[[PodUsage], float | None]], ...]] = (
+    ("linkwise_pod_device_memory_used_bytes", "Memory of a device that a pod uses.", lambda one: one.used),
+    (
+        "linkwise_pod_device_memory_share_bytes",
+        "Memory of a shared device that is allocated to a pod.",
+        lambda one: one.share,
+    ),
+    (
+        "linkwise_pod_device_utilization_ratio",
+        "Part of a device's compute that a pod uses, from 0 to 1.",
+        lambda one: None if one.utilization is None else one.utilization / 100,
+    ),
+)
 
 
 class AgentMetrics:
@@ -97,47 +121,6 @@ class AgentMetrics:
         yield from usage_families(agent)
 
 
-def _gauge(name: str, text: str, label: str, values: Mapping[str, int]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, text, labels=[label])
-    for value, count in values.items():
-        family.add_metric([value], count)
-    return family
-
-
-def _counter(name: str, text: str, label: str, values: Mapping[str, int]) -> CounterMetricFamily:
-    family = CounterMetricFamily(name, text, labels=[label])
-    for value, count in values.items():
-        family.add_metric([value.replace(" ", "-")], count)
-    return family
-
-
-_DEVICE_LABELS: Final = ("UUID", "gpu", "modelName", "Hostname")
-_POD_LABELS: Final = (*_DEVICE_LABELS, "namespace", "pod", "pod_uid")
-
-_DEVICE: Final[tuple[tuple[str, str, Callable[[DeviceUsage], float | None]], ...]] = (
-    ("linkwise_device_memory_bytes", "Memory of a device.", lambda one: one.total),
-    ("linkwise_device_memory_used_bytes", "Memory of a device that is in use.", lambda one: one.used),
-    (
-        "linkwise_device_utilization_ratio",
-        "Part of the time in which a device computes, from 0 to 1.",
-        lambda one: None if one.utilization is None else one.utilization / 100,
-    ),
-)
-_POD: Final[tuple[tuple[str, str, Callable[[PodUsage], float | None]], ...]] = (
-    ("linkwise_pod_device_memory_used_bytes", "Memory of a device that a pod uses.", lambda one: one.used),
-    (
-        "linkwise_pod_device_memory_share_bytes",
-        "Memory of a shared device that is allocated to a pod.",
-        lambda one: one.share,
-    ),
-    (
-        "linkwise_pod_device_utilization_ratio",
-        "Part of a device's compute that a pod uses, from 0 to 1.",
-        lambda one: None if one.utilization is None else one.utilization / 100,
-    ),
-)
-
-
 def usage_families(agent: NodeAgent) -> Iterator[Metric]:
     """The families of the last reading; values that are not known are left out."""
     # rule 002.usage
@@ -156,21 +139,6 @@ def usage_families(agent: NodeAgent) -> Iterator[Metric]:
     yield readings
 
 
-def _labels(agent: NodeAgent) -> Callable[[str], tuple[str, ...]]:
-    known = {device.id: (str(device.index), device.model) for device in agent.found.devices}
-    return lambda device: (device, *known.get(device, ("", "")), agent.node)
-
-
-def _family(
-    name: str, text: str, labels: Sequence[str], rows: Sequence[tuple[tuple[str, ...], float | None]]
-) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, text, labels=labels)
-    for values, amount in rows:
-        if amount is not None:
-            family.add_metric(values, amount)
-    return family
-
-
 def agent_application(agent: NodeAgent, metrics: AgentMetrics, notes: Callable[[], Sequence[str]]) -> Routes:
     """The routes of one agent, those of the flags only if the setting is on; `notes` are problems to report."""
 
@@ -185,6 +153,35 @@ def agent_application(agent: NodeAgent, metrics: AgentMetrics, notes: Callable[[
             Route("GET", "/docker/cli/json", lambda request, _: _flags(agent, request, as_json=True)),
         ]
     return Routes(routes)
+
+
+def _gauge(name: str, text: str, label: str, values: Mapping[str, int]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for value, count in values.items():
+        family.add_metric([value], count)
+    return family
+
+
+def _counter(name: str, text: str, label: str, values: Mapping[str, int]) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, text, labels=[label])
+    for value, count in values.items():
+        family.add_metric([value.replace(" ", "-")], count)
+    return family
+
+
+def _labels(agent: NodeAgent) -> Callable[[str], tuple[str, ...]]:
+    known = {device.id: (str(device.index), device.model) for device in agent.found.devices}
+    return lambda device: (device, *known.get(device, ("", "")), agent.node)
+
+
+def _family(
+    name: str, text: str, labels: Sequence[str], rows: Sequence[tuple[tuple[str, ...], float | None]]
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for values, amount in rows:
+        if amount is not None:
+            family.add_metric(values, amount)
+    return family
 
 
 def _flags(agent: NodeAgent, request: Request, *, as_json: bool) -> Response:

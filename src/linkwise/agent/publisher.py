@@ -67,6 +67,11 @@ T = TypeVar("T")
 _DEVICE_CONDITION: Final = "KoordinatorDevicePublished"
 _MAX_VERSION_DIGITS: Final = 20
 """resourceVersions of the API server are 64-bit numbers"""
+_REGISTRATION_REASONS: Final = {
+    "registered": "Registered",
+    "foreign": "ServedByAnotherPlugin",
+    "refused": "RegistrationFailed",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,10 +363,6 @@ class Publisher:
         return Condition(_DEVICE_CONDITION, "True", "Published") if self._device.value is not None else None
 
 
-def _timestamp(now: float) -> str:
-    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def parsed_document(document: object) -> Document | None:
     """The object of a watch event; one that can't be read counts as empty, so that it is written again."""
     if isinstance(document, bytes):
@@ -370,20 +371,6 @@ def parsed_document(document: object) -> Document | None:
         except InputError:
             return {}
     return document if document is None or isinstance(document, Mapping) else {}
-
-
-def _version(document: Document) -> int:
-    metadata = document.get("metadata")
-    text = metadata.get("resourceVersion") if isinstance(metadata, Mapping) else None
-    is_number = isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) <= _MAX_VERSION_DIGITS
-    return int(text) if isinstance(text, str) and is_number else 0
-
-
-_REGISTRATION_REASONS: Final = {
-    "registered": "Registered",
-    "foreign": "ServedByAnotherPlugin",
-    "refused": "RegistrationFailed",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,24 +424,15 @@ def node_state(known: AgentKnowledge, settings: AgentSettings) -> NodeState:
     )
 
 
-def _chips(known: AgentKnowledge, usable: Discovery) -> ChipStates | None:
-    """The chips for Huawei's lists, of which those on record count as taken before the kubelet allocates them."""
-    if not known.resource:
-        return None
-    listed = known.view is not None and known.view.capacity.get(known.resource, "0") != "0"
-    return chips_of(usable, known.serving, known.resource, _used(known) | known.recorded, listed=listed)
+def _version(document: Document) -> int:
+    metadata = document.get("metadata")
+    text = metadata.get("resourceVersion") if isinstance(metadata, Mapping) else None
+    is_number = isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) <= _MAX_VERSION_DIGITS
+    return int(text) if isinstance(text, str) and is_number else 0
 
 
-def _tainted(known: AgentKnowledge, usable: Discovery, settings: AgentSettings) -> bool | None:
-    """Whether the node should have the taint for idle devices; None until the node is known."""
-    stranded, used = settings.stranded, _used(known)
-    if known.view is None:
-        return None
-    if not stranded.taint:
-        return False  # it may be left from a time when the setting was on
-    idle = sum(device.healthy and device.id not in used for device in usable.devices)
-    reserve = Reserve(int(1000 * stranded.cpu), int(stranded.memory * 2**30))
-    return should_taint(known.view, known.pods.values(), idle, reserve)
+def _timestamp(now: float) -> str:
+    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _conditions(known: AgentKnowledge, settings: AgentSettings) -> tuple[Condition, ...]:
@@ -473,5 +451,25 @@ def _conditions(known: AgentKnowledge, settings: AgentSettings) -> tuple[Conditi
     return tuple(filter(None, (*conditions_of(known.found), cordon_condition(known.cordons), *served)))
 
 
+def _chips(known: AgentKnowledge, usable: Discovery) -> ChipStates | None:
+    """The chips for Huawei's lists, of which those on record count as taken before the kubelet allocates them."""
+    if not known.resource:
+        return None
+    listed = known.view is not None and known.view.capacity.get(known.resource, "0") != "0"
+    return chips_of(usable, known.serving, known.resource, _used(known) | known.recorded, listed=listed)
+
+
 def _used(known: AgentKnowledge) -> frozenset[str]:
     return frozenset(device for devices in known.in_use.values() for device in devices)
+
+
+def _tainted(known: AgentKnowledge, usable: Discovery, settings: AgentSettings) -> bool | None:
+    """Whether the node should have the taint for idle devices; None until the node is known."""
+    stranded, used = settings.stranded, _used(known)
+    if known.view is None:
+        return None
+    if not stranded.taint:
+        return False  # it may be left from a time when the setting was on
+    idle = sum(device.healthy and device.id not in used for device in usable.devices)
+    reserve = Reserve(int(1000 * stranded.cpu), int(stranded.memory * 2**30))
+    return should_taint(known.view, known.pods.values(), idle, reserve)

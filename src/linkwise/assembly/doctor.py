@@ -1,4 +1,4 @@
-"""Gathers the facts about a cluster for `linkwise doctor`: objects, answers of the service, rights, certificates, addresses.
+"""Facts about a cluster for `linkwise doctor`: objects, answers of the service, rights, certificates, addresses.
 
 Only what the selected checks need is read, several sources at a time. A source that can't be read becomes a reason, which
 the checks report; only a cluster that can't be reached at all is an error.
@@ -27,9 +27,9 @@ from linkwise.config.loading import load_text
 from linkwise.config.rbac import SERVICE_PORT
 from linkwise.config.scheduler_file import CONFIGURATION, POLICY, read_scheduler_text
 from linkwise.config.settings import ServeSettings
-from linkwise.config.yaml_tree import content_of
+from linkwise.config.yaml_documents import content_of
+from linkwise.doctor.checks.devices import nodes_without_policy
 from linkwise.doctor.checks.foreign import known_plugin
-from linkwise.doctor.checks.hardware import nodes_without_policy
 from linkwise.doctor.examine import CHECKS, sources_of
 from linkwise.doctor.facts import CertificateFacts, Connected, Facts, ServiceAnswer
 from linkwise.doctor.objects import find, items_at, name, namespace, object_at, text_at

@@ -62,6 +62,12 @@ __all__ = [
 ]
 
 POLL_INTERVAL: Final = 0.005  # seconds between readiness checks of the service
+_SCRATCH_PREFIX: Final = "linkwise-up-"
+_LOCK_FILE: Final = "lock"
+_MIN_AGE: Final = 60.0  # seconds; a new directory may not be locked yet
+NAMESPACE: Final = "linkwise-system"
+NAME: Final = "linkwise"
+"""of the ServiceAccount, and of the Service for HTTP"""
 
 
 class LocalCluster:
@@ -174,18 +180,6 @@ class LocalCluster:
             await self._faults_task
 
 
-def _write_private(path: Path, text: str) -> Path:
-    """Write a file with mode 0600, as it holds a token."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-    return path
-
-
-_SCRATCH_PREFIX: Final = "linkwise-up-"
-_LOCK_FILE: Final = "lock"
-_MIN_AGE: Final = 60.0  # seconds; a new directory may not be locked yet
-
-
 @contextlib.contextmanager
 def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
     """A temporary directory; stale ones of killed processes are removed first."""
@@ -198,32 +192,6 @@ def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
             yield Path(name)
         finally:
             os.close(lock)
-
-
-def _remove_stale(parent: Path, now: float) -> None:
-    """Remove directories that no process holds; directories of other users are skipped."""
-    for folder in parent.glob(f"{_SCRATCH_PREFIX}*"):
-        with contextlib.suppress(OSError):
-            status = folder.lstat()
-            if status.st_uid == os.getuid() and now - status.st_mtime > _MIN_AGE and _is_stale(folder):
-                shutil.rmtree(folder)
-
-
-def _is_stale(folder: Path) -> bool:
-    """Whether the owning process has ended: it would hold a lock."""
-    lock = os.open(folder / _LOCK_FILE, os.O_RDWR | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
-        os.close(lock)
-    return True
-
-
-NAMESPACE: Final = "linkwise-system"
-NAME: Final = "linkwise"
-"""of the ServiceAccount, and of the Service for HTTP"""
 
 
 def with_webhook(settings: ServeSettings) -> ServeSettings:
@@ -277,6 +245,34 @@ def expose(store: Store, service: str, ports: Mapping[str, int]) -> None:
     listed = [{"name": name, "port": port} for name, port in ports.items()]
     subset = {"addresses": [{"ip": "127.0.0.1"}], "ports": listed}
     store.create("endpoints", {"metadata": {"name": service}, "subsets": [subset]}, NAMESPACE)
+
+
+def _write_private(path: Path, text: str) -> Path:
+    """Write a file with mode 0600, as it holds a token."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def _remove_stale(parent: Path, now: float) -> None:
+    """Remove directories that no process holds; directories of other users are skipped."""
+    for folder in parent.glob(f"{_SCRATCH_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            status = folder.lstat()
+            if status.st_uid == os.getuid() and now - status.st_mtime > _MIN_AGE and _is_stale(folder):
+                shutil.rmtree(folder)
+
+
+def _is_stale(folder: Path) -> bool:
+    """Whether the owning process has ended: it would hold a lock."""
+    lock = os.open(folder / _LOCK_FILE, os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(lock)
+    return True
 
 
 def _add_policy_schema(store: Store) -> None:

@@ -68,12 +68,6 @@ def serve(settings: ServeSettings, kubeconfig: Path | None, context: str | None)
         runner.run(_run_until_signal(Serving(settings, connection), listener))
 
 
-async def _run_until_signal(serving: Serving, listener: socket.socket) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, serving.stop)
-    await serving.run(listener)
-
-
 class Serving:
     """The assembled service; `run` it on a listening socket until `stop`.
 
@@ -379,17 +373,6 @@ class Serving:
         }
 
 
-def _perform_settings(settings: KubeSettings) -> PerformSettings:
-    return PerformSettings(
-        bind_seconds=max(settings.bind_timeout - 1.0, settings.bind_timeout / 2),
-        bind_deadline=settings.bind_timeout,
-        wakes=settings.wake_rate,
-        wakes_burst=settings.wake_burst,
-        events=settings.event_rate,
-        events_burst=settings.event_burst,
-    )
-
-
 class FurtherPort:
     """The port of a setting, such as volcano.port; `run` it until `stop` if it is `on`."""
 
@@ -420,3 +403,20 @@ class FurtherPort:
     def abort(self) -> None:
         """Close all connections immediately."""
         self._server.abort()
+
+
+async def _run_until_signal(serving: Serving, listener: socket.socket) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, serving.stop)
+    await serving.run(listener)
+
+
+def _perform_settings(settings: KubeSettings) -> PerformSettings:
+    return PerformSettings(
+        bind_seconds=max(settings.bind_timeout - 1.0, settings.bind_timeout / 2),
+        bind_deadline=settings.bind_timeout,
+        wakes=settings.wake_rate,
+        wakes_burst=settings.wake_burst,
+        events=settings.event_rate,
+        events_burst=settings.event_burst,
+    )

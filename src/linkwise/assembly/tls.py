@@ -1,4 +1,4 @@
-"""TLS of the extender, assembled: certificates in Secrets or files, kept valid while it listens, and the callers that it refuses."""
+"""TLS of the extender, assembled: a certificate from a Secret or files, kept valid, and the callers that it refuses."""
 
 from __future__ import annotations
 
@@ -29,6 +29,13 @@ __all__ = ["CLIENT_NAME", "CertificateKeeper", "ExtenderTls", "Found", "Look", "
 
 CLIENT_NAME: Final = "system:linkwise-scheduler"
 """common name of the client certificate, for logs of other programs: the service accepts any name"""
+log: Final = logging.getLogger(__name__)
+CHECK_SECONDS: Final = 10.0
+"""between looks at the certificate"""
+CHECKS_PER_LIFETIME: Final = 12
+"""of a certificate, at least"""
+RETRY_SECONDS: Final = 1.0
+"""between looks until there is a certificate"""
 
 
 class ExtenderTls:
@@ -94,16 +101,6 @@ def open_port_warning(settings: ServeSettings) -> str:
     if settings.tls.enabled or is_loopback(host):
         return ""
     return f"anyone who reaches {host}:{port} can bind pods: set tls.enabled, or restrict access by a NetworkPolicy"
-
-
-log: Final = logging.getLogger(__name__)
-
-CHECK_SECONDS: Final = 10.0
-"""between looks at the certificate"""
-CHECKS_PER_LIFETIME: Final = 12
-"""of a certificate, at least"""
-RETRY_SECONDS: Final = 1.0
-"""between looks until there is a certificate"""
 
 
 class Found(NamedTuple):

@@ -1,4 +1,4 @@
-"""Access control in scheduling: what policies refuse to pods and groups, whom to wake when that changes, and the policies' status.
+"""Access control in scheduling: what policies refuse to pods and groups, and the status of the policies.
 
 A pod is judged again in every filter and bind, by its namespace, its service account and its recorded user, so that one
 made before a policy, or past the webhook, does not slip in.
@@ -117,14 +117,6 @@ def within_limits(state: State, view: GroupView) -> tuple[GroupView, tuple[str, 
     return replace(view, waiting=tuple(pod for pod in view.waiting if pod.uid not in over)), tuple(over)
 
 
-def _governed(state: State, view: GroupView) -> Iterable[tuple[PodView, Query, AccessRule]]:
-    """Yield the pending members that request devices and to which a policy applies."""
-    for pod in view.waiting:
-        query, rule = state.query(pod), state.access.rule_of(pod)
-        if query is not None and rule is not None:
-            yield pod, query, rule
-
-
 # changes
 
 
@@ -136,75 +128,13 @@ def reconcile_access(state: State) -> None:
         _review_limits(state)
 
 
-def _policies_changed(state: State, before: AccessRules) -> None:
-    """Derive what follows from changed policies or labels of namespaces, in both directions."""
-    cluster, after = state.cluster, state.cluster.shared.access
-    cluster.follow_sharing()
-    if before.governs_sharing or after.governs_sharing:
-        cluster.ledger.derive_sharing()
-    state.access.recount()
-    for queued in state.queue.unschedulable():
-        subject = subject_of(queued.pod)
-        if queued.uid in state.access.limited or state.groups.key_of(queued.uid):
-            continue  # woken as far as limits permit, or with its group
-        if before.known(subject) != after.rule(subject):
-            _wake(state, queued.pod, "an AcceleratorPolicy that applies to it changed")
-    # Plans that are not permitted any more are dropped, and groups that were refused are planned.
-    cluster.changes.groups |= dict.fromkeys(state.groups.keys())
-    cluster.changes.reopened = True
-
-
-def _review_limits(state: State) -> None:
-    """Wake pods and review groups that waited for a limit, as far as released devices permit, by priority and age."""
-    access = state.access
-    access.catch_up()
-    if not access.freed:
-        return
-    freed, access.freed = access.freed, {}
-    for key, record in state.groups.in_stage(Waiting):
-        view = state.groups.view(key)
-        if isinstance(record.stage, Waiting) and record.stage.reason.rule == RULE and _is_in(view, freed):
-            state.cluster.changes.groups[key] = None
-    if not access.limited:
-        return
-    waiting = [
-        queued
-        for uid in access.limited
-        if (queued := state.queue.get(uid)) and queued.pod.namespace in freed and uid in state.cluster.pods
-    ]
-    claimed: dict[tuple[str, str], int] = {}
-    for queued in sorted(waiting, key=lambda queued: (not access.limited[queued.uid], queued.turn)):  # woken ones first
-        rule, query = access.rule_of(queued.pod), queued.query
-        if query is None:
-            continue
-        wanted, limits = devices_of(query.ask), rule.limits if rule else ()
-        keys = [(term.policy.name, queued.pod.namespace) for term, _ in limits]
-        room = all(
-            claimed.get(key, 0) + access.in_use(*key) + wanted <= most
-            for key, (_, most) in zip(keys, limits, strict=True)
-        )
-        if room or access.limited[queued.uid]:
-            claimed |= {key: claimed.get(key, 0) + wanted for key in keys}
-        if room and not access.limited[queued.uid]:
-            access.limited[queued.uid] = True
-            _wake(state, queued.pod, f"devices of namespace {queued.pod.namespace} were released")
-
-
 def has_work(state: State) -> bool:
     """Return whether pods or groups that wait for a limit may go on."""
     access = state.access
     if not access and not access.freed:
         return False
-    changed = bool(access.freed or state.cluster.ledger.changed_pods)
+    changed = bool(access.freed or state.cluster.ledger.changed_keys)
     return changed and bool(access.limited or state.groups.in_stage(Waiting))
-
-
-def _is_in(view: GroupView | None, namespaces: Collection[str]) -> bool:
-    return view is not None and any(pod.namespace in namespaces for pod in view.waiting)
-
-
-def _wake(state: State, pod: PodView, sentence: str) -> None:
-    state.outbox.add([Wake(pod.namespace, pod.name, pod.uid, sentence, pod.priority)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +183,76 @@ def policy_statuses(state: State, now: float) -> tuple[PolicyStatus, ...]:
         if status != {key: observed.get(key) for key in status}:
             effects.append(PolicyStatus(name, status))
     return tuple(effects)
+
+
+def _governed(state: State, view: GroupView) -> Iterable[tuple[PodView, Query, AccessRule]]:
+    """Yield the pending members that request devices and to which a policy applies."""
+    for pod in view.waiting:
+        query, rule = state.query(pod), state.access.rule_of(pod)
+        if query is not None and rule is not None:
+            yield pod, query, rule
+
+
+def _policies_changed(state: State, before: AccessRules) -> None:
+    """Derive what follows from changed policies or labels of namespaces, in both directions."""
+    cluster, after = state.cluster, state.cluster.shared.access
+    cluster.follow_sharing()
+    if before.governs_sharing or after.governs_sharing:
+        cluster.ledger.derive_sharing()
+    state.access.recount()
+    for queued in state.queue.unschedulable():
+        subject = subject_of(queued.pod)
+        if queued.uid in state.access.limited or state.groups.key_of(queued.uid):
+            continue  # woken as far as limits permit, or with its group
+        if before.known(subject) != after.rule(subject):
+            _wake(state, queued.pod, "an AcceleratorPolicy that applies to it changed")
+    # Plans that are not permitted any more are dropped, and groups that were refused are planned.
+    cluster.changes.groups |= dict.fromkeys(state.groups.keys())
+    cluster.changes.reopened = True
+
+
+def _wake(state: State, pod: PodView, sentence: str) -> None:
+    state.outbox.add([Wake(pod.namespace, pod.name, pod.uid, sentence, pod.priority)])
+
+
+def _review_limits(state: State) -> None:
+    """Wake pods and review groups that waited for a limit, as far as released devices permit, by priority and age."""
+    access = state.access
+    access.catch_up()
+    if not access.freed:
+        return
+    freed, access.freed = access.freed, {}
+    for key, record in state.groups.in_stage(Waiting):
+        view = state.groups.view(key)
+        if isinstance(record.stage, Waiting) and record.stage.reason.rule == RULE and _is_in(view, freed):
+            state.cluster.changes.groups[key] = None
+    if not access.limited:
+        return
+    waiting = [
+        queued
+        for uid in access.limited
+        if (queued := state.queue.get(uid)) and queued.pod.namespace in freed and uid in state.cluster.pods
+    ]
+    claimed: dict[tuple[str, str], int] = {}
+    for queued in sorted(waiting, key=lambda queued: (not access.limited[queued.uid], queued.turn)):  # woken ones first
+        rule, query = access.rule_of(queued.pod), queued.query
+        if query is None:
+            continue
+        wanted, limits = devices_of(query.ask), rule.limits if rule else ()
+        keys = [(term.policy.name, queued.pod.namespace) for term, _ in limits]
+        room = all(
+            claimed.get(key, 0) + access.in_use(*key) + wanted <= most
+            for key, (_, most) in zip(keys, limits, strict=True)
+        )
+        if room or access.limited[queued.uid]:
+            claimed |= {key: claimed.get(key, 0) + wanted for key in keys}
+        if room and not access.limited[queued.uid]:
+            access.limited[queued.uid] = True
+            _wake(state, queued.pod, f"devices of namespace {queued.pod.namespace} were released")
+
+
+def _is_in(view: GroupView | None, namespaces: Collection[str]) -> bool:
+    return view is not None and any(pod.namespace in namespaces for pod in view.waiting)
 
 
 def _conditions(

@@ -1,4 +1,4 @@
-"""Admission: changes of a pod at its creation, validation of new pods and workloads, and the answer to the API server.
+"""Admission: validates new pods and workloads, changes pods at their creation, and answers the API server.
 
 Unmanaged pods are never sent: `linkwise manifests webhook` prints the same conditions for the API server. Filter checks
 requests and shapes again, for pods that were created past the webhook; only at creation there is a clear message at
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.broker import Broker
     from linkwise.broker.effects import Additions, Admission
-    from linkwise.dialects.pod_templates import Template
+    from linkwise.dialects.kubernetes.pod_templates import Template
     from linkwise.model.access_policy import Requester
     from linkwise.model.settings import AdmissionSettings
     from linkwise.model.verdict import Problem
@@ -49,6 +49,14 @@ __all__ = [
     "set_template_creator",
 ]
 
+DEFAULT_SCHEDULERS: Final = ("", "default-scheduler")
+"""names that mean: any scheduler will do"""
+VOID: Final = "void"
+"""makes container runtimes add neither devices nor libraries"""
+_CONTAINERS: Final = ("initContainers", "containers")
+Task = tuple[str, int, "PodView"]
+"""name of a task, number of its pods, and one of them"""
+
 
 @dataclass(frozen=True, slots=True)
 class AdmissionVerdict:
@@ -63,10 +71,6 @@ class AdmissionVerdict:
 
 UNCHANGED = AdmissionVerdict()
 """admitted as it is"""
-
-
-DEFAULT_SCHEDULERS: Final = ("", "default-scheduler")
-"""names that mean: any scheduler will do"""
 
 
 def is_managed(pod: PodView, settings: AdmissionSettings) -> bool:
@@ -156,11 +160,6 @@ def _metadata(template: Mapping[str, Any]) -> Mapping[str, Any]:
 def _annotations(template: Mapping[str, Any]) -> Mapping[str, Any]:
     annotations = _metadata(template).get("annotations")
     return annotations if isinstance(annotations, dict) else {}
-
-
-VOID: Final = "void"
-"""makes container runtimes add neither devices nor libraries"""
-_CONTAINERS: Final = ("initContainers", "containers")
 
 
 def change_pod(
@@ -330,10 +329,6 @@ def _name(container: Mapping[str, Any]) -> str:
 def _part(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     part = document.get(key)
     return part if isinstance(part, dict) else {}
-
-
-Task = tuple[str, int, "PodView"]
-"""name of a task, number of its pods, and one of them"""
 
 
 class Validator:

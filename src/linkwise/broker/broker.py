@@ -16,12 +16,12 @@ from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.broker.effects import BindAnswer
 from linkwise.broker.groups.lifecycle import wake_members
 from linkwise.broker.groups.planning.runs import advance_plans
+from linkwise.broker.groups.rank_tables import rank_tables
 from linkwise.broker.groups.recovery import Recovery
 from linkwise.broker.groups.stale_gangs import evictable, not_evicted
 from linkwise.broker.holding import evictions
 from linkwise.broker.holding.reservations import advance_reservations
 from linkwise.broker.holding.reserved_devices import reserved_entry
-from linkwise.broker.rank_tables import rank_tables
 from linkwise.broker.reconcile import next_deadline, observe, reconcile, reconcile_later
 from linkwise.broker.records.members import STAGES, Planning, Unschedulable
 from linkwise.broker.scheduling.bind import bind, outcome
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from linkwise.model.inventory import NodeInventory
     from linkwise.model.node import Node
     from linkwise.model.snapshot import Snapshot
-    from linkwise.model.verdict import Entry, Reason
+    from linkwise.model.verdict import Entry, Key, Reason
     from linkwise.model.views import NodeView, PodView
 
 __all__ = ["Broker", "BrokerView", "Counts"]
@@ -184,9 +184,9 @@ class BrokerView:
         """The pod as observed, or as the scheduler sent it if the watch has not delivered it yet."""
         return self._state.pod(uid)
 
-    def pod_name(self, uid: str, readable: frozenset[str] | None = None) -> str:
+    def pod_name(self, key: Key, readable: frozenset[str] | None = None) -> str:
         """Namespace and name of a pod for a reader of these namespaces, or of all; its UID if it is unknown."""
-        return self._state.for_reader(readable).name_of(uid)
+        return self._state.for_reader(readable).name_of(key)
 
     def find_pod(self, namespace: str, name: str) -> str:
         """The UID of an observed pod; empty if there is none of that name."""

@@ -1,4 +1,4 @@
-"""Candidates: the nodes that fit one pod, as if its own open offer or reservation were not there, and by what one was chosen.
+"""Candidates: the nodes that fit one pod, as if its own open offer or reservation were not there.
 
 The index counts the devices of an offer or reservation as used. That is right for every other pod, and wrong for the pod
 they are for, so its verdict on that node is worked out without them. A pod never has both.
@@ -63,6 +63,9 @@ __all__ = [
 
 FEW: Final = 16
 """names in which duplicates are looked for; no scheduler sends any"""
+OTHERS: Final = 3
+"""next best nodes that are captured if there are more names"""
+_decision: Final = fast_constructor(Decision)
 
 
 class Candidates:
@@ -73,7 +76,7 @@ class Candidates:
         self.query = query
         self._lookup = choices(self._index, query) if budget is None else choices(self._index, query, budget)
         entry = state.cluster.ledger.offered(uid) or (state.reservations.made and reserved_entry(state, uid))
-        self._own = state.cluster.node_without(entry.node, {entry.pod}) if entry else None
+        self._own = state.cluster.node_without(entry.node, {entry.key}) if entry else None
         self._verdict = self._index.judge(query, self._own) if self._own else None
 
     @property
@@ -137,11 +140,6 @@ class Candidates:
         return tuple(other for other in behind if other[0] != own)[:count]
 
 
-OTHERS: Final = 3
-"""next best nodes that are captured if there are more names"""
-_decision: Final = fast_constructor(Decision)
-
-
 def decided_by_filter(
     state: State, pod: PodView, candidates: Candidates, names: Sequence[str], chosen: str
 ) -> Decision:
@@ -182,12 +180,6 @@ def settled(state: State, pod: PodView, decision: Decision) -> Decision:
             other for other in others if other[0] in cluster.nodes and not misfit(cluster, pod, demand, other[0])
         )
     return decision if len(others) < 2 and others == decision.others else replace(decision, others=others[:1])
-
-
-def _among(candidates: Candidates, names: Sequence[str], chosen: str) -> tuple[tuple[str, Code], ...]:
-    """Return the best of a few names apart from the chosen one."""
-    others = [(name, score) for name, score in candidates.scores(names).items() if name != chosen]
-    return tuple(sorted(others, key=lambda other: (tuple(-term for term in other[1]), other[0]))[:1])
 
 
 def available_devices(
@@ -245,3 +237,9 @@ def company_in(cluster: Cluster) -> Company:
 def labels_of(pods: Iterable[PodView]) -> Iterator[Neighbour]:
     """Yield running pods as affinity terms see them."""
     return ((pod.namespace, pod.labels) for pod in pods if holds_devices(pod))
+
+
+def _among(candidates: Candidates, names: Sequence[str], chosen: str) -> tuple[tuple[str, Code], ...]:
+    """Return the best of a few names apart from the chosen one."""
+    others = [(name, score) for name, score in candidates.scores(names).items() if name != chosen]
+    return tuple(sorted(others, key=lambda other: (tuple(-term for term in other[1]), other[0]))[:1])

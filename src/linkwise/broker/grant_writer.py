@@ -29,6 +29,7 @@ class GrantWriter:
     def annotations(self, writing: Writing, dialect: str, now: float) -> dict[str, str]:
         """All keys to write on the pod, with a time of their own."""
         node = writing.grant.offer.node
+        # gpushare's device plugin takes the pod with the lowest time first, so no two pods of a node may share one.
         time = self._last[node] = max(int(1e9 * min(LATEST, max(0.0, now))), self._last.get(node, 0) + 1)
         writing = replace(writing, now=time)
         keys = {**BY_NAME[dialect].write(writing), **BY_NAME[Linkwise.name].write(writing)}

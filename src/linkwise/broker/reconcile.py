@@ -30,7 +30,7 @@ from linkwise.broker.unobserved import forget_unobserved, take_observed, wake_la
 from linkwise.broker.volcano.bookings import next_record, reconcile_bookings, reconcile_bound
 from linkwise.broker.wake_ups import wake_pods
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted, PodListComplete
-from linkwise.dialects.dra import KINDS as DRA_KINDS
+from linkwise.dialects.kubernetes.dra import KINDS as DRA_KINDS
 from linkwise.dialects.linkwise.dialect import POLICY
 from linkwise.engine.usage import drift_text
 from linkwise.model.views import FINISHED, PodView
@@ -59,6 +59,7 @@ def observe(state: State, events: Iterable[WatchEvent]) -> None:
             case NodeGone(name):
                 _delete_node(state, name)
             case PodListComplete(uids):
+                # Sorted, because the order of a set changes from process to process and a replay must do the same.
                 for uid in sorted(state.uids() - uids):  # also pods that asked and were never observed
                     _delete_pod(state, uid)
             case NodeObject(node, kind, document):
@@ -137,33 +138,13 @@ def next_deadline(state: State) -> float | None:
     return min((time for time in deadlines if time is not None), default=None)
 
 
-def _settle(state: State, now: float) -> list[str]:
-    """Process changes and holds that have ended; return the nodes that gained capacity."""
-    gained = state.cluster.settle()
-    if state.cluster.held and state.cluster.expire_holds(now):
-        gained += state.cluster.settle()
-    return gained
-
-
-def _has_work(state: State) -> bool:
-    return bool(
-        state.outbox
-        or state.queue.shown
-        or (state.queue.waiting and state.queue.untaken)
-        or state.cluster.unsettled()
-        or state.cluster.changes.access is not None
-        or has_work(state)
-        or state.cluster.index.owes()
-    )
-
-
-def _groups_are_busy(state: State) -> bool:
-    """Return whether a group has a stage, a deadline or changes to be reviewed."""
-    changes = state.cluster.changes
-    changed = changes.groups or changes.answers or changes.vacated or changes.forgotten_groups or changes.invalid_groups
-    if changed or changes.pod_groups or changes.network or changes.volumes or changes.reopened or changes.capacity:
-        return True
-    return bool(state.groups.records) and state.groups.is_busy()
+def inventory_events(cluster: Cluster) -> list[Event]:
+    """Return events of all nodes that changed since the last call."""
+    changed, cluster.changes.inventories = cluster.changes.inventories, {}
+    pairs = [(before, cluster.inventories[name]) for name, before in changed.items() if name in cluster.inventories]
+    return [
+        event for before, after in pairs for event in (*_problems(before, after), *_devices(cluster, before, after))
+    ]
 
 
 def _observe_pod(state: State, pod: PodView) -> None:
@@ -219,6 +200,23 @@ def _delete_node(state: State, name: str) -> None:
     state.writer.forget(name)
 
 
+def _groups_are_busy(state: State) -> bool:
+    """Return whether a group has a stage, a deadline or changes to be reviewed."""
+    changes = state.cluster.changes
+    changed = changes.groups or changes.answers or changes.vacated or changes.forgotten_groups or changes.invalid_groups
+    if changed or changes.pod_groups or changes.network or changes.volumes or changes.reopened or changes.capacity:
+        return True
+    return bool(state.groups.records) and state.groups.is_busy()
+
+
+def _settle(state: State, now: float) -> list[str]:
+    """Process changes and holds that have ended; return the nodes that gained capacity."""
+    gained = state.cluster.settle()
+    if state.cluster.held and state.cluster.expire_holds(now):
+        gained += state.cluster.settle()
+    return gained
+
+
 def _node_events(state: State) -> list[Event]:
     """Return events about new drift and inventory problems."""
     cluster, changes = state.cluster, state.cluster.changes
@@ -231,13 +229,16 @@ def _node_events(state: State) -> list[Event]:
     return [*events, *inventory_events(cluster)]
 
 
-def inventory_events(cluster: Cluster) -> list[Event]:
-    """Return events of all nodes that changed since the last call."""
-    changed, cluster.changes.inventories = cluster.changes.inventories, {}
-    pairs = [(before, cluster.inventories[name]) for name, before in changed.items() if name in cluster.inventories]
-    return [
-        event for before, after in pairs for event in (*_problems(before, after), *_devices(cluster, before, after))
-    ]
+def _has_work(state: State) -> bool:
+    return bool(
+        state.outbox
+        or state.queue.shown
+        or (state.queue.waiting and state.queue.untaken)
+        or state.cluster.unsettled()
+        or state.cluster.changes.access is not None
+        or has_work(state)
+        or state.cluster.index.owes()
+    )
 
 
 def _problems(before: NodeInventory | None, after: NodeInventory) -> Iterator[Event]:
@@ -275,6 +276,18 @@ def _health(
     yield from _to_users(cluster, after, device, Event("Warning", "DeviceFailed", sentence))
 
 
+def _name(device: Device) -> str:
+    return str(device.index) if device.id == f"#{device.index}" else f"{device.index} ({device.id})"
+
+
+def _to_users(cluster: Cluster, inventory: NodeInventory, device: Device, event: Event) -> Iterator[Event]:
+    """Yield the event for each pod that uses the device, as the agent reports or else by their records."""
+    for entry in cluster.ledger.on(inventory.name):
+        pod = None if entry.purpose else cluster.pods.get(entry.pod)
+        if pod is not None and device.id in usage_of_entry(inventory, entry).used:
+            yield replace(event, namespace=pod.namespace, name=pod.name, uid=pod.uid)
+
+
 def _cordon(
     cluster: Cluster, before: NodeInventory, after: NodeInventory, device: Device, left: str
 ) -> Iterator[Event]:
@@ -288,15 +301,3 @@ def _cordon(
     yield Event("Normal", "DeviceCordoned", f"device {name} was cordoned{why}; {left}", node=after.name)
     sentence = f"device {name} on node {after.name}, which this pod keeps using, was cordoned{why}"
     yield from _to_users(cluster, after, device, Event("Normal", "DeviceCordoned", sentence))
-
-
-def _to_users(cluster: Cluster, inventory: NodeInventory, device: Device, event: Event) -> Iterator[Event]:
-    """Yield the event for each pod that uses the device, as the agent reports or else by their records."""
-    for entry in cluster.ledger.on(inventory.name):
-        pod = cluster.pods.get(entry.pod)
-        if pod is not None and device.id in usage_of_entry(inventory, entry).used:
-            yield replace(event, namespace=pod.namespace, name=pod.name, uid=pod.uid)
-
-
-def _name(device: Device) -> str:
-    return str(device.index) if device.id == f"#{device.index}" else f"{device.index} ({device.id})"

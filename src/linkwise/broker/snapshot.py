@@ -24,7 +24,7 @@ from linkwise.engine.queue.scheduling_queue import QueuedPod
 from linkwise.engine.usage import Drift
 from linkwise.errors import InputError
 from linkwise.model.snapshot import Snapshot
-from linkwise.model.verdict import Entry, Grant
+from linkwise.model.verdict import Entry, Grant, Key, key_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -134,7 +134,7 @@ def _oldest_first(entries: Iterable[Entry]) -> Iterator[Entry]:
     for entry in entries:
         by_age.setdefault(entry.created, []).append(entry)
     for created in sorted(by_age):
-        yield from sorted(by_age[created], key=lambda entry: entry.pod)
+        yield from sorted(by_age[created], key=lambda entry: key_order(entry.key))
 
 
 def _state_of(state: State) -> BrokerState:
@@ -175,7 +175,7 @@ def restore(state: State, snapshot: Snapshot[BrokerState]) -> None:
         observe(state, sights_of(snapshot))
         reconcile(state, snapshot.now)
         return
-    _check_unique("entries", (entry.pod for entry in stored.entries))
+    _check_unique("entries", (entry.key for entry in stored.entries))
     _check_unique("queue", (queued.uid for queued in stored.queue))
     cluster.restore(snapshot, stored.deleted, stored.missing)
     cluster.ledger.restore(stored.entries, stored.serial)
@@ -236,9 +236,9 @@ def _with_query(state: State, queued: QueuedPod) -> QueuedPod:
     return replace(queued, query=query)
 
 
-def _check_unique(place: str, uids: Iterable[str]) -> None:
-    earlier: set[str] = set()
-    for number, uid in enumerate(uids):
-        if uid in earlier:
-            raise InputError(f"state.{place}[{number}]: duplicate: pod {uid!r} is listed before")
-        earlier.add(uid)
+def _check_unique(place: str, keys: Iterable[Key]) -> None:
+    earlier: set[Key] = set()
+    for number, key in enumerate(keys):
+        if key in earlier:
+            raise InputError(f"state.{place}[{number}]: duplicate: pod {str(key)!r} is listed before")
+        earlier.add(key)

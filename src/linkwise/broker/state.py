@@ -16,7 +16,7 @@ from linkwise.broker.grant_writer import GrantWriter
 from linkwise.broker.records.access import Access
 from linkwise.broker.records.bookings import Bookings, Preemptions
 from linkwise.broker.records.groups import Groups
-from linkwise.dialects.dra import by_claim
+from linkwise.dialects.kubernetes.dra import by_claim
 from linkwise.dialects.registry import BY_NAME
 from linkwise.engine.index.node_index import Query
 from linkwise.engine.planning.hosts import Hosts
@@ -24,6 +24,7 @@ from linkwise.engine.queue.reservation import Reservations
 from linkwise.engine.queue.scheduling_queue import QueuedPod, SchedulingQueue
 from linkwise.engine.reasons.phrases import OTHER_GROUP, OTHER_POD
 from linkwise.model.requirement import Requirement
+from linkwise.model.verdict import pods_of
 from linkwise.policies.policy import AcrossNodes
 from linkwise.policies.registry import policies_with
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from linkwise.broker.effects import Effect
     from linkwise.model.ask import Group
     from linkwise.model.settings import PlacingSettings
-    from linkwise.model.verdict import Problem
+    from linkwise.model.verdict import Key, Problem
     from linkwise.model.views import PodView
 
 __all__ = ["Outbox", "State", "pod_name"]
@@ -145,22 +146,22 @@ class State:
     def uids(self) -> set[str]:
         """All pods that are known in any way: observed, asked about, or in the ledger."""
         queued = (queued.uid for queued in self.queue)
-        return {*self.cluster.pods, *queued, *(entry.pod for entry in self.cluster.ledger.entries())}
+        return {*self.cluster.pods, *queued, *pods_of(entry.key for entry in self.cluster.ledger.entries())}
 
     def pod(self, uid: str) -> PodView | None:
         """The pod as observed, or as it asked."""
         return self.cluster.pods.get(uid) or self.queue.pod(uid)
 
-    def name_of(self, uid: str) -> str:
+    def name_of(self, key: Key) -> str:
         """Namespace and name of the pod with that UID, or of the pod that a ledger entry is for; the UID if it is unknown."""
-        pod, entry = self.pod(uid.partition("/")[0]), self.cluster.ledger.get(uid)
+        pod, entry = self.pod(key if isinstance(key, str) else key.pod), self.cluster.ledger.get(key)
         known = pod or entry
         if known and self.hides(known.namespace):
             return OTHER_POD
-        return pod_name(pod) if pod else uid
+        return pod_name(pod) if pod else str(key)
 
     def uid_of(self, uid: str) -> str:
-        """The UID of a pod, or of the pod that a ledger entry is for, as the reader may see it; empty if it may not."""
+        """The UID of a pod as the reader may see it; empty if it may not."""
         return "" if self.name_of(uid) == OTHER_POD else uid
 
     def group_name(self, key: str) -> str:
@@ -215,6 +216,7 @@ class State:
     def forget_vendors(self, now: float) -> None:
         """Forget choices whose groups have members by now, or that nothing came of."""
         for key, (resource, until) in list(self.vendors.items()):
+            # A time further away than it can be set was set before the clock went back.
             if key in self.groups or (until is not None and not now < until <= now + VENDOR_TIME):
                 del self.vendors[key]
             elif until is None:

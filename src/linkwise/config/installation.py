@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from linkwise.config.yaml_comments import yaml_with_comments
+from linkwise.config.yaml_documents import yaml_with_comments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -24,8 +24,16 @@ from linkwise.config.scheduler_config import (
     weight_note,
 )
 from linkwise.config.schema import describe, hint, refusal
-from linkwise.config.yaml_comments import yaml_with_comments
-from linkwise.config.yaml_tree import content_of, duplicate_keys, is_null, pairs, place_of, plain, root_of
+from linkwise.config.yaml_documents import (
+    content_of,
+    duplicate_keys,
+    is_null,
+    pairs,
+    place_of,
+    plain,
+    root_of,
+    yaml_with_comments,
+)
 from linkwise.dialects.registry import is_native, managed_resources
 from linkwise.errors import InputError
 

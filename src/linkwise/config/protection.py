@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
-from linkwise.config.yaml_comments import yaml_with_comments
+from linkwise.config.yaml_documents import yaml_with_comments
 from linkwise.dialects.aliyun import COUNT
 from linkwise.dialects.ascend.dialect import Ascend
 from linkwise.dialects.ascend.node import NAMESPACE, PREFIX, no_annotations

@@ -1,4 +1,4 @@
-"""RBAC of the service and of the node agent: tables of features with the rules that each needs, and the manifests."""
+"""RBAC of the service and the node agent: the rules that each feature needs, as tables and as manifests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.config.settings import TlsSettings
-from linkwise.config.yaml_comments import yaml_with_comments
+from linkwise.config.yaml_documents import yaml_with_comments
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:

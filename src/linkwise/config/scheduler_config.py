@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from linkwise.config.settings import HttpSettings
-from linkwise.config.yaml_comments import yaml_with_comments
+from linkwise.config.yaml_documents import yaml_with_comments
 from linkwise.dialects.registry import BY_NAME, is_native, managed_resources, native_resources
 
 if TYPE_CHECKING:

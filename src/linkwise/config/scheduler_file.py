@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from linkwise.config.legacy_policy import GPUSHARE
-from linkwise.config.yaml_tree import pairs, plain, root_of
+from linkwise.config.yaml_documents import pairs, plain, root_of
 from linkwise.dialects.registry import managed_resources
 from linkwise.errors import InputError
 

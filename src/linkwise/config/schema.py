@@ -1,4 +1,4 @@
-"""Schema of the settings: name, type, default and validation of each, derived from the settings dataclasses; and the wording of errors."""
+"""Schema of the settings: name, type, default and validation of each, derived from the settings dataclasses."""
 
 from __future__ import annotations
 
@@ -112,6 +112,30 @@ _MAX_QUOTED: Final = 60
 _MAX_XID: Final = 65535
 _NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 _HOST: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9.]{0,251}[A-Za-z0-9])?|[0-9A-Fa-f:.]{2,45}")
+Check = Callable[[Any], str]
+"""the problem with a value of the right type; empty if it is valid"""
+_OBJECT: Final = "the name of an object, such as linkwise"
+Kind = Literal["text", "whole number", "number", "switch", "choice", "list", "whole numbers", "table"]
+_TYPES: Final[Mapping[Kind, Any]] = {
+    "text": str,
+    "whole number": int,
+    "number": float,
+    "switch": bool,
+    "list": tuple[str, ...],
+    "whole numbers": tuple[int, ...],
+    "table": dict[str, str],
+}
+_KINDS: Final[Mapping[object, Kind]] = {type_: kind for kind, type_ in _TYPES.items()}
+_WORDS: Final[Mapping[Kind, str]] = {
+    "text": "text",
+    "switch": "true or false",
+    "list": "a list of texts",
+    "whole numbers": "a list of whole numbers",
+    "table": "a table of texts",
+}
+_ALSO_CALLED: Final[Mapping[tuple[str, object], str]] = {("log.level", "warn"): "warning"}
+"""gpushare's name for it"""
+Source = Literal["default", "file", "environment", "flag"]
 
 
 def hint(word: str, known: Iterable[str]) -> str:
@@ -180,10 +204,6 @@ def _lease_times(values: Mapping[str, object]) -> list[tuple[str, str]]:
     return problems
 
 
-Check = Callable[[Any], str]
-"""the problem with a value of the right type; empty if it is valid"""
-
-
 def _text(pattern: re.Pattern[str], expected: str) -> Check:
     return lambda value: "" if pattern.fullmatch(value) else f"expected {expected}, got {describe(value)}"
 
@@ -246,10 +266,15 @@ def _owners(table: Mapping[str, str]) -> str:
     return ""
 
 
-_OBJECT: Final = "the name of an object, such as linkwise"
 _address: Final = _text(re.compile(r"[^\s/]+"), "an address to listen on, such as 0.0.0.0")
+
+
 _object_name: Final = _text(_NAME, _OBJECT)
+
+
 _optional_name: Final = _text(re.compile(f"(?:{_NAME.pattern})?"), _OBJECT)
+
+
 _CHECKS: Final[Mapping[str, Check]] = {
     "http.host": _address,
     "tls.secret": _object_name,
@@ -277,29 +302,6 @@ _CHECKS: Final[Mapping[str, Check]] = {
     "placing.policies": _policies,
     "placing.volcano.schedulers": _each(_object_name),
 }
-
-
-Kind = Literal["text", "whole number", "number", "switch", "choice", "list", "whole numbers", "table"]
-
-_TYPES: Final[Mapping[Kind, Any]] = {
-    "text": str,
-    "whole number": int,
-    "number": float,
-    "switch": bool,
-    "list": tuple[str, ...],
-    "whole numbers": tuple[int, ...],
-    "table": dict[str, str],
-}
-_KINDS: Final[Mapping[object, Kind]] = {type_: kind for kind, type_ in _TYPES.items()}
-_WORDS: Final[Mapping[Kind, str]] = {
-    "text": "text",
-    "switch": "true or false",
-    "list": "a list of texts",
-    "whole numbers": "a list of whole numbers",
-    "table": "a table of texts",
-}
-_ALSO_CALLED: Final[Mapping[tuple[str, object], str]] = {("log.level", "warn"): "warning"}
-"""gpushare's name for it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,9 +387,6 @@ def _settings(of: Any, prefix: str = "") -> Iterator[Setting]:  # noqa: ANN401 -
 
 SCHEMA: Final[Mapping[str, Setting]] = {setting.name: setting for setting in _settings(ServeSettings)}
 """all settings, in the order of their dataclasses"""
-
-
-Source = Literal["default", "file", "environment", "flag"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Configuration of Volcano's scheduler with Linkwise as its extender: printed with comments, or converted from one with Huawei's plugin.
+"""Volcano's scheduler configuration with Linkwise as its extender: printed, or converted from one with Huawei's plugin.
 
 A configuration is edited in place, so that actions, tiers, other plugins, their arguments and comments stay as they are. A
 file in flow style (JSON) is rewritten. Two forms are read: the configuration itself, and a ConfigMap that contains it.
@@ -17,8 +17,17 @@ import yaml
 
 from linkwise.config.scheduler_config import DEFAULT_URL
 from linkwise.config.schema import refusal
-from linkwise.config.yaml_comments import comment_lines, yaml_with_comments
-from linkwise.config.yaml_tree import content_of, duplicate_keys, is_null, pairs, place_of, plain, root_of
+from linkwise.config.yaml_documents import (
+    comment_lines,
+    content_of,
+    duplicate_keys,
+    is_null,
+    pairs,
+    place_of,
+    plain,
+    root_of,
+    yaml_with_comments,
+)
 from linkwise.dialects.registry import is_native, managed_resources
 from linkwise.errors import InputError
 
@@ -112,6 +121,15 @@ _OLD_NOTE: Final = (
     "Volcano {version} has no managedResources and no allocate and deallocate verbs (since 1.13): every pod is sent to "
     "Linkwise, and devices are assigned when the bound pod is observed."
 )
+# rule 003.config: topology910 is the seed's name of the plugin, volcano-npu_VERSION_PLATFORM that of Huawei's later releases.
+_REPLACED: Final = re.compile(r"topology910|volcano-npu([-_].*)?")
+_VOTERS: Final = frozenset({"overcommit", "proportion", "capacity", "sla", "resourcequota"})
+"""plugins that vote on enqueueing a job; a vote to admit it in one tier ends the vote"""
+_NO_ACTIONS: Final = "Added: the file had no actions, which Volcano needs; these are its defaults."
+_NO_ENQUEUE: Final = (
+    "The actions have no enqueue, so Volcano does not ask Linkwise about job shapes: invalid jobs are refused by the "
+    "admission webhook, otherwise their pods stay pending."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,22 +215,6 @@ def extender_plugin(wanted: VolcanoFile) -> tuple[dict[str, Any], dict[str, str]
     return {"name": EXTENDER, "arguments": arguments}, {**notes, "arguments.extender.managedResources": _MANAGED_NOTE}
 
 
-def _plugin(name: str) -> dict[str, Any]:
-    return {"name": name, "enablePreemptable": False} if name in _UNPREEMPTABLE else {"name": name}
-
-
-# rule 003.config: topology910 is the seed's name of the plugin, volcano-npu_VERSION_PLATFORM that of Huawei's later releases.
-_REPLACED: Final = re.compile(r"topology910|volcano-npu([-_].*)?")
-_VOTERS: Final = frozenset({"overcommit", "proportion", "capacity", "sla", "resourcequota"})
-"""plugins that vote on enqueueing a job; a vote to admit it in one tier ends the vote"""
-
-_NO_ACTIONS: Final = "Added: the file had no actions, which Volcano needs; these are its defaults."
-_NO_ENQUEUE: Final = (
-    "The actions have no enqueue, so Volcano does not ask Linkwise about job shapes: invalid jobs are refused by the "
-    "admission webhook, otherwise their pods stay pending."
-)
-
-
 @dataclass(slots=True)
 class _Conf:
     """A configuration, as lines of the file that contains it."""
@@ -261,45 +263,12 @@ def convert_conf(file: Path, wanted: VolcanoFile, *, config_map: bool = False) -
     return _convert_config_map(name, lines, root, wanted)
 
 
-def _convert_config_map(name: str, lines: Sequence[str], root: yaml.MappingNode, wanted: VolcanoFile) -> str:
-    """The ConfigMap with its configuration replaced."""
-    key, scalar = _conf_of(name, root)
-    start, end = scalar.start_mark, scalar.end_mark
-    if scalar.style == "|":
-        first, last = start.line + 1, start.line + 1 + len(scalar.value.splitlines())
-        # The lines keep their indentation and their numbers, so that messages name their place in the file.
-        inner = _Conf(name, [""] * first + list(lines[first:last]), first)
-        return "\n".join([*lines[:first], *_convert(inner, wanted), *lines[last:]]) + "\n"
-    conf = _Conf(f"{name}:{place_of(scalar)}: {key}", str(scalar.value).splitlines())
-    new = [line.rstrip() for line in _convert(conf, wanted)]
-    before, after = lines[start.line][: start.column], lines[end.line][end.column :] if end.line < len(lines) else ""
-    if root.flow_style:
-        text = json.dumps("\n".join([*new, ""]))
-        return "\n".join([*lines[: start.line], before + text + after, *lines[end.line + 1 :]]) + "\n"
-    indent = " " * (len(before) - len(before.lstrip()) + 2)
-    # Folded scalars end before the line of their end mark.
-    rest = lines[end.line + 1 :] if scalar.style != ">" else lines[end.line :]
-    return "\n".join([*lines[: start.line], f"{before}|", *(indent + line for line in new), *rest]) + "\n"
+def _plugin(name: str) -> dict[str, Any]:
+    return {"name": name, "enablePreemptable": False} if name in _UNPREEMPTABLE else {"name": name}
 
 
-def _conf_of(name: str, root: yaml.MappingNode) -> tuple[str, yaml.ScalarNode]:
-    """The key and the text of the configuration in a ConfigMap."""
-    keys = _keys(root)
-    kind = keys["kind"].value if "kind" in keys else ""
-    if kind != "ConfigMap":
-        raise InputError(f"{name}:{place_of(root)}: expected a scheduler configuration with tiers, or a ConfigMap")
-    data = keys.get("data")
-    found = {
-        key: value
-        for key, value in (_keys(data) if isinstance(data, yaml.MappingNode) else {}).items()
-        if key.endswith(".conf") and isinstance(value, yaml.ScalarNode)
-    }
-    if len(found) > 1 and KEY in found:
-        found = {KEY: found[KEY]}
-    if len(found) != 1:
-        raise InputError(f"{name}:{place_of(data or root)}: data: expected one scheduler configuration, such as {KEY}")
-    ((key, scalar),) = found.items()
-    return key, scalar
+def _keys(node: yaml.MappingNode) -> dict[str, yaml.Node]:
+    return {name: value for name, _, value in pairs(node)}
 
 
 def _convert(conf: _Conf, wanted: VolcanoFile) -> list[str]:
@@ -363,6 +332,16 @@ def _actions(conf: _Conf, root: yaml.MappingNode) -> str:
     return str(node.value)
 
 
+def _another(node: yaml.Node) -> str:
+    arguments = _keys(node).get("arguments") if isinstance(node, yaml.MappingNode) else None
+    url = _keys(arguments).get("extender.urlPrefix") if isinstance(arguments, yaml.MappingNode) else None
+    where = f" at {url.value}" if isinstance(url, yaml.ScalarNode) else ""
+    return (
+        f"there already is an extender{where}, and Volcano supports only one; remove this plugin and run the command "
+        "again, or keep it and use Linkwise through kube-scheduler"
+    )
+
+
 def _caches_errors(conf: _Conf, root: yaml.MappingNode) -> bool:
     """Whether the action allocate would cache errors, which is so by default; one that is enabled in the file is reported."""
     found = _keys(root).get("configurations")
@@ -380,38 +359,6 @@ def _caches_errors(conf: _Conf, root: yaml.MappingNode) -> bool:
             f"Linkwise needs {ERROR_CACHE}: false here; set it and run the command again",
         )
     return True
-
-
-def _can_append(conf: _Conf, root: yaml.MappingNode) -> bool:
-    """Whether `configurations` is missing, or a list in lines at the end of the file."""
-    found = _keys(root).get("configurations")
-    if found is None:
-        return True
-    items = found.value if isinstance(found, yaml.SequenceNode) else []
-    return bool(items) and all(_dash(conf, item) for item in items) and _keys(root)[root.value[-1][0].value] is found
-
-
-def _appended(conf: _Conf, root: yaml.MappingNode) -> list[str]:
-    """The last lines: the arguments of the action allocate."""
-    found = _keys(root).get("configurations")
-    indent = " " * root.start_mark.column if found is None else " " * (len(_dash(conf, found.value[0])) - 1)
-    text = yaml_with_comments(
-        {"configurations": [ALLOCATE_ARGUMENTS]}, {"configurations[0].arguments": ERROR_CACHE_NOTE}
-    )
-    head, *rest = text.splitlines()
-    if found is None:
-        return [indent + line for line in (head, *rest)]
-    return [indent + line.removeprefix("  ") for line in rest]
-
-
-def _another(node: yaml.Node) -> str:
-    arguments = _keys(node).get("arguments") if isinstance(node, yaml.MappingNode) else None
-    url = _keys(arguments).get("extender.urlPrefix") if isinstance(arguments, yaml.MappingNode) else None
-    where = f" at {url.value}" if isinstance(url, yaml.ScalarNode) else ""
-    return (
-        f"there already is an extender{where}, and Volcano supports only one; remove this plugin and run the command "
-        "again, or keep it and use Linkwise through kube-scheduler"
-    )
 
 
 def _head(
@@ -455,6 +402,11 @@ def _edited(
     return [line for line in new if line is not None]
 
 
+def _items(tier: yaml.Node) -> list[yaml.Node]:
+    found = _keys(tier).get("plugins") if isinstance(tier, yaml.MappingNode) else None
+    return list(found.value) if isinstance(found, yaml.SequenceNode) else []
+
+
 def _dash(conf: _Conf, item: yaml.Node) -> str:
     """The line of an item up to its dash; empty if the dash is elsewhere."""
     before = conf.lines[item.start_mark.line][: item.start_mark.column].rstrip()
@@ -476,6 +428,15 @@ def _extender_lines(wanted: VolcanoFile) -> list[str]:
     comments = {f"plugins[0].{key}" if key else "plugins[0]": text for key, text in notes.items()}
     text = yaml_with_comments({"plugins": [plugin]}, comments)
     return [line.removeprefix("  ") for line in text.splitlines()[1:]]
+
+
+def _can_append(conf: _Conf, root: yaml.MappingNode) -> bool:
+    """Whether `configurations` is missing, or a list in lines at the end of the file."""
+    found = _keys(root).get("configurations")
+    if found is None:
+        return True
+    items = found.value if isinstance(found, yaml.SequenceNode) else []
+    return bool(items) and all(_dash(conf, item) for item in items) and _keys(root)[root.value[-1][0].value] is found
 
 
 def _rewritten(
@@ -503,10 +464,55 @@ def _rewritten(
     return [indent + line for line in yaml_with_comments(document, comments, head).splitlines()]
 
 
-def _items(tier: yaml.Node) -> list[yaml.Node]:
-    found = _keys(tier).get("plugins") if isinstance(tier, yaml.MappingNode) else None
-    return list(found.value) if isinstance(found, yaml.SequenceNode) else []
+def _appended(conf: _Conf, root: yaml.MappingNode) -> list[str]:
+    """The last lines: the arguments of the action allocate."""
+    found = _keys(root).get("configurations")
+    indent = " " * root.start_mark.column if found is None else " " * (len(_dash(conf, found.value[0])) - 1)
+    text = yaml_with_comments(
+        {"configurations": [ALLOCATE_ARGUMENTS]}, {"configurations[0].arguments": ERROR_CACHE_NOTE}
+    )
+    head, *rest = text.splitlines()
+    if found is None:
+        return [indent + line for line in (head, *rest)]
+    return [indent + line.removeprefix("  ") for line in rest]
 
 
-def _keys(node: yaml.MappingNode) -> dict[str, yaml.Node]:
-    return {name: value for name, _, value in pairs(node)}
+def _convert_config_map(name: str, lines: Sequence[str], root: yaml.MappingNode, wanted: VolcanoFile) -> str:
+    """The ConfigMap with its configuration replaced."""
+    key, scalar = _conf_of(name, root)
+    start, end = scalar.start_mark, scalar.end_mark
+    if scalar.style == "|":
+        first, last = start.line + 1, start.line + 1 + len(scalar.value.splitlines())
+        # The lines keep their indentation and their numbers, so that messages name their place in the file.
+        inner = _Conf(name, [""] * first + list(lines[first:last]), first)
+        return "\n".join([*lines[:first], *_convert(inner, wanted), *lines[last:]]) + "\n"
+    conf = _Conf(f"{name}:{place_of(scalar)}: {key}", str(scalar.value).splitlines())
+    new = [line.rstrip() for line in _convert(conf, wanted)]
+    before, after = lines[start.line][: start.column], lines[end.line][end.column :] if end.line < len(lines) else ""
+    if root.flow_style:
+        text = json.dumps("\n".join([*new, ""]))
+        return "\n".join([*lines[: start.line], before + text + after, *lines[end.line + 1 :]]) + "\n"
+    indent = " " * (len(before) - len(before.lstrip()) + 2)
+    # Folded scalars end before the line of their end mark.
+    rest = lines[end.line + 1 :] if scalar.style != ">" else lines[end.line :]
+    return "\n".join([*lines[: start.line], f"{before}|", *(indent + line for line in new), *rest]) + "\n"
+
+
+def _conf_of(name: str, root: yaml.MappingNode) -> tuple[str, yaml.ScalarNode]:
+    """The key and the text of the configuration in a ConfigMap."""
+    keys = _keys(root)
+    kind = keys["kind"].value if "kind" in keys else ""
+    if kind != "ConfigMap":
+        raise InputError(f"{name}:{place_of(root)}: expected a scheduler configuration with tiers, or a ConfigMap")
+    data = keys.get("data")
+    found = {
+        key: value
+        for key, value in (_keys(data) if isinstance(data, yaml.MappingNode) else {}).items()
+        if key.endswith(".conf") and isinstance(value, yaml.ScalarNode)
+    }
+    if len(found) > 1 and KEY in found:
+        found = {KEY: found[KEY]}
+    if len(found) != 1:
+        raise InputError(f"{name}:{place_of(data or root)}: data: expected one scheduler configuration, such as {KEY}")
+    ((key, scalar),) = found.items()
+    return key, scalar

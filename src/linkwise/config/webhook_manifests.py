@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.config.rbac import webhook_rbac_yaml
 from linkwise.config.settings import WebhookSettings
-from linkwise.config.yaml_comments import yaml_with_comments
+from linkwise.config.yaml_documents import yaml_with_comments
 from linkwise.dialects.groups.conventions import KUEUE
 from linkwise.dialects.groups.membership import KEYS
+from linkwise.dialects.kubernetes.pod_templates import OPERATOR_JOBS, WORKLOAD_KINDS
 from linkwise.dialects.nvidia import OPAQUE
-from linkwise.dialects.pod_templates import OPERATOR_JOBS, WORKLOAD_KINDS
 from linkwise.dialects.registry import is_native, managed_resources, record_keys, record_patterns, resource_patterns
 from linkwise.model.access_policy import CONTROLLERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from linkwise.dialects.pod_templates import Workload
+    from linkwise.dialects.kubernetes.pod_templates import Workload
 
 __all__ = ["WebhookFile", "managed_condition", "webhook_configurations", "webhook_yaml"]
 

@@ -1,4 +1,4 @@
-"""Misspelt keys of pods: resources, labels and annotations that no dialect reads and that are almost one that it reads."""
+"""Misspelt keys of pods: resources, labels and annotations that are almost one that a dialect reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NVIDIA dialect: whole devices by count, labels of GPU Feature Discovery, a published link matrix, and requirements of images.
+"""NVIDIA dialect: whole devices by count, labels of GPU Feature Discovery, a link matrix, requirements of images.
 
 NVIDIA's device plugin writes nothing on pods, so these keys do not record which devices a pod has.
 
@@ -55,10 +55,44 @@ __all__ = [
 
 TOPOLOGY: Final = "linkwise.dev/gpu-topology"
 
-LONGEST_ANNOTATION: Final = 32  # characters of a link kind
+LONGEST_KIND: Final = 32  # characters of a link kind
 POINTS: Final = 10 * Pcie.BOARD  # of the shortest PCIe path; each step is worth 10
 NVLINK_POINTS: Final = 100
 MOST_NVLINKS: Final = 18
+RESOURCE: Final = "nvidia.com/gpu"
+OLD_RESOURCE: Final = "alpha.kubernetes.io/nvidia-gpu"
+OLD_NAME: Final = f"kube-scheduler and kubelet refuse this name today: request {RESOURCE} instead"
+OPAQUE: Final = ("nvidia.com/mig-", "nvidia.com/gpu.shared")
+"""parts of devices that NVIDIA's plugin makes and counts by itself"""
+HAMI: Final = r"hami\.io/(?:[0-9A-Za-z_.-]+-devices-(?:to-allocate|allocated)|vgpu-(?:node|time)|bind-(?:time|phase))"
+"""annotations of pods that HAMi's scheduler writes, and that its device plugin for the same resource allocates by"""
+COUNT: Final = "nvidia.com/gpu.count"
+MEMORY: Final = "nvidia.com/gpu.memory"  # MiB of one device
+REPLICAS: Final = "nvidia.com/gpu.replicas"
+STRATEGY: Final = "nvidia.com/mig.strategy"
+FACTS: Final = {
+    "nvidia.com/gpu.product": "model",
+    "nvidia.com/gpu.family": "family",
+    "nvidia.com/gpu.machine": "machine",
+    "nvidia.com/gpu.clique": "clique",
+    "nvidia.com/gpu.sharing-strategy": "sharing",
+    COUNT: "count",
+    MEMORY: "memory",
+    REPLICAS: "replicas",
+}
+VERSIONS: Final = {
+    "driver": ("nvidia.com/cuda.driver-version", "nvidia.com/cuda.driver"),
+    "cuda": ("nvidia.com/cuda.runtime-version", "nvidia.com/cuda.runtime"),
+    "compute": ("nvidia.com/gpu.compute",),
+}
+"""the stems of the labels, the older ones last"""
+PREFIX: Final = "NVIDIA_REQUIRE_"
+DISABLE: Final = "NVIDIA_DISABLE_REQUIRE"
+JETPACK: Final = "NVIDIA_REQUIRE_JETPACK"
+"""about the libraries that are mounted, not a comparison"""
+TRUE: Final = frozenset({"1", "t", "true"})
+PROPERTIES: Final[Mapping[str, FactName]] = {"cuda": "cuda", "driver": "driver", "arch": "compute", "brand": "brand"}
+_COMPARISON: Final = re.compile(r"([^<>=!]*)(!=|<=|>=|=|<|>)(.*)")
 
 
 def matrix_annotation(topology: Topology) -> str:
@@ -85,98 +119,6 @@ def read_matrix(text: str, size: int = 0) -> Topology | None:
         for i, row in enumerate(rows)
     )
     return Topology(numbered(len(rows)), links, warnings=_warnings(links))
-
-
-def _written(link: Link) -> str:
-    """Return the text of the link, with the PCIe path if a tool reported it elsewhere."""
-    if Link(link).pcie == link.pcie:
-        return str(link)
-    return link.pcie.name if link == "?" else f"{link}+{link.pcie.name}"
-
-
-def _rows(text: str) -> list[list[object]]:
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise TopologyError("it is not valid JSON") from error
-    if not isinstance(document, list) or not all(isinstance(row, list) for row in document):
-        raise TopologyError("it is not a list of rows")
-    return document
-
-
-def _reader(cells: Iterable[object]) -> Callable[[object, str], Link]:
-    kinds = {type(cell) for cell in cells}
-    if kinds <= {str}:
-        return _named
-    if kinds == {int}:
-        return _scored
-    raise TopologyError('all cells must be link kinds such as "NV2", or all of them whole scores such as 230')
-
-
-def _named(cell: object, where: str) -> Link:
-    text = str(cell).strip()
-    if not text or not text.isprintable() or len(text) > LONGEST_ANNOTATION:
-        raise TopologyError(f"{where} holds no link kind")
-    if text == SELF:
-        raise TopologyError(f"{where} is X, which is only for a device with itself")
-    try:
-        return Link.parse(text)
-    except TopologyError:
-        return Link(text)
-
-
-def _scored(cell: object, where: str) -> Link:
-    score = int(str(cell))
-    nvlinks, path = divmod(score, NVLINK_POINTS)
-    if not 0 <= nvlinks <= MOST_NVLINKS or path > POINTS or path % 10:
-        shown = score if abs(score) < 10**9 else "a number of many digits"
-        raise TopologyError(
-            f"{where} is {shown}, which no links score: {NVLINK_POINTS} for each of up to {MOST_NVLINKS} NVLinks, "
-            f"and 10 to {POINTS} for the PCIe path"
-        )
-    return Link.of(nvlinks, Pcie(path // 10))
-
-
-def _warnings(links: tuple[tuple[Link, ...], ...]) -> tuple[str, ...]:
-    unknown = dict.fromkeys(
-        str(link) for i, row in enumerate(links) for j, link in enumerate(row) if i != j and not _known(link)
-    )
-    return tuple(f"link kind {kind!r} is not known and counts as no link" for kind in unknown)
-
-
-def _known(link: Link) -> bool:
-    return bool(link.direct or link.pcie) or link == "?"
-
-
-RESOURCE: Final = "nvidia.com/gpu"
-OLD_RESOURCE: Final = "alpha.kubernetes.io/nvidia-gpu"
-OLD_NAME: Final = f"kube-scheduler and kubelet refuse this name today: request {RESOURCE} instead"
-OPAQUE: Final = ("nvidia.com/mig-", "nvidia.com/gpu.shared")
-"""parts of devices that NVIDIA's plugin makes and counts by itself"""
-HAMI: Final = r"hami\.io/(?:[0-9A-Za-z_.-]+-devices-(?:to-allocate|allocated)|vgpu-(?:node|time)|bind-(?:time|phase))"
-"""annotations of pods that HAMi's scheduler writes, and that its device plugin for the same resource allocates by"""
-
-COUNT: Final = "nvidia.com/gpu.count"
-MEMORY: Final = "nvidia.com/gpu.memory"  # MiB of one device
-REPLICAS: Final = "nvidia.com/gpu.replicas"
-STRATEGY: Final = "nvidia.com/mig.strategy"
-
-FACTS: Final = {
-    "nvidia.com/gpu.product": "model",
-    "nvidia.com/gpu.family": "family",
-    "nvidia.com/gpu.machine": "machine",
-    "nvidia.com/gpu.clique": "clique",
-    "nvidia.com/gpu.sharing-strategy": "sharing",
-    COUNT: "count",
-    MEMORY: "memory",
-    REPLICAS: "replicas",
-}
-VERSIONS: Final = {
-    "driver": ("nvidia.com/cuda.driver-version", "nvidia.com/cuda.driver"),
-    "cuda": ("nvidia.com/cuda.runtime-version", "nvidia.com/cuda.runtime"),
-    "compute": ("nvidia.com/gpu.compute",),
-}
-"""the stems of the labels, the older ones last"""
 
 
 class Nvidia(ByCount):
@@ -210,10 +152,93 @@ class Nvidia(ByCount):
         return Advertised({RESOURCE: str(count)}, {"nvidia.com/gpu.product": product, COUNT: str(count)})
 
 
-def _kind(view: NodeView) -> tuple[str | None, str | None, str | None, tuple[tuple[str, str], ...]]:
-    """Everything of a node that this dialect reads, except its name."""
-    labels = tuple([pair for pair in view.labels.items() if pair[0].startswith("nvidia.com/")])
-    return view.capacity.get(RESOURCE), view.allocatable.get(RESOURCE), view.annotations.get(TOPOLOGY), labels
+def opaque(pod: PodView) -> tuple[str, ...]:
+    """Resources of the pod that NVIDIA's plugin makes of parts of devices: MIG slices, renamed time slices."""
+    return tuple(name for name in resources_of(pod) if name.startswith(OPAQUE))
+
+
+def required_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a container that state requirements, unless another one disables them."""
+    if variables.get(DISABLE, "").casefold() in TRUE:
+        return {}
+    return {
+        name: value
+        for name, value in sorted(variables.items())
+        if name.startswith(PREFIX) and not name.startswith(JETPACK) and "$(" not in value
+    }
+
+
+def read_required(name: str, text: str) -> tuple[Clause, ...]:
+    """The clause of one variable; none if it is blank or compares nothing that is known.
+
+    Raises:
+        InputError: with the column of the error.
+    """
+    if len(text) > LONGEST:
+        raise error_at(LONGEST + 1, f"the requirement is longer than {LONGEST} characters")
+    alternatives = tuple(every for each in re.finditer(r"[^ ]+", text) if (every := tuple(_comparisons(each))))
+    return (Clause(name, alternatives),) if alternatives else ()
+
+
+def _written(link: Link) -> str:
+    """Return the text of the link, with the PCIe path if a tool reported it elsewhere."""
+    if Link(link).pcie == link.pcie:
+        return str(link)
+    return link.pcie.name if link == "?" else f"{link}+{link.pcie.name}"
+
+
+def _rows(text: str) -> list[list[object]]:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TopologyError("it is not valid JSON") from error
+    if not isinstance(document, list) or not all(isinstance(row, list) for row in document):
+        raise TopologyError("it is not a list of rows")
+    return document
+
+
+def _reader(cells: Iterable[object]) -> Callable[[object, str], Link]:
+    kinds = {type(cell) for cell in cells}
+    if kinds <= {str}:
+        return _named
+    if kinds == {int}:
+        return _scored
+    raise TopologyError('all cells must be link kinds such as "NV2", or all of them whole scores such as 230')
+
+
+def _named(cell: object, where: str) -> Link:
+    text = str(cell).strip()
+    if not text or not text.isprintable() or len(text) > LONGEST_KIND:
+        raise TopologyError(f"{where} holds no link kind")
+    if text == SELF:
+        raise TopologyError(f"{where} is X, which is only for a device with itself")
+    try:
+        return Link.parse(text)
+    except TopologyError:
+        return Link(text)
+
+
+def _scored(cell: object, where: str) -> Link:
+    score = int(str(cell))
+    nvlinks, path = divmod(score, NVLINK_POINTS)
+    if not 0 <= nvlinks <= MOST_NVLINKS or path > POINTS or path % 10:
+        shown = score if abs(score) < 10**9 else "a number of many digits"
+        raise TopologyError(
+            f"{where} is {shown}, which no links score: {NVLINK_POINTS} for each of up to {MOST_NVLINKS} NVLinks, "
+            f"and 10 to {POINTS} for the PCIe path"
+        )
+    return Link.of(nvlinks, Pcie(path // 10))
+
+
+def _warnings(links: tuple[tuple[Link, ...], ...]) -> tuple[str, ...]:
+    unknown = dict.fromkeys(
+        str(link) for i, row in enumerate(links) for j, link in enumerate(row) if i != j and not _known(link)
+    )
+    return tuple(f"link kind {kind!r} is not known and counts as no link" for kind in unknown)
+
+
+def _known(link: Link) -> bool:
+    return bool(link.direct or link.pcie) or link == "?"
 
 
 @lru_cache(maxsize=1024)
@@ -239,15 +264,6 @@ def _read(view: NodeView) -> NodeFacts | None:
         return None
     unit = "MiB" if devices and memory else ""
     return NodeFacts(Nvidia.name, devices, topology, unit=unit, labels=labels, problems=tuple(problems))
-
-
-def _counted(count: int, model: str, memory: int) -> tuple[Device, ...]:
-    return tuple(Device(f"#{index}", index, model=model, memory=memory) for index in range(count))
-
-
-def opaque(pod: PodView) -> tuple[str, ...]:
-    """Resources of the pod that NVIDIA's plugin makes of parts of devices: MIG slices, renamed time slices."""
-    return tuple(name for name in resources_of(pod) if name.startswith(OPAQUE))
 
 
 def _labels(view: NodeView) -> dict[str, str]:
@@ -280,6 +296,10 @@ def _number(view: NodeView, label: str, problems: list[Problem]) -> int:
     sentence = f"{text!r} is not a whole number and is ignored; check GPU Feature Discovery on this node"
     problems.append(Problem(where_node(view), label, sentence))
     return 0
+
+
+def _counted(count: int, model: str, memory: int) -> tuple[Device, ...]:
+    return tuple(Device(f"#{index}", index, model=model, memory=memory) for index in range(count))
 
 
 def _topology(view: NodeView, capacity: int, problems: list[Problem]) -> Topology | None:
@@ -321,36 +341,10 @@ def _divided(view: NodeView, capacity: int, problems: list[Problem]) -> bool:
     return replicas > 1 or sliced
 
 
-PREFIX: Final = "NVIDIA_REQUIRE_"
-DISABLE: Final = "NVIDIA_DISABLE_REQUIRE"
-JETPACK: Final = "NVIDIA_REQUIRE_JETPACK"
-"""about the libraries that are mounted, not a comparison"""
-TRUE: Final = frozenset({"1", "t", "true"})
-PROPERTIES: Final[Mapping[str, FactName]] = {"cuda": "cuda", "driver": "driver", "arch": "compute", "brand": "brand"}
-_COMPARISON: Final = re.compile(r"([^<>=!]*)(!=|<=|>=|=|<|>)(.*)")
-
-
-def required_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a container that state requirements, unless another one disables them."""
-    if variables.get(DISABLE, "").casefold() in TRUE:
-        return {}
-    return {
-        name: value
-        for name, value in sorted(variables.items())
-        if name.startswith(PREFIX) and not name.startswith(JETPACK) and "$(" not in value
-    }
-
-
-def read_required(name: str, text: str) -> tuple[Clause, ...]:
-    """The clause of one variable; none if it is blank or compares nothing that is known.
-
-    Raises:
-        InputError: with the column of the error.
-    """
-    if len(text) > LONGEST:
-        raise error_at(LONGEST + 1, f"the requirement is longer than {LONGEST} characters")
-    alternatives = tuple(every for each in re.finditer(r"[^ ]+", text) if (every := tuple(_comparisons(each))))
-    return (Clause(name, alternatives),) if alternatives else ()
+def _kind(view: NodeView) -> tuple[str | None, str | None, str | None, tuple[tuple[str, str], ...]]:
+    """Everything of a node that this dialect reads, except its name."""
+    labels = tuple([pair for pair in view.labels.items() if pair[0].startswith("nvidia.com/")])
+    return view.capacity.get(RESOURCE), view.allocatable.get(RESOURCE), view.annotations.get(TOPOLOGY), labels
 
 
 def _comparisons(alternative: re.Match[str]) -> Iterator[Comparison]:

@@ -5,19 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from linkwise.doctor.checks import (
-    access,
-    agents,
-    clocks,
-    definitions,
-    extender,
-    foreign,
-    hardware,
-    pods,
-    replicas,
-    scheduler,
-    webhook,
-)
+from linkwise.doctor.checks import access, clocks, devices, extender, foreign, installation, pods, scheduler, webhook
 from linkwise.doctor.facts import Finding
 
 if TYPE_CHECKING:
@@ -28,14 +16,12 @@ if TYPE_CHECKING:
 __all__ = ["CHECKS", "examine", "is_any_examined", "sources_of"]
 
 CHECKS: Final[tuple[Check, ...]] = (
-    *definitions.CHECKS,
-    *replicas.CHECKS,
+    *installation.CHECKS,
     *access.CHECKS,
     *extender.CHECKS,
     *scheduler.CHECKS,
     *webhook.CHECKS,
-    *agents.CHECKS,
-    *hardware.CHECKS,
+    *devices.CHECKS,
     *foreign.CHECKS,
     *clocks.CHECKS,
     *pods.CHECKS,

@@ -1,4 +1,4 @@
-"""Facts and findings: everything that checks know of a cluster, gathered before the first of them runs, and what they find."""
+"""Facts and findings: what checks know of a cluster, gathered before the first of them runs, and what they report."""
 
 from __future__ import annotations
 
@@ -30,6 +30,12 @@ __all__ = [
     "skipped",
     "warning",
 ]
+
+Severity = Literal["error", "warning", "ok", "skipped"]
+SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "skipped", "ok")
+"""the worst first"""
+PAGE: Final = "docs/reference/doctor.md"
+NAMES_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +139,6 @@ class Facts:
     def time_of(self, source: str) -> float:
         """The time by the API server when a source was read: reading a large cluster takes a while."""
         return self.api_now - (self.now - self.read_at.get(source, self.now))
-
-
-Severity = Literal["error", "warning", "ok", "skipped"]
-SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "skipped", "ok")
-"""the worst first"""
-PAGE: Final = "docs/reference/doctor.md"
-NAMES_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)

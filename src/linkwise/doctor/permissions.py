@@ -1,4 +1,4 @@
-"""Permissions and sources: what service accounts must be allowed, by the features in use, and what is read of a cluster.
+"""Permissions: what service accounts must be allowed, by the features in use, and what is read of a cluster.
 
 A source is read only if a selected check needs it. Lists are read in pages; the number of requests does not depend on the
 number of pods, and grows with nodes only by these pages.
@@ -59,6 +59,23 @@ _SCHEDULER_FEATURES: Final[Mapping[str, Feature]] = {
 """a part of these cluster roles without which no pod is scheduled"""
 _ALWAYS: Final = frozenset({"extender", "inventory", "pods", "scheduler"})
 """features that nothing works without"""
+OWN: Final = "own"
+FOREIGN_SCHEDULERS: Final = ("gpushare-schd-extender", "hami-scheduler", "volcano-scheduler", "koord-scheduler")
+_OURS: Final = "labelSelector=app.kubernetes.io%2Fname%3Dlinkwise"
+_ADMISSION: Final = "admissionregistration.k8s.io"
+PARTS: Final[Mapping[str, str]] = {
+    "clock": "the time of the API server",
+    "readyz": "the service's /readyz, through the API server's service proxy",
+    "metrics": "the service's /metrics, likewise",
+    "access": "SubjectAccessReviews about the service accounts",
+    "kubelets": "/configz of kubelets, through the API server's node proxy",
+    "foreign-pods": "pods of device plugins of other vendors",
+    "groups": "the API groups that are served",
+    "settings": "the settings in the ConfigMap linkwise",
+    "scheduler-files": "configurations of kube-scheduler",
+    "connections": "connections to the addresses in --scheduler-config",
+}
+"""what is read and is not a list of objects"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +201,6 @@ class Source:
         return self.resource.partition(".")[0]
 
 
-OWN: Final = "own"
-FOREIGN_SCHEDULERS: Final = ("gpushare-schd-extender", "hami-scheduler", "volcano-scheduler", "koord-scheduler")
-_OURS: Final = "labelSelector=app.kubernetes.io%2Fname%3Dlinkwise"
-_ADMISSION: Final = "admissionregistration.k8s.io"
-
 SOURCES: Final[Mapping[str, Source]] = {
     "nodes": Source("nodes", "v1"),
     "inventories": Source("deviceinventories.linkwise.dev", "v1alpha1"),
@@ -225,17 +237,3 @@ SOURCES: Final[Mapping[str, Source]] = {
     "namespaces": Source("namespaces", "v1"),
     "accounts": Source("serviceaccounts", "v1", OWN),
 }
-
-PARTS: Final[Mapping[str, str]] = {
-    "clock": "the time of the API server",
-    "readyz": "the service's /readyz, through the API server's service proxy",
-    "metrics": "the service's /metrics, likewise",
-    "access": "SubjectAccessReviews about the service accounts",
-    "kubelets": "/configz of kubelets, through the API server's node proxy",
-    "foreign-pods": "pods of device plugins of other vendors",
-    "groups": "the API groups that are served",
-    "settings": "the settings in the ConfigMap linkwise",
-    "scheduler-files": "configurations of kube-scheduler",
-    "connections": "connections to the addresses in --scheduler-config",
-}
-"""what is read and is not a list of objects"""

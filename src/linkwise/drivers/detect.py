@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.drivers.amd.commands import AmdSmiDriver, RocmSmiDriver
 from linkwise.drivers.amd.driver import AmdSmiLibraryDriver
-from linkwise.drivers.dcmi.driver import DcmiDriver
+from linkwise.drivers.dcmi import DcmiDriver
 from linkwise.drivers.host_files import HOST
 from linkwise.drivers.measured_bandwidth import MeasuredDriver
 from linkwise.drivers.nvml.driver import NvmlDriver

@@ -47,6 +47,14 @@ __all__ = [
     "with_reading",
 ]
 
+TESTS: Final = {"nvbandwidth": ("-t", "device_to_device_memcpy_write_ce"), "p2pBandwidthLatencyTest": ()}
+"""arguments by the name of the program, the preferred one first"""
+LARGEST: Final = 4 * 1024 * 1024  # bytes of output
+TICK: Final = 1.0  # seconds between reports of progress
+_PR_SET_PDEATHSIG: Final = 1
+_LINE: Final = 120
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+
 
 class MeasuredDriver(WrappedDriver):
     """Another driver, with the bandwidth that a file holds; what is wrong with the file is a problem, not an error."""
@@ -88,18 +96,6 @@ def with_reading(found: Discovery, reading: Reading, source: str) -> Discovery:
     return replace(found, topology=topology)
 
 
-def _complete_rows(devices: Sequence[Device], reading: Reading) -> tuple[Device, ...]:
-    if reading.problems:
-        raise InputError(reading.problems[0])
-    if len(reading.devices) != len(devices):
-        raise InputError(f"it has {len(reading.devices)} rows for {len(devices)} devices")
-    return bound_rows(devices, reading)
-
-
-def _unmeasured(found: Discovery, problem: str) -> Discovery:
-    return replace(found, problems=(*found.problems, problem))
-
-
 def bound_rows(devices: Sequence[Device], reading: Reading, named: Sequence[str] = ()) -> tuple[Device, ...]:
     """The device of each row, in the order of the rows; some devices may have none.
 
@@ -135,59 +131,6 @@ def named_devices(devices: Sequence[Device], names: Sequence[str]) -> tuple[Devi
     if twice:
         raise InputError(f"device {twice[0].index} is named twice")
     return rows
-
-
-def _by_bus(devices: Sequence[Device], printed: Sequence[str]) -> tuple[Device, ...]:
-    by_bus = {pci_address(device.bus_id): device for device in devices}
-    strange = [bus for bus in printed if bus not in by_bus]
-    if strange:
-        raise InputError(f"it has a row for {strange[0]}, where this node has no device")
-    if len(set(printed)) < len(printed):
-        raise InputError("two of its rows are of the same bus id")
-    return tuple(by_bus[bus] for bus in printed)
-
-
-def _in_order(devices: Sequence[Device], rows: int) -> tuple[Device, ...]:
-    if rows != len(devices):
-        raise InputError(f"it has {rows} rows for {len(devices)} devices")
-    models = {device.model for device in devices}
-    if len(models) > 1:
-        raise InputError(
-            f"its rows have no bus ids, and CUDA orders devices of different models ({', '.join(sorted(models))}) by speed"
-        )
-    addresses = [pci_address(device.bus_id) for device in devices]
-    if not all(addresses):
-        return tuple(sorted(devices, key=lambda device: device.index))
-    return tuple(device for _, device in sorted(zip(addresses, devices, strict=True), key=lambda pair: pair[0]))
-
-
-def _check_buses(rows: Sequence[Device], printed: Sequence[str]) -> None:
-    for number, (device, bus) in enumerate(zip(rows, printed, strict=True)):
-        own = pci_address(device.bus_id)
-        if own and bus and own != bus:
-            raise InputError(f"row {number} is of the device at {bus}, but the named device {device.index} is at {own}")
-
-
-def _check_models(rows: Sequence[Device], reading: Reading) -> None:
-    models = {facts.name: facts.model for facts in reading.facts}
-    for device, name in zip(rows, reading.devices, strict=True):
-        printed = models.get(name, "")
-        if device.model and printed and _plain(device.model) != _plain(printed):
-            raise InputError(f"row {name} is of a {printed}, but device {device.index} is a {device.model}")
-
-
-def _plain(model: str) -> str:
-    """The model without the vendor's name, which some versions of the driver leave out."""
-    return " ".join(model.lower().removeprefix("nvidia").split())
-
-
-TESTS: Final = {"nvbandwidth": ("-t", "device_to_device_memcpy_write_ce"), "p2pBandwidthLatencyTest": ()}
-"""arguments by the name of the program, the preferred one first"""
-LARGEST: Final = 4 * 1024 * 1024  # bytes of output
-TICK: Final = 1.0  # seconds between reports of progress
-_PR_SET_PDEATHSIG: Final = 1
-_LINE: Final = 120
-_LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
 class BandwidthTest(NamedTuple):
@@ -276,6 +219,66 @@ def run_test(  # noqa: PLR0913 - each has its own reason
     return text
 
 
+def _unmeasured(found: Discovery, problem: str) -> Discovery:
+    return replace(found, problems=(*found.problems, problem))
+
+
+def _complete_rows(devices: Sequence[Device], reading: Reading) -> tuple[Device, ...]:
+    if reading.problems:
+        raise InputError(reading.problems[0])
+    if len(reading.devices) != len(devices):
+        raise InputError(f"it has {len(reading.devices)} rows for {len(devices)} devices")
+    return bound_rows(devices, reading)
+
+
+def _check_buses(rows: Sequence[Device], printed: Sequence[str]) -> None:
+    for number, (device, bus) in enumerate(zip(rows, printed, strict=True)):
+        own = pci_address(device.bus_id)
+        if own and bus and own != bus:
+            raise InputError(f"row {number} is of the device at {bus}, but the named device {device.index} is at {own}")
+
+
+def _by_bus(devices: Sequence[Device], printed: Sequence[str]) -> tuple[Device, ...]:
+    by_bus = {pci_address(device.bus_id): device for device in devices}
+    strange = [bus for bus in printed if bus not in by_bus]
+    if strange:
+        raise InputError(f"it has a row for {strange[0]}, where this node has no device")
+    if len(set(printed)) < len(printed):
+        raise InputError("two of its rows are of the same bus id")
+    return tuple(by_bus[bus] for bus in printed)
+
+
+def _in_order(devices: Sequence[Device], rows: int) -> tuple[Device, ...]:
+    if rows != len(devices):
+        raise InputError(f"it has {rows} rows for {len(devices)} devices")
+    models = {device.model for device in devices}
+    if len(models) > 1:
+        raise InputError(
+            f"its rows have no bus ids, and CUDA orders devices of different models ({', '.join(sorted(models))}) by speed"
+        )
+    addresses = [pci_address(device.bus_id) for device in devices]
+    if not all(addresses):
+        return tuple(sorted(devices, key=lambda device: device.index))
+    return tuple(device for _, device in sorted(zip(addresses, devices, strict=True), key=lambda pair: pair[0]))
+
+
+def _check_models(rows: Sequence[Device], reading: Reading) -> None:
+    models = {facts.name: facts.model for facts in reading.facts}
+    for device, name in zip(rows, reading.devices, strict=True):
+        printed = models.get(name, "")
+        if device.model and printed and _plain(device.model) != _plain(printed):
+            raise InputError(f"row {name} is of a {printed}, but device {device.index} is a {device.model}")
+
+
+def _plain(model: str) -> str:
+    """The model without the vendor's name, which some versions of the driver leave out."""
+    return " ".join(model.lower().removeprefix("nvidia").split())
+
+
+def _die_with_parent() -> None:
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def _collected(
     process: subprocess.Popen[bytes],
     command: BandwidthTest,
@@ -310,17 +313,13 @@ def _collected(
     return output + _rest(stream) if stream in watched else output
 
 
+def _has_exited(pid: int) -> bool:
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
 def _rest(stream: int) -> bytes:
     """What an exited program has left in the pipe; a process that it started may keep the pipe open."""
     rest = b""
     while len(rest) <= LARGEST and select.select([stream], [], [], 0)[0] and (data := os.read(stream, 65536)):
         rest += data
     return rest
-
-
-def _has_exited(pid: int) -> bool:
-    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-
-def _die_with_parent() -> None:
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

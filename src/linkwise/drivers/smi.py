@@ -10,7 +10,7 @@ from linkwise.drivers.host_files import HOST, chip_addresses, minor_number, near
 from linkwise.drivers.tool_outputs import ToolDriver, read_outputs
 from linkwise.errors import DriverError
 from linkwise.model.usage import UsageReading
-from linkwise.vendors.ascend.inventory import chip_name, chip_usages
+from linkwise.vendors.ascend import chip_name, chip_usages
 from linkwise.vendors.nvidia.inventory import DEVICE_FIELDS, PROCESS_FIELDS, device_usages
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ _PLAIN: Final = "--format=csv,noheader,nounits"
 _UNKNOWN_FIELD: Final = "not a valid field to query"
 _NO_DEVICES: Final = "no devices were found"
 _CUDA: Final = re.compile(r"CUDA (?:UMD )?Version *: *([0-9]{1,3}\.[0-9]{1,3})")
+_NO_CARDS: Final = "there is no npu card"
 
 
 class NvidiaSmiDriver(ToolDriver):
@@ -107,9 +108,6 @@ class NvidiaSmiDriver(ToolDriver):
             self._cuda = {driver: found[1]} if found else {}
         version = self._cuda.get(driver, "")
         return {"cuda": version} if version else {}
-
-
-_NO_CARDS: Final = "there is no npu card"
 
 
 class NpuSmiDriver(ToolDriver):

@@ -33,6 +33,7 @@ __all__ = ["RecordedDriver", "SimulatedDriver"]
 
 _LARGEST: Final = 8 * 1024 * 1024
 """bytes of a file that is read; the outputs of tools are far smaller"""
+_COMMENT: Final = re.compile(r"#[^\n]*")
 
 
 class RecordedDriver(Driver):
@@ -74,9 +75,6 @@ class RecordedDriver(Driver):
             return {path.name: path.read_text("utf-8", "replace") for path in files if path.stat().st_size <= _LARGEST}
         except OSError as error:
             raise DriverError(f"recorded: {error.filename}: {error.strerror or error}") from error
-
-
-_COMMENT: Final = re.compile(r"#[^\n]*")
 
 
 class SimulatedDriver(Driver):

@@ -26,7 +26,7 @@ from linkwise.embedded.api_errors import ApiError, conflict
 from linkwise.embedded.kinds.object_types import GROUP, MUTATING, VALIDATING, ApiType, WebhookFields, without_nulls
 from linkwise.embedded.service_addresses import NoAddressError, service_address
 from linkwise.embedded.storage.collection import encode
-from linkwise.embedded.storage.lists import labels_match
+from linkwise.embedded.storage.list_watch import labels_match
 from linkwise.embedded.writes.admission import ChangedMeanwhileError, without_admission
 from linkwise.embedded.writes.patch import json_patch
 from linkwise.errors import ClusterError, LinkwiseError
@@ -55,6 +55,14 @@ __all__ = [
     "review_of",
     "user_info",
 ]
+
+_HEADERS: Final = b"Content-Type: application/json\r\nAccept: application/json\r\n"
+API_VERSION: Final = "admission.k8s.io/v1"
+_OPTIONS: Final = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+_MAX_ATTEMPTS: Final = 5
+"""of a write whose object keeps changing during admission; kube-apiserver tries patches as often"""
 
 
 class Webhook(WebhookFields, frozen=True):
@@ -98,28 +106,6 @@ class Webhook(WebhookFields, frozen=True):
         return before or (request.object is not None and labels_match(selector, _labels(request)))
 
 
-def _rule_matches(rule: Rule, request: AdmissionRequest, resource: Resource) -> bool:
-    """Whether a rule applies to a request for this version of the resource."""
-    return (
-        (resource.group in rule.api_groups or "*" in rule.api_groups)
-        and (request.operation in rule.operations or "*" in rule.operations)
-        and ("*" in rule.api_versions or resource.version in rule.api_versions)
-        and any(_resource_matches(name, resource.plural, request.subresource) for name in rule.resources)
-        and rule.scope in {"*", "Namespaced" if resource.namespaced else "Cluster"}
-    )
-
-
-def _resource_matches(pattern: str, plural: str, subresource: str) -> bool:
-    """`pods` is the resource alone, `pods/*` with all subresources, `*/*` everything."""
-    resource, _, part = pattern.partition("/")
-    return resource in {"*", plural} and part in {"*", subresource}
-
-
-def _labels(request: AdmissionRequest) -> dict[str, str]:
-    meta: Raw = (request.object or {}).get("metadata") or {}
-    return meta.get("labels") or ({} if request.object or request.old is None else dict(request.old.labels))
-
-
 class _Configuration(ApiType, frozen=True):
     webhooks: tuple[Webhook, ...] = ()
 
@@ -139,9 +125,6 @@ class Webhooks:
             for stored in self._collection.page()
             for webhook in msgspec.json.decode(stored.data, type=_Configuration).webhooks
         )
-
-
-_HEADERS: Final = b"Content-Type: application/json\r\nAccept: application/json\r\n"
 
 
 class CallFailedError(LinkwiseError):
@@ -201,37 +184,6 @@ class WebhookCalls:
         if key not in self._pools:
             self._pools[key] = Http(Origin(host, port, tls=_trust(config.ca_bundle), tls_name=name))
         return url, self._pools[key]
-
-
-def _trust(ca_bundle: str) -> ssl.SSLContext:
-    """Trust in the authorities of a caBundle; in those of this system if it is empty."""
-    try:
-        context = ssl.create_default_context(cadata=base64.b64decode(ca_bundle).decode("ascii") if ca_bundle else None)
-    except (binascii.Error, UnicodeDecodeError, ssl.SSLError) as error:
-        raise CallFailedError(f"unable to load root certificates: {error}") from error
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Go does not ask for key identifiers
-    return context
-
-
-def _connect_failure(origin: Origin, error: NotSentError) -> str:
-    cause = error.__cause__
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"tls: failed to verify certificate: x509: {cause.verify_message}"
-    if isinstance(cause, ConnectionRefusedError):
-        return f"dial tcp {origin.authority}: connect: connection refused"
-    if isinstance(cause, TimeoutError):
-        return f"dial tcp {origin.authority}: i/o timeout"
-    return f"dial tcp {origin.authority}: {cause or error}"
-
-
-def _refusal(status: int, text: str) -> str:
-    if status == 404:
-        return "the server could not find the requested resource"
-    return f"an error on the server ({text!r}) has prevented the request from succeeding" if status >= 500 else text
-
-
-API_VERSION: Final = "admission.k8s.io/v1"
-_OPTIONS: Final = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
 class InvalidReviewError(LinkwiseError):
@@ -322,22 +274,6 @@ def decode_review(body: bytes, uid: str, *, mutating: bool) -> ReviewResponse:
     if response.patch and response.patch_type != "JSONPatch":
         raise InvalidReviewError(f'unsupported patch type "{response.patch_type}"')
     return response
-
-
-def _kind(request: AdmissionRequest, version: Resource) -> Raw:
-    group, name, kind = request.kind or (version.group, version.version, version.kind)
-    return {"group": group, "version": name, "kind": kind}
-
-
-def _head(version: Resource) -> Raw:
-    return {"apiVersion": version.api_version, "kind": version.kind}
-
-
-log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-_MAX_ATTEMPTS: Final = 5
-"""of a write whose object keeps changing during admission; kube-apiserver tries patches as often"""
 
 
 class Admission:
@@ -436,20 +372,62 @@ class Admission:
             return error
 
 
-def _judge(
-    webhook: Webhook, outcome: ReviewResponse | CallFailedError | InvalidReviewError, warnings: list[str]
-) -> ReviewResponse | None:
-    """The response if it allows the request, None if the call failed and that is ignored; ApiError otherwise."""
-    if isinstance(outcome, LinkwiseError):
-        failure = f'failed calling webhook "{webhook.name}": {outcome}'
-        if webhook.failure_policy == "Ignore":
-            log.warning("%s; ignored", failure)
-            return None
-        raise _internal_error(failure) from outcome
-    warnings += [warning for warning in outcome.warnings if warning not in warnings]
-    if not outcome.allowed:
-        raise _denied(webhook.name, outcome.status or {})
-    return outcome
+def _rule_matches(rule: Rule, request: AdmissionRequest, resource: Resource) -> bool:
+    """Whether a rule applies to a request for this version of the resource."""
+    return (
+        (resource.group in rule.api_groups or "*" in rule.api_groups)
+        and (request.operation in rule.operations or "*" in rule.operations)
+        and ("*" in rule.api_versions or resource.version in rule.api_versions)
+        and any(_resource_matches(name, resource.plural, request.subresource) for name in rule.resources)
+        and rule.scope in {"*", "Namespaced" if resource.namespaced else "Cluster"}
+    )
+
+
+def _resource_matches(pattern: str, plural: str, subresource: str) -> bool:
+    """`pods` is the resource alone, `pods/*` with all subresources, `*/*` everything."""
+    resource, _, part = pattern.partition("/")
+    return resource in {"*", plural} and part in {"*", subresource}
+
+
+def _labels(request: AdmissionRequest) -> dict[str, str]:
+    meta: Raw = (request.object or {}).get("metadata") or {}
+    return meta.get("labels") or ({} if request.object or request.old is None else dict(request.old.labels))
+
+
+def _connect_failure(origin: Origin, error: NotSentError) -> str:
+    cause = error.__cause__
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"tls: failed to verify certificate: x509: {cause.verify_message}"
+    if isinstance(cause, ConnectionRefusedError):
+        return f"dial tcp {origin.authority}: connect: connection refused"
+    if isinstance(cause, TimeoutError):
+        return f"dial tcp {origin.authority}: i/o timeout"
+    return f"dial tcp {origin.authority}: {cause or error}"
+
+
+def _refusal(status: int, text: str) -> str:
+    if status == 404:
+        return "the server could not find the requested resource"
+    return f"an error on the server ({text!r}) has prevented the request from succeeding" if status >= 500 else text
+
+
+def _trust(ca_bundle: str) -> ssl.SSLContext:
+    """Trust in the authorities of a caBundle; in those of this system if it is empty."""
+    try:
+        context = ssl.create_default_context(cadata=base64.b64decode(ca_bundle).decode("ascii") if ca_bundle else None)
+    except (binascii.Error, UnicodeDecodeError, ssl.SSLError) as error:
+        raise CallFailedError(f"unable to load root certificates: {error}") from error
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Go does not ask for key identifiers
+    return context
+
+
+def _head(version: Resource) -> Raw:
+    return {"apiVersion": version.api_version, "kind": version.kind}
+
+
+def _kind(request: AdmissionRequest, version: Resource) -> Raw:
+    group, name, kind = request.kind or (version.group, version.version, version.kind)
+    return {"group": group, "version": name, "kind": kind}
 
 
 def _patched(request: AdmissionRequest, webhook: Webhook, response: ReviewResponse | None) -> AdmissionRequest:
@@ -471,11 +449,32 @@ def _patched(request: AdmissionRequest, webhook: Webhook, response: ReviewRespon
     return replace(request, object=patched)
 
 
+def _internal_error(message: str) -> ApiError:
+    text = f"Internal error occurred: {message}"
+    return ApiError(500, "InternalError", text, {"causes": [{"message": message}]})
+
+
 def _apply(document: Raw, operations: object) -> object:
     try:
         return json_patch(document, operations)
     except ApiError as error:
         raise _internal_error(error.message) from error
+
+
+def _judge(
+    webhook: Webhook, outcome: ReviewResponse | CallFailedError | InvalidReviewError, warnings: list[str]
+) -> ReviewResponse | None:
+    """The response if it allows the request, None if the call failed and that is ignored; ApiError otherwise."""
+    if isinstance(outcome, LinkwiseError):
+        failure = f'failed calling webhook "{webhook.name}": {outcome}'
+        if webhook.failure_policy == "Ignore":
+            log.warning("%s; ignored", failure)
+            return None
+        raise _internal_error(failure) from outcome
+    warnings += [warning for warning in outcome.warnings if warning not in warnings]
+    if not outcome.allowed:
+        raise _denied(webhook.name, outcome.status or {})
+    return outcome
 
 
 def _denied(name: str, status: dict[str, Any]) -> ApiError:
@@ -491,8 +490,3 @@ def _denied(name: str, status: dict[str, Any]) -> ApiError:
         message,
         details if isinstance(details, dict) else {},
     )
-
-
-def _internal_error(message: str) -> ApiError:
-    text = f"Internal error occurred: {message}"
-    return ApiError(500, "InternalError", text, {"causes": [{"message": message}]})

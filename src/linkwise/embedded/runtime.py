@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from linkwise.embedded.storage.collection import Raw
-    from linkwise.embedded.storage.watches import WatchEvent
+    from linkwise.embedded.storage.list_watch import WatchEvent
     from linkwise.embedded.store import Store
 
 __all__ = ["Clock", "EventRecorder", "Timers", "follow", "scaled_clock"]
@@ -31,6 +31,8 @@ _TIMER_SECONDS: Final = 0.01
 """after which other tasks get it earlier: to start a pod with shares of devices may take a tenth of a second"""
 _EVENT_BATCH: Final = 64
 """watch events handled before other tasks get the event loop"""
+_CACHE_SIZE: Final = 4096
+"""events remembered for counting"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +110,6 @@ async def follow(store: Store, kind: str, handle: Callable[[WatchEvent], None]) 
                 raise ClusterError(f"the watch of {kind} was closed: its reader fell too far behind")
     finally:
         watch.close()
-
-
-_CACHE_SIZE: Final = 4096
-"""events remembered for counting"""
 
 
 class EventRecorder:

@@ -30,8 +30,7 @@ from linkwise.embedded.kinds.fields import drop_unknown_fields
 from linkwise.embedded.kinds.object_types import meta_of, without_nulls
 from linkwise.embedded.storage.collection import HISTORY_LENGTH, encode
 from linkwise.embedded.storage.database import Database
-from linkwise.embedded.storage.lists import EVERYTHING, ListOptions, Page, list_page, parse_selector
-from linkwise.embedded.storage.watches import Watch
+from linkwise.embedded.storage.list_watch import EVERYTHING, ListOptions, Page, Watch, list_page, parse_selector
 from linkwise.embedded.writes.admission import at_once
 from linkwise.embedded.writes.bind_and_evict import bind, evict
 from linkwise.embedded.writes.create import create
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from linkwise.embedded.storage.collection import Change, Raw, Stored
-    from linkwise.embedded.storage.lists import Selector
+    from linkwise.embedded.storage.list_watch import Selector
     from linkwise.embedded.writes.admission import Write
 
 __all__ = ["Store"]

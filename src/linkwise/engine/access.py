@@ -1,4 +1,4 @@
-"""Access rules: what the policies that apply to a pod permit, in which domain it shares devices, and the conditions of policies.
+"""Access rules: what the policies that apply to a pod permit, and the domain in which it shares devices.
 
 Pods to which no policy applies are unrestricted. If several apply, all must permit: the stricter holds. A policy that can't
 be read permits nothing to those it selects.
@@ -59,6 +59,16 @@ _WITHIN: Final[Mapping[str, tuple[bool, bool]]] = {
     "namespace-and-user": (True, True),
 }
 """whether a domain is limited to the namespace, and to the user"""
+MOST_NAMED: Final = 5
+"""namespaces, models and policies that a message names"""
+_FIELDS: Final[Mapping[str, Callable[[AcceleratorPolicy], object]]] = {
+    "resources": lambda policy: None if policy.resources is None else frozenset(policy.resources),
+    "models": lambda policy: None if policy.models is None else frozenset(policy.models),
+    "maxDevices": lambda policy: policy.max_devices,
+    "sharing.with": lambda policy: policy.share_with,
+    "sharing.maxShare": lambda policy: policy.max_share,
+    "sharing.defaultShare": lambda policy: policy.default_share,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,10 +267,6 @@ def _domain(policies: Sequence[AcceleratorPolicy], subject: Subject) -> str:
     return " ".join(parts) or COMMON
 
 
-MOST_NAMED: Final = 5
-"""namespaces, models and policies that a message names"""
-
-
 @dataclass(frozen=True, slots=True)
 class Condition:
     """One condition, as in the status of Kubernetes objects."""
@@ -326,16 +332,6 @@ def conflicts(rules: AccessRules) -> dict[str, list[str]]:
                 )
                 found[own.name][another.name] = sentence
     return {name: [others[other] for other in sorted(others)[:MOST_NAMED]] for name, others in found.items()}
-
-
-_FIELDS: Final[Mapping[str, Callable[[AcceleratorPolicy], object]]] = {
-    "resources": lambda policy: None if policy.resources is None else frozenset(policy.resources),
-    "models": lambda policy: None if policy.models is None else frozenset(policy.models),
-    "maxDevices": lambda policy: policy.max_devices,
-    "sharing.with": lambda policy: policy.share_with,
-    "sharing.maxShare": lambda policy: policy.max_share,
-    "sharing.defaultShare": lambda policy: policy.default_share,
-}
 
 
 def _differ(one: object, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""Feasibility: whether a pod fits a node for reasons other than devices, as one pure function for group plans and dry runs.
+"""Feasibility: whether a pod fits a node for reasons other than devices, for group plans and dry runs.
 
 Pod affinity is evaluated only for the hostname topology key, and topology spread as the number of pods that it allows on
 one node. Other topology keys (zones, racks) and volumes need more than one node to decide: kube-scheduler checks them, and

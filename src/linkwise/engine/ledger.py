@@ -9,6 +9,9 @@ ASSUMED    reserved by a bind that the watch has not confirmed yet, as kube-sche
 ASSIGNED   observed as bound
 RELEASING  being deleted; the devices stay in use until the containers have stopped
 
+A pod has one entry of its own, by UID. Devices that are only kept free for it are entries beside that, by Held: RESERVED
+or PLANNED, and no API server ever reports them.
+
 One table has every allowed transition. A transition that is not in it is a bug of the caller: LedgerError, and nothing
 is changed.
 """
@@ -19,7 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.errors import LedgerError
-from linkwise.model.verdict import Entry, Outcome, State
+from linkwise.model.verdict import Entry, Held, Key, Outcome, Purpose, State
 from linkwise.speed.fast_dataclass import fast_constructor
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.verdict import Part
 
-__all__ = ["TABLE", "Entry", "Ledger", "Outcome", "State", "Transition", "is_whole"]
+__all__ = ["TABLE", "Entry", "Held", "Key", "Ledger", "Outcome", "Purpose", "State", "Transition", "is_whole"]
 
 Transition = Literal[
     "offer",
@@ -85,7 +88,6 @@ TABLE: Final[Mapping[tuple[State | None, Transition], State | None]] = {
     ("RELEASING", "refused"): "RELEASING",
     (None, "observed"): "ASSIGNED",
     ("OFFERED", "observed"): "ASSIGNED",
-    ("RESERVED", "observed"): "ASSIGNED",  # a pod of that name: no API server makes such UIDs
     ("PLANNED", "observed"): "ASSIGNED",
     ("CLAIMED", "observed"): "ASSIGNED",
     ("BOOKED", "observed"): "ASSIGNED",
@@ -94,7 +96,6 @@ TABLE: Final[Mapping[tuple[State | None, Transition], State | None]] = {
     ("RELEASING", "observed"): "RELEASING",  # a deletion can't be undone: the event is older than the deletion
     (None, "deleting"): "RELEASING",
     ("OFFERED", "deleting"): "RELEASING",
-    ("RESERVED", "deleting"): "RELEASING",
     ("PLANNED", "deleting"): "RELEASING",
     ("CLAIMED", "deleting"): "RELEASING",
     ("BOOKED", "deleting"): "RELEASING",
@@ -103,7 +104,6 @@ TABLE: Final[Mapping[tuple[State | None, Transition], State | None]] = {
     ("RELEASING", "deleting"): "RELEASING",
     (None, "gone"): None,
     ("OFFERED", "gone"): None,
-    ("RESERVED", "gone"): None,
     ("PLANNED", "gone"): None,
     ("CLAIMED", "gone"): None,
     ("BOOKED", "gone"): None,
@@ -111,6 +111,9 @@ TABLE: Final[Mapping[tuple[State | None, Transition], State | None]] = {
     ("ASSIGNED", "gone"): None,
     ("RELEASING", "gone"): None,
 }
+
+_HELD: Final[frozenset[Transition]] = frozenset({"reserve", "plan", "drop"})
+"""the transitions of entries that only keep devices free; RESERVED is a state of these alone"""
 
 _entry: Final = fast_constructor(Entry)
 
@@ -129,15 +132,15 @@ class _Deadlines(dict[str, float]):
 
 
 class Ledger:
-    """At most one entry per pod, by UID.
+    """At most one entry per key: a pod's UID, or what is kept free for the pod.
 
     Args:
         touched: gets the nodes whose entries change; the caller empties it.
     """
 
     def __init__(self, touched: set[str] | None = None) -> None:
-        self._entries: dict[str, Entry] = {}
-        self._by_node: dict[str, dict[str, Entry]] = {}
+        self._entries: dict[Key, Entry] = {}
+        self._by_node: dict[str, dict[Key, Entry]] = {}
         self._offers = _Deadlines()
         """of the OFFERED entries"""
         self._bookings = _Deadlines()
@@ -150,15 +153,15 @@ class Ledger:
         self.touched: Final[set[str]] = set() if touched is None else touched
         self.sharing_of: Callable[[Entry], str] | None = None
         """the sharing domain of an entry, empty for the namespace; None while that is the domain of all"""
-        self.changed_pods: set[str] | None = None
-        """gets the pods whose entries change, while they are counted; the caller empties it"""
+        self.changed_keys: set[Key] | None = None
+        """gets the keys whose entries change, while they are counted; the caller empties it"""
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def get(self, pod: str) -> Entry | None:
-        """The pod's entry."""
-        return self._entries.get(pod)
+    def get(self, key: Key) -> Entry | None:
+        """The pod's entry, or what is kept free for it."""
+        return self._entries.get(key)
 
     def homes(self, pods: Iterable[str]) -> dict[str, str]:
         """The nodes of those of these pods that are being bound or are bound; one call for a whole group."""
@@ -176,7 +179,7 @@ class Ledger:
     def on(self, node: str) -> list[Entry]:
         """The entries of a node, the oldest pod first, so that the order does not depend on the order of events."""
         entries = list(self._by_node.get(node, {}).values())
-        return sorted(entries, key=lambda entry: (entry.created, entry.pod)) if len(entries) > 1 else entries
+        return sorted(entries, key=_age) if len(entries) > 1 else entries
 
     def offer(self, entry: Entry, agent_reported: Collection[str] = ()) -> None:
         """Reserve devices for a pod that filter named their node to; `agent_reported` as in `assume`."""
@@ -225,7 +228,7 @@ class Ledger:
         self._check_together([entry], agent_reported)
         self._set(entry if entry.state == "BOOKED" else replace(entry, state="BOOKED"))
 
-    def claim(self, entry: Entry, leaving: Collection[str], agent_reported: Collection[str] = ()) -> None:
+    def claim(self, entry: Entry, leaving: Collection[Key], agent_reported: Collection[str] = ()) -> None:
         """Reserve devices for such a pod that are in use by leaving pods; they are its own when those are gone."""
         self._check(entry, "claim")
         self._check_deadline(entry)
@@ -245,6 +248,12 @@ class Ledger:
         self._check_together([entry], agent_reported)
         self._set(entry)
 
+    def drop_held(self, pods: Iterable[str], purpose: Purpose) -> list[str]:
+        """Free what is kept for a purpose of these pods; the nodes of it."""
+        entries = [entry for pod in pods if (entry := self._entries.get(Held(pod, purpose)))]
+        self.drop([entry.key for entry in entries])
+        return [entry.node for entry in entries]
+
     def plan(self, entries: Sequence[Entry], agent_reported: Collection[str] = ()) -> None:
         """Reserve devices for the members of a plan, for all of them or for none; `agent_reported` as in `assume`."""
         for entry in entries:
@@ -262,7 +271,7 @@ class Ledger:
         """
         self._check(entry, "assume")
         self._check_together([entry], agent_reported)
-        known = self._entries.get(entry.pod)
+        known = self._entries.get(entry.key)
         self._serial += 1
         open_binds = (*(known.open if known else ()), self._serial)
         outcome = known.outcome if known else None
@@ -292,8 +301,8 @@ class Ledger:
 
     def observe(self, entry: Entry, *, deleting: bool) -> Entry:
         """Take over what the watch reports of a bound pod, whichever scheduler bound it."""
-        state = self._next(entry.pod, "deleting" if deleting else "observed")
-        known = self._entries.get(entry.pod)
+        state = self._next(entry.key, "deleting" if deleting else "observed")
+        known = self._entries.get(entry.key)
         serial = known.serial if known else 0
         pod = (entry.namespace, entry.created, entry.unrecorded_ask)
         state = state or "ASSIGNED"
@@ -312,18 +321,18 @@ class Ledger:
         self._next(pod, "gone")
         return self._remove(pod)
 
-    def drop(self, pods: Iterable[str]) -> None:
+    def drop(self, keys: Iterable[Key]) -> None:
         """Free devices that are only offered, reserved or planned."""
-        dropped = list(pods)
-        for pod in dropped:
-            self._next(pod, "drop")
-        for pod in dropped:
-            self._remove(pod)
+        dropped = list(keys)
+        for key in dropped:
+            self._next(key, "drop")
+        for key in dropped:
+            self._remove(key)
 
     def restore(self, entries: Iterable[Entry], serial: int) -> None:
         """Replace the content with that of a snapshot."""
-        for pod in list(self._entries):
-            self._remove(pod)
+        for key in list(self._entries):
+            self._remove(key)
         for entry in sorted(entries, key=_order):
             self._set(entry)
         self._serial = serial
@@ -333,17 +342,18 @@ class Ledger:
         """The number of the last bind."""
         return self._serial
 
-    def _next(self, pod: str, transition: Transition) -> State | None:
-        known = self._entries.get(pod)
+    def _next(self, key: Key, transition: Transition) -> State | None:
+        known = self._entries.get(key)
         state = known.state if known else None
-        if (state, transition) not in TABLE:
-            raise LedgerError(f"pod {pod} is {state or 'not in the ledger'}: {transition!r} is not allowed")
+        allowed = transition != "reserve" if isinstance(key, str) else transition in _HELD
+        if not allowed or (state, transition) not in TABLE:
+            raise LedgerError(f"pod {key} is {state or 'not in the ledger'}: {transition!r} is not allowed")
         return TABLE[state, transition]
 
     def _check(self, entry: Entry, transition: Transition) -> None:
         """Raise LedgerError if the transition is not allowed, or if a bind of the pod with other devices is open."""
-        self._next(entry.pod, transition)
-        known = self._entries.get(entry.pod)
+        self._next(entry.key, transition)
+        known = self._entries.get(entry.key)
         if known and known.state == "ASSUMED" and _claim(known) != _claim(entry):
             raise LedgerError(f"pod {entry.pod} is assumed on other devices, and that bind has not finished")
 
@@ -351,30 +361,30 @@ class Ledger:
         if entry.expires is None:
             raise LedgerError(f"the booking for pod {entry.pod} has no deadline")
 
-    def _check_together(self, entries: Sequence[Entry], agent_reported: Collection[str]) -> None:
+    def _check_together(self, entries: Sequence[Entry], ignored: Collection[Key]) -> None:
         """Raise LedgerError if a device would be double-booked among the entries, or with another pod."""
-        if len({entry.pod for entry in entries}) < len(entries):
+        if len({entry.key for entry in entries}) < len(entries):
             raise LedgerError("one pod would get devices twice")
-        if conflict := self._conflict(entries, agent_reported):
+        if conflict := self._conflict(entries, ignored):
             raise LedgerError(conflict)
 
-    def _conflict(self, entries: Sequence[Entry], agent_reported: Collection[str]) -> str:
+    def _conflict(self, entries: Sequence[Entry], ignored: Collection[Key]) -> str:
         if len(entries) == 1 and not self._overlaps(entries[0]):
             return ""
-        own = {entry.pod for entry in entries}
-        claims: dict[tuple[str, str], list[tuple[str, Part]]] = {}
+        own = {entry.key for entry in entries}
+        claims: dict[tuple[str, str], list[tuple[Key, Part]]] = {}
         nodes = {entry.node for entry in entries}
-        ignored = {*own, *agent_reported}
-        others = [known for node in nodes for pod, known in self._by_node.get(node, {}).items() if pod not in ignored]
+        ignored = {*own, *ignored}
+        others = [known for node in nodes for key, known in self._by_node.get(node, {}).items() if key not in ignored]
         for entry in (*others, *entries):
             for part in entry.grant.offer.parts:
                 for device in part.devices:
-                    claims.setdefault((entry.node, device), []).append((entry.pod, part))
+                    claims.setdefault((entry.node, device), []).append((entry.key, part))
         for (node, device), claimed in claims.items():
-            pods = dict.fromkeys(pod for pod, _ in claimed)
+            keys = dict.fromkeys(key for key, _ in claimed)
             whole = any(is_whole(part) for _, part in claimed)
-            if whole and len(pods) > 1 and own & pods.keys():
-                return f"device {device} of {node} would be allocated to {' and '.join(pods)}"
+            if whole and len(keys) > 1 and own & keys.keys():
+                return f"device {device} of {node} would be allocated to {' and '.join(map(str, keys))}"
         return ""
 
     def _overlaps(self, entry: Entry) -> bool:
@@ -391,24 +401,26 @@ class Ledger:
     def _set(self, entry: Entry) -> Entry:
         if self.sharing_of is not None and (sharing := self.sharing_of(entry)) != entry.sharing:
             entry = replace(entry, sharing=sharing)
-        pod, known = entry.pod, self._entries.get(entry.pod)
+        key = entry.key
+        known = self._entries.get(key)
         self.changes += 1
-        if self.changed_pods is not None:
-            self.changed_pods.add(pod)
+        if self.changed_keys is not None:
+            self.changed_keys.add(key)
         if known and _usage_key(known) == _usage_key(entry):  # only the state differs: the node's usage does not change
-            del self._entries[pod]
+            del self._entries[key]
         else:
-            self._remove(pod)
+            self._remove(key)
             self.touched.add(entry.node)
-        self._entries[pod] = entry
-        self._by_node.setdefault(entry.node, {})[pod] = entry
-        self._forget_deadline(pod)
+        self._entries[key] = entry
+        self._by_node.setdefault(entry.node, {})[key] = entry
+        if isinstance(key, str):
+            self._forget_deadline(key)
         if entry.expires is not None and entry.state == "OFFERED":
-            self._offers[pod] = entry.expires
+            self._offers[entry.pod] = entry.expires
         elif entry.expires is not None and entry.booked:
-            self._bookings[pod] = entry.expires
+            self._bookings[entry.pod] = entry.expires
             if entry.state == "CLAIMED":
-                self._claims[pod] = None
+                self._claims[entry.pod] = None
         return entry
 
     def _forget_deadline(self, pod: str) -> None:
@@ -417,16 +429,17 @@ class Ledger:
             self._bookings.pop(pod, None)
             self._claims.pop(pod, None)
 
-    def _remove(self, pod: str) -> bool:
-        entry = self._entries.pop(pod, None)
+    def _remove(self, key: Key) -> bool:
+        entry = self._entries.pop(key, None)
         if entry is None:
             return False
         self.changes += 1
-        if self.changed_pods is not None:
-            self.changed_pods.add(pod)
-        self._forget_deadline(pod)
+        if self.changed_keys is not None:
+            self.changed_keys.add(key)
+        if isinstance(key, str):
+            self._forget_deadline(key)
         on_node = self._by_node[entry.node]
-        del on_node[pod]
+        del on_node[key]
         if not on_node:
             del self._by_node[entry.node]
         self.touched.add(entry.node)
@@ -442,6 +455,11 @@ def _with_indices(part: Part, indices: Mapping[str, int]) -> Part:
 def _usage_key(entry: Entry) -> tuple[object, ...]:
     """Everything of an entry that a node's usage depends on."""
     return entry.grant, entry.domain, entry.created, entry.unrecorded_ask, entry.state == "CLAIMED"
+
+
+def _age(entry: Entry) -> tuple[float, str, str]:
+    """The order of entries: the oldest pod first, and its own entry before what is kept free for it."""
+    return entry.created, entry.pod, entry.purpose or ""
 
 
 def _order(entry: Entry) -> float:

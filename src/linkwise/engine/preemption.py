@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from linkwise.engine.index.node_index import Query
-    from linkwise.engine.ledger import Ledger
+    from linkwise.engine.ledger import Key, Ledger
     from linkwise.model.inventory import NodeInventory
     from linkwise.model.views import DisruptionBudget, PodView
 
 __all__ = ["Harm", "Search", "covers", "eviction_frees_enough", "harm_of", "violations"]
 
+# 256 sets: with more candidates a full search would keep kube-scheduler waiting.
 EXACT: Final = 8
 """candidates up to which every set is considered"""
 MOST_SETS: Final = 600
@@ -32,10 +33,10 @@ MOST_SETS: Final = 600
 
 
 def eviction_frees_enough(
-    ledger: Ledger, inventory: NodeInventory, query: Query, victims: Collection[str], ended: Collection[str] = ()
+    ledger: Ledger, inventory: NodeInventory, query: Query, victims: Collection[Key], ended: Collection[str] = ()
 ) -> bool:
     """Whether the devices of the victims and the free ones together serve the query; `ended` pods use nothing any more."""
-    remaining = [entry for entry in ledger.on(inventory.name) if entry.pod not in victims]
+    remaining = [entry for entry in ledger.on(inventory.name) if entry.key not in victims]
     node = node_of(inventory, usage_of(inventory, remaining, {*victims, *ended}))
     return isinstance(query.pick(node), Offer)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from linkwise.engine.ledger import is_whole
 from linkwise.engine.reasons.phrases import pod_text
 from linkwise.model.node import FREE, Node, Use
-from linkwise.model.verdict import Offer, Part
+from linkwise.model.verdict import Key, Offer, Part
 from linkwise.policies.memory_share import shares_on
 from linkwise.speed.fast_dataclass import fast_constructor
 
@@ -35,9 +35,23 @@ __all__ = [
     "node_after",
     "node_of",
     "recorded_parts",
+    "reported_for",
     "resolved",
     "usage_of",
 ]
+
+DriftKind = Literal["record", "changed", "strange device", "twice", "oversold", "stranger", "mode", "elsewhere"]
+"""what disagrees:
+
+record          the record of a pod and the usage that the node's agent reports
+changed         the record of a bound pod and its earlier content
+strange device  a record names a device that the node does not have
+twice           two pods claim one device
+oversold        pods claim more of a device than it has
+stranger        the agent reports devices in use by an unknown pod
+mode            pods use whole devices and shares of devices on one node
+elsewhere       a pod was assumed on one node and is bound to another
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +69,14 @@ class Usage:
 _usage: Final = fast_constructor(Usage)
 
 
-def usage_of(inventory: NodeInventory, entries: Sequence[Entry], ended: Collection[str] = ()) -> Usage:
+def usage_of(inventory: NodeInventory, entries: Sequence[Entry], ended: Collection[Key] = ()) -> Usage:
     """Usage by the entries, sorted by age; `ended` are pods known to use nothing any more."""
     counter = _UsageCounter(inventory)
     claims = [entry for entry in entries if entry.state == "CLAIMED"]
     using = [entry for entry in entries if entry.state != "CLAIMED"] if claims else entries
     for entry in using:
         counter.add(entry)
-    counter.add_unknown_pods({entry.pod for entry in entries}, ended)
+    counter.add_unknown_pods({entry.key for entry in entries}, ended)
     for entry in claims:
         counter.add_claim(entry)
     return counter.result(using or entries)
@@ -72,6 +86,11 @@ def resolved(inventory: NodeInventory, devices: Iterable[str]) -> frozenset[str]
     """Device ids for the devices of a record, which may have only their index."""
     counter = _UsageCounter(inventory)
     return frozenset(map(counter.id, devices))
+
+
+def reported_for(inventory: NodeInventory, entry: Entry) -> tuple[str, ...]:
+    """The devices that the node's agent reports for an entry: a pod does not use yet what is only kept free for it."""
+    return () if entry.purpose else inventory.allocations.get(entry.pod, ())
 
 
 def recorded_parts(inventory: NodeInventory, entry: Entry) -> list[Part]:
@@ -135,14 +154,14 @@ class _UsageCounter:
         self._ids = {device.id: device for device in inventory.devices}
         self._by_claims = inventory.claims is not None
         self._used: dict[str, Use] = {}
-        self._claims: dict[str, dict[str, bool]] = {}
-        """by device the pods that claim it, and whether the agent reports each of them there"""
+        self._claims: dict[str, dict[Key, bool]] = {}
+        """by device the entries that claim it, and whether the agent reports each of them there"""
         self._drift: list[Drift] = []
         self._devices = self._share = self._core = 0
 
     def add(self, entry: Entry) -> None:
         """Count the devices of one pod."""
-        reported = tuple(map(self.id, self._inventory.allocations.get(entry.pod, ())))
+        reported = tuple(map(self.id, reported_for(self._inventory, entry)))
         if self._by_claims:
             self._add_by_claim(entry, reported)
             return
@@ -150,9 +169,9 @@ class _UsageCounter:
         parts = self._as_reported(entry, reported) if reported else self.recorded(entry)
         unknown = [device for part in parts for device in part.devices if device not in self._ids]
         if unknown:
-            self._report("strange device", (entry.pod,), unknown)
+            self._report("strange device", (entry.key,), unknown)
         for part in parts:
-            self._take(part, entry.pod, entry.domain, reported)
+            self._take(part, entry.key, entry.domain, reported)
         if entry.unrecorded_ask is not None:
             self._take_unattributed(entry.unrecorded_ask, len(reported))
 
@@ -162,15 +181,15 @@ class _UsageCounter:
         Devices in the ledger stand for their number only. They count by name where they are free, so that no other
         reservation names them too.
         """
-        self._take(Part("", claimed), entry.pod, entry.domain, claimed)
+        self._take(Part("", claimed), entry.key, entry.domain, claimed)
         ask, named = entry.unrecorded_ask, entry.grant.offer.devices
         missing = max(0, (ask.devices if ask else len(named)) - len(claimed))
         taken = {device for devices in self._inventory.allocations.values() for device in devices}
         free = [device for device in named if device in self._ids and device not in taken | self._used.keys()][:missing]
-        self._take(Part("", tuple(free)), entry.pod, entry.domain, ())
+        self._take(Part("", tuple(free)), entry.key, entry.domain, ())
         self._devices += missing - len(free)
 
-    def add_unknown_pods(self, known: Collection[str], ended: Collection[str]) -> None:
+    def add_unknown_pods(self, known: Collection[Key], ended: Collection[Key]) -> None:
         """Count devices that the agent reports in use by unknown pods: a pod deleted by force may still run."""
         for pod, reported in sorted(self._inventory.allocations.items()):
             devices = [device for device in map(self.id, reported) if device in self._ids]
@@ -220,7 +239,7 @@ class _UsageCounter:
             mode, decides = entries[0].grant.mode, entries[0].pod
         others = [entry for entry in entries if entry.grant.mode != mode]
         if others:
-            self._report("mode", [entry.pod for entry in others], (), [decides])
+            self._report("mode", [entry.key for entry in others], (), [decides])
         if others and self._inventory.mode != "any":
             # The mode was switched while devices are in use in the old one: allocate nothing until these are free.
             self._devices += len(self._ids)
@@ -251,7 +270,7 @@ class _UsageCounter:
         if devices >= set(reported):
             return recorded  # containers start one by one: the report may still grow
         if recorded:
-            self._report("record", (entry.pod,), sorted(devices), reported)
+            self._report("record", (entry.key,), sorted(devices), reported)
         ask = entry.unrecorded_ask
         share = sum(part.share for part in recorded) or (self._share_of(ask, reported) if ask else 0)
         core = sum(part.core for part in recorded) or (ask.core if ask and share else 0)
@@ -273,13 +292,13 @@ class _UsageCounter:
         shares_by_device = [shares_on(ask, device.memory, device.bytes) for device in known]
         return max((sum(shares) for shares in shares_by_device if shares is not None), default=0)
 
-    def _take(self, part: Part, pod: str, domain: str | None, reported: Collection[str]) -> None:
+    def _take(self, part: Part, key: Key, domain: str | None, reported: Collection[str]) -> None:
         for device in part.devices:
             if device not in self._ids:
                 self._take_unknown_device(part)
                 continue
             self._used[device] = _add_use(self._used.get(device, FREE), part, domain)
-            self._claims.setdefault(device, {})[pod] = device in reported
+            self._claims.setdefault(device, {})[key] = device in reported
 
     def _take_unknown_device(self, part: Part) -> None:
         """Count a device that the node does not have by that name as usage of one of the others."""
@@ -288,7 +307,7 @@ class _UsageCounter:
         self._core += part.core
 
     def _report(
-        self, kind: DriftKind, pods: Iterable[str], devices: Iterable[str], believed: Iterable[str] = ()
+        self, kind: DriftKind, pods: Iterable[Key], devices: Iterable[str], believed: Iterable[str] = ()
     ) -> None:
         self._drift.append(Drift(kind, self._inventory.name, tuple(pods), tuple(devices), tuple(believed)))
 
@@ -317,34 +336,20 @@ def _only_more_is_used(before: Node, after: Node) -> bool:
     return all(after.used.get(device) == use for device, use in before.used.items())
 
 
-DriftKind = Literal["record", "changed", "strange device", "twice", "oversold", "stranger", "mode", "elsewhere"]
-"""what disagrees:
-
-record          the record of a pod and the usage that the node's agent reports
-changed         the record of a bound pod and its earlier content
-strange device  a record names a device that the node does not have
-twice           two pods claim one device
-oversold        pods claim more of a device than it has
-stranger        the agent reports devices in use by an unknown pod
-mode            pods use whole devices and shares of devices on one node
-elsewhere       a pod was assumed on one node and is bound to another
-"""
-
-
 @dataclass(frozen=True, slots=True)
 class Drift:
     """One disagreement; `believed` is the side that counts."""
 
     kind: DriftKind
     node: str
-    pods: tuple[str, ...] = ()
-    """UIDs, the oldest pod first"""
+    pods: tuple[Key, ...] = ()
+    """UIDs, or what is kept free for pods; the oldest pod first"""
     devices: tuple[str, ...] = ()
     believed: tuple[str, ...] = ()
 
 
-def drift_text(drift: Drift, name: Callable[[str], str] = str) -> str:
-    """The disagreement as a sentence; `name` maps a UID to the name of the pod."""
+def drift_text(drift: Drift, name: Callable[[Key], str] = str) -> str:
+    """The disagreement as a sentence; `name` maps a UID, or what is kept free for a pod, to the name of the pod."""
     return _SENTENCES[drift.kind](drift, tuple(map(name, drift.pods)))
 
 

@@ -193,7 +193,7 @@ def _inspected(state: State, inventory: NodeInventory, node: Node) -> NodeInspec
     for drift in state.cluster.drift.get(inventory.name, ()):
         if drift.kind == "stranger":
             for device in drift.devices:
-                holders[device].append(Holder(drift.pods[0], "", drift.pods[0], "unknown", whole=True))
+                holders[device].append(Holder(str(drift.pods[0]), "", str(drift.pods[0]), "unknown", whole=True))
     return _summed(inventory, node, holders, unattributed, 0 if inventory.allocations else by_index)
 
 
@@ -256,5 +256,5 @@ def _holder(state: State, entry: Entry, use: Use) -> Holder:
 
 
 def _named(state: State, entry: Entry) -> tuple[str, str, str, HolderState]:
-    pod = state.pod(entry.pod.partition("/")[0])  # a place that is held for a pod has its UID, and what it is
+    pod = state.pod(entry.pod)
     return entry.pod, entry.namespace, pod.name if pod else entry.pod, _STATES[entry.state]

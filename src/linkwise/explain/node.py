@@ -1,4 +1,4 @@
-"""Explains a node, as a report and as sentences: its devices, the pods that use them, and the requests that still fit."""
+"""Explains a node: its devices, the pods that use them, and the requests that still fit."""
 
 from __future__ import annotations
 
@@ -35,6 +35,20 @@ __all__ = ["by_index_text", "claim_text", "cordon_text", "explain_node", "fits_l
 
 SMALL_POD: Final = Demand(cpu=1000, memory=1 << 30)
 """the smallest realistic host request: a node with less free is full"""
+_MODES: Final = {"whole": "whole devices", "share": "device memory", "percent": "percentages of devices"}
+_MARKS: Final = {
+    "scheduling": ", being scheduled",
+    "reserved": ", reserved until it has enough",
+    "planned": ", reserved by a plan",
+    "claimed": ", waiting for terminating pods",
+    "booked": ", booked",
+    "binding": ", being bound",
+    "bound": "",
+    "terminating": ", terminating",
+    "unknown": " (unknown pod)",
+}
+_SUSPECTS: Final = 8
+"""pairs listed one by one; with more, the matrix should be measured again"""
 
 
 def explain_node(
@@ -54,7 +68,7 @@ def explain_node(
         name,
         inspected[0],
         "pod" if by_pod else "nothing" if inventory.mode == "any" else "node",
-        state.name_of(entries[0].pod) if by_pod else "",
+        state.name_of(entries[0].key) if by_pod else "",
         inventory.unidentified,
         tuple(served),
         _largest(state, node, served),
@@ -67,12 +81,88 @@ def explain_node(
     )
 
 
+def node_lines(report: NodeExplanation) -> list[str]:
+    """Return one sentence per line: sharing mode, devices, and what still fits."""
+    inspection = report.devices
+    if not inspection.devices:
+        return [f"node {report.name} has no devices managed by Linkwise", *report.problems]
+    models = ", ".join(sorted({device.model for device in inspection.devices if device.model}))
+    there = f"{count_text(len(inspection.devices), 'device')}{f' ({models})' if models else ''}"
+    return [
+        f"node {report.name}: {there}, {inspection.idle} idle; {_mode(report)}",
+        *_by_claims(report),
+        *_by_device(report),
+        *_unattributed(report),
+        *fits_lines(report),
+        *_suspects_text(report),
+        *_links(report),
+        *report.drift,
+        *report.problems,
+    ]
+
+
+def health_text(device: InspectedDevice, *, short: bool = False) -> str:
+    """Return why not every new pod can get a device, `short` without details; empty if it can."""
+    words = []
+    if not device.healthy:
+        words.append("unhealthy" if short or not device.fault else f"unhealthy ({device.fault})")
+    elif not device.reachable:
+        words.append("unreachable from other nodes")
+    if device.cordoned:
+        words.append("cordoned" if short else cordon_text(device))
+    if device.hold:
+        until = f"{datetime.fromtimestamp(device.hold.until, UTC):%Y-%m-%dT%H:%M:%SZ}"
+        words.append("held" if short else f"held by the agent until {until}: {device.hold.reason}")
+    return ", ".join(words)
+
+
+def cordon_text(device: InspectedDevice) -> str:
+    """Return that a device is cordoned, and why; empty if it is not."""
+    reason = f": {device.cordon_reason}" if device.cordon_reason else ""
+    return f"cordoned{reason}" if device.cordoned else ""
+
+
+def claim_text(claim: str) -> str:
+    """Return a ResourceClaim by its name, if it has one."""
+    return f"a ResourceClaim of {claim}" if claim == OTHER_NAMESPACE else f"ResourceClaim {claim}"
+
+
+def by_index_text(pods: int) -> str:
+    """Return what is shown of a node whose pods have devices by ids that it does not report."""
+    records = "record of 1 pod has" if pods == 1 else f"records of {pods} pods have"
+    return f"the {records} device ids that the node does not report; its inventory may be missing, and the index counts"
+
+
+def fits_lines(report: NodeExplanation) -> Iterator[str]:
+    """Yield the requests that still fit, or why none does."""
+    if report.devices.mode != "share":
+        yield from _sizes_text(report)
+    if report.devices.mode in {"share", "percent"}:
+        yield _free_share(report)
+    if report.devices.idle and report.stops:
+        idle = f"{count_text(report.devices.idle, 'device')} {'is' if report.devices.idle == 1 else 'are'} idle"
+        why = "; ".join(map(refusal, report.stops))
+        yield f"{idle}, but even a pod of 1 cpu and 1 GiB of memory does not fit: {why}"
+
+
 def _sizes(state: State, node: Node) -> list[int]:
     """Return the numbers of devices that one pod could get now."""
     free = max(0, len(node.free()) - node.unattributed)
     if not node.profile:
         return list(range(1, free + 1)) if node.mode != "share" and not node.unattributed_share else []
     return [size for size in range(1, free + 1) if isinstance(_offer(state, node, size), Offer)]
+
+
+def _offer(state: State, node: Node, size: int) -> Offer | None:
+    query = _query_of(state, node, size)
+    offer = None if query.policy.admit(query.ask) else query.pick(node)
+    return offer if isinstance(offer, Offer) else None
+
+
+def _query_of(state: State, node: Node, size: int) -> Query:
+    mode: AskMode = "percent" if node.mode == "percent" else "whole"
+    ask = Ask("", (ContainerAsk("", devices=size),), profile=node.profile, mode=mode)
+    return Query(ask, "", state.policies["ring-affinity" if node.profile else "link-affinity"])
 
 
 def _largest(state: State, node: Node, served: list[int]) -> Choice | None:
@@ -98,54 +188,6 @@ def _is_linked(inventory: NodeInventory) -> bool:
     topology = inventory.topology
     known = topology is not None and bool(topology.links or topology.bandwidth)
     return known or bool(inventory.profile) or inventory.by_claims or len(inventory.devices) < 2
-
-
-def _offer(state: State, node: Node, size: int) -> Offer | None:
-    query = _query_of(state, node, size)
-    offer = None if query.policy.admit(query.ask) else query.pick(node)
-    return offer if isinstance(offer, Offer) else None
-
-
-def _query_of(state: State, node: Node, size: int) -> Query:
-    mode: AskMode = "percent" if node.mode == "percent" else "whole"
-    ask = Ask("", (ContainerAsk("", devices=size),), profile=node.profile, mode=mode)
-    return Query(ask, "", state.policies["ring-affinity" if node.profile else "link-affinity"])
-
-
-_MODES: Final = {"whole": "whole devices", "share": "device memory", "percent": "percentages of devices"}
-_MARKS: Final = {
-    "scheduling": ", being scheduled",
-    "reserved": ", reserved until it has enough",
-    "planned": ", reserved by a plan",
-    "claimed": ", waiting for terminating pods",
-    "booked": ", booked",
-    "binding": ", being bound",
-    "bound": "",
-    "terminating": ", terminating",
-    "unknown": " (unknown pod)",
-}
-_SUSPECTS: Final = 8
-"""pairs listed one by one; with more, the matrix should be measured again"""
-
-
-def node_lines(report: NodeExplanation) -> list[str]:
-    """Return one sentence per line: sharing mode, devices, and what still fits."""
-    inspection = report.devices
-    if not inspection.devices:
-        return [f"node {report.name} has no devices managed by Linkwise", *report.problems]
-    models = ", ".join(sorted({device.model for device in inspection.devices if device.model}))
-    there = f"{count_text(len(inspection.devices), 'device')}{f' ({models})' if models else ''}"
-    return [
-        f"node {report.name}: {there}, {inspection.idle} idle; {_mode(report)}",
-        *_by_claims(report),
-        *_by_device(report),
-        *_unattributed(report),
-        *fits_lines(report),
-        *_suspects_text(report),
-        *_links(report),
-        *report.drift,
-        *report.problems,
-    ]
 
 
 def _mode(report: NodeExplanation) -> str:
@@ -189,35 +231,9 @@ def _device(device: InspectedDevice, report: NodeExplanation) -> str:
     return f"{f'{health}; ' if health else ''}{taken}{pods}"
 
 
-def health_text(device: InspectedDevice, *, short: bool = False) -> str:
-    """Return why not every new pod can get a device, `short` without details; empty if it can."""
-    words = []
-    if not device.healthy:
-        words.append("unhealthy" if short or not device.fault else f"unhealthy ({device.fault})")
-    elif not device.reachable:
-        words.append("unreachable from other nodes")
-    if device.cordoned:
-        words.append("cordoned" if short else cordon_text(device))
-    if device.hold:
-        until = f"{datetime.fromtimestamp(device.hold.until, UTC):%Y-%m-%dT%H:%M:%SZ}"
-        words.append("held" if short else f"held by the agent until {until}: {device.hold.reason}")
-    return ", ".join(words)
-
-
-def cordon_text(device: InspectedDevice) -> str:
-    """Return that a device is cordoned, and why; empty if it is not."""
-    reason = f": {device.cordon_reason}" if device.cordon_reason else ""
-    return f"cordoned{reason}" if device.cordoned else ""
-
-
 def _holder(pod: Holder, unit: str) -> str:
     amount = "" if pod.whole else f" {part_text(pod.share, pod.core, unit)}"
     return f"{pod_text(pod.full_name)}{amount}{_MARKS[pod.state]}"
-
-
-def claim_text(claim: str) -> str:
-    """Return a ResourceClaim by its name, if it has one."""
-    return f"a ResourceClaim of {claim}" if claim == OTHER_NAMESPACE else f"ResourceClaim {claim}"
 
 
 def _unattributed(report: NodeExplanation) -> Iterator[str]:
@@ -230,24 +246,6 @@ def _unattributed(report: NodeExplanation) -> Iterator[str]:
         yield by_index_text(report.devices.by_index)
     if report.unidentified:
         yield f"{count_text(report.unidentified, 'more device')} {'is' if report.unidentified == 1 else 'are'} unhealthy, but it is not known which"
-
-
-def by_index_text(pods: int) -> str:
-    """Return what is shown of a node whose pods have devices by ids that it does not report."""
-    records = "record of 1 pod has" if pods == 1 else f"records of {pods} pods have"
-    return f"the {records} device ids that the node does not report; its inventory may be missing, and the index counts"
-
-
-def fits_lines(report: NodeExplanation) -> Iterator[str]:
-    """Yield the requests that still fit, or why none does."""
-    if report.devices.mode != "share":
-        yield from _sizes_text(report)
-    if report.devices.mode in {"share", "percent"}:
-        yield _free_share(report)
-    if report.devices.idle and report.stops:
-        idle = f"{count_text(report.devices.idle, 'device')} {'is' if report.devices.idle == 1 else 'are'} idle"
-        why = "; ".join(map(refusal, report.stops))
-        yield f"{idle}, but even a pod of 1 cpu and 1 GiB of memory does not fit: {why}"
 
 
 def _suspects_text(report: NodeExplanation) -> Iterator[str]:

@@ -52,7 +52,7 @@ def explain_placed(state: State, pod: PodView, request: PodRequest, entry: Entry
     """Explain a pod that has devices, or for which some are assumed or reserved."""
     inventory = state.cluster.inventories.get(entry.node)
     parts = allocated_parts(inventory, entry) if inventory else entry.grant.offer.parts
-    drift = [each for each in state.cluster.drift.get(entry.node, ()) if entry.pod in each.pods]
+    drift = [each for each in state.cluster.drift.get(entry.node, ()) if entry.key in each.pods]
     gone = () if inventory else (f"node {entry.node} no longer exists",)
     foreign = _is_foreign(state, pod, entry)
     report = replace(

@@ -65,6 +65,17 @@ __all__ = [
     "with_outlook",
 ]
 
+ONLY_BY_CLAIM: Final = (
+    "its status names a ResourceClaim of an earlier attempt, so it can run only where claims allocate devices; a new pod can"
+    " run on other nodes, too"
+)
+PLANNED_WHEN: Final = "is planned when the scheduler tries one of its members"
+UNSEEN: Final = "the scheduler asked about it before it was observed; it is retried once it is"
+NO_POD_GROUP: Final = (
+    f"it waits for its PodGroup: Volcano's controllers create one and name it in the annotation {VOLCANO[0]}; if that takes"
+    " longer than a few seconds, check that vc-controller-manager runs"
+)
+
 
 def explain_pod(
     broker: Broker, uid: str, now: float, *, plan: bool = True, readable: frozenset[str] | None = None
@@ -90,171 +101,6 @@ def explain_alone(state: State, pod: PodView) -> Explanation:
     """Explain a pod without regard to its group."""
     report = _explain_alone(state, pod)
     return report if report.code else replace(report, code=state_code(report.state) or "")
-
-
-def _explain_alone(state: State, pod: PodView) -> Explanation:
-    uid = pod.uid
-    request, entry = state.request(pod), state.cluster.ledger.get(uid)
-    report = Explanation(
-        uid, pod_name(pod), "no devices", len(state.cluster.nodes), policy=request.policy, node=pod.node
-    )
-    problems = state.cluster.problems.get(uid, request.problems)
-    report = replace(
-        report, asked=_requested(state, request.ask, entry.node if entry else ""), notes=_sentences(problems)
-    )
-    required = _required(request.ask)
-    report = replace(
-        report, notes=(*report.notes, *required, *preemption.of_pod(state, pod), *volcano_notes(state, pod))
-    )
-    if pod.phase in FINISHED or pod.stopped:
-        ended = replace(report, state="ended")
-        return replace(ended, sentence=pod.rejection, notes=_after_rejection(pod)) if pod.rejection else ended
-    if entry is not None:
-        offered = _offered(state, pod) if entry.state == "OFFERED" else None
-        return explain_placed(state, pod, request, entry, replace(report, offered=offered))
-    if request.ask is None:
-        return _without_ask(request, report, unknown_resource(state, pod))
-    return report if pod.node else _unplaced(state, pod, request, report)
-
-
-def _after_rejection(pod: PodView) -> tuple[str, ...]:
-    """Return what follows for a pod that the kubelet has rejected, and what to do."""
-    if pod.owner is None:
-        follows = "it has no controller that creates another: delete it and create it again"
-    else:
-        counted = "; this one counts towards its backoffLimit" if pod.owner.kind == "Job" else ""
-        follows = f"{pod.owner.kind} {pod.owner.name} is expected to create another one{counted}"
-    agent = (
-        f"if pods are rejected again, look at the device plugin of node {pod.node}: linkwise explain node/{pod.node}"
-    )
-    return f"the kubelet does not start it again; {follows}", agent
-
-
-def _required(ask: Ask | None) -> list[str]:
-    """Return what the pod requires of its devices, by annotation or variable."""
-    requirement = ask.requirement if ask else None
-    return [f"it requires {text} ({source})" for source, text in requirement.by_source().items()] if requirement else []
-
-
-def _without_ask(request: PodRequest, report: Explanation, unknown: str) -> Explanation:
-    broken = request.broken
-    if broken is None:
-        return replace(report, state="invalid", sentence=unknown) if unknown else report
-    others = [problem for problem in request.problems if problem is not broken]
-    return replace(report, state="invalid", sentence=broken.text, notes=_sentences(others))
-
-
-def _unplaced(state: State, pod: PodView, request: PodRequest, report: Explanation) -> Explanation:
-    query = state.query_of(request, pod)
-    if query is None:
-        return report
-    report = replace(report, notes=(*report.notes, *_holding_back(pod, request)))
-    refused = query.policy.admit(query.ask)
-    if refused:
-        less = fewer_devices(state, pod, query, demand_of(pod)[0])
-        return replace(report, state="invalid", sentence=refusal(refused), remedies=less, code=code_of(refused))
-    if state.access and (denied := not_permitted(state, pod, query)):
-        return replace(report, state="not permitted", sentence=refusal(denied), code=code_of(denied))
-    nodes = survey(state, pod, query)
-    offered = _offered(state, pod)
-    report = replace(report, drained=drained_for(state, pod.uid))
-    if nodes.fitting:
-        unasked = not offered.asked and pod.scheduler not in {"", SCHEDULER}
-        code: ReasonCode = "GangIncomplete" if pod.gates else "OtherScheduler" if unasked else "Planned"
-        return _schedulable(state, pod, query, nodes, replace(report, offered=offered, code=code))
-    return replace(
-        report,
-        state="unschedulable",
-        offered=offered,
-        code="GangIncomplete" if pod.gates and not _is_alone(state, pod) else nowhere_code(nodes),
-        against=against_all(state, query, nodes),
-        # What helps a member alone does not help its group, which has remedies of its own.
-        remedies=() if _is_member(state, pod.uid) and not _is_alone(state, pod) else remedies(state, pod, query, nodes),
-    )
-
-
-def _is_member(state: State, uid: str) -> bool:
-    view = state.groups.view(state.groups.key_of(uid))
-    return view is not None and uid not in view.extra
-
-
-def _is_alone(state: State, pod: PodView) -> bool:
-    """Return whether the pod is all of its group, as the PodGroups are that Volcano makes for single pods."""
-    view = state.groups.view(state.groups.key_of(pod.uid))
-    alone = view is not None and view.seen == 1 and view.least <= 1 and view.group.total in {None, 1}
-    return alone and not has_other_gates(pod)
-
-
-def _schedulable(state: State, pod: PodView, query: Query, surveyed: Survey, report: Explanation) -> Explanation:
-    """Explain where it would go."""
-    nodes = {**state.cluster.index.nodes, **reserved_nodes(state, (pod.uid,))}
-    best, own = surveyed.fitting[0]
-    offer = Candidates(state, query, pod.uid).pick(best)
-    if not isinstance(offer, Offer):
-        return report
-    return replace(
-        report,
-        state="schedulable",
-        fitting=len(surveyed.fitting),
-        node=best,
-        devices=container_devices(offer.parts, nodes[best].devices),
-        unit=state.cluster.inventories[best].unit,
-        terms=terms_of(query, own),
-        rank=rank_of(own, surveyed.fitting),
-        choice=why_chosen(query, nodes[best], offer.devices),
-        other=other_node(query, own, [entry for entry in surveyed.fitting if entry[0] != best]),
-        against=against_all(state, query, surveyed),
-    )
-
-
-def _offered(state: State, pod: PodView) -> Offered:
-    """Return the offers that led to no bind, the last one included unless it is still open."""
-    queued = state.queue.get(pod.uid)
-    if queued is None:
-        return Offered(asked=False)
-    last = () if state.cluster.ledger.offered(pod.uid) else queued.offered
-    return Offered(queued.rounds + bool(last), tuple(sorted(queued.failed.union(last))))
-
-
-def _requested(state: State, ask: Ask | None, node: str) -> Requested | None:
-    if ask is None:
-        return None
-    unit = "bytes" if ask.in_bytes else "" if ask.devices else _unit(state, ask, node)
-    return Requested(ask.resource, ask.mode, ask.devices, ask.share, ask.core, unit, ask.profile, ask.containers)
-
-
-def _unit(state: State, ask: Ask, node: str) -> str:
-    """Return the unit of shares on the pod's node, or on all nodes in that mode if they agree."""
-    inventories = state.cluster.inventories
-    if ask.mode == "percent":
-        return "%"
-    if node in inventories:
-        return inventories[node].unit
-    units = {inventory.unit for inventory in inventories.values() if inventory.mode == ask.mode}
-    return units.pop() if len(units) == 1 else ""
-
-
-def _holding_back(pod: PodView, request: PodRequest) -> list[str]:
-    others = [gate for gate in pod.gates if gate != GATE]
-    gates = [f"{HAS_GATES}: {', '.join(others)}"] if others else []
-    gates += [f"its scheduling gate {GATE} is removed when its devices are planned"] if is_gated(pod) else []
-    return [
-        *gates,
-        *([ONLY_BY_CLAIM] if request.claimed else []),
-        *([f"preemption is in progress on node {pod.nominated}, nominated for it"] if pod.nominated else []),
-    ]
-
-
-def _sentences(problems: Iterable[Problem]) -> tuple[str, ...]:
-    return tuple(problem.text for problem in problems)
-
-
-ONLY_BY_CLAIM: Final = (
-    "its status names a ResourceClaim of an earlier attempt, so it can run only where claims allocate devices; a new pod can"
-    " run on other nodes, too"
-)
-PLANNED_WHEN: Final = "is planned when the scheduler tries one of its members"
-UNSEEN: Final = "the scheduler asked about it before it was observed; it is retried once it is"
 
 
 def as_member(state: State, report: Explanation, now: float, *, plan: bool) -> Explanation:
@@ -309,19 +155,188 @@ def with_outlook(report: Explanation, group: GroupExplanation, *, helped: bool =
     )
 
 
-def _in_notes(report: Explanation, line: str) -> bool:
-    return any(line.endswith(note) for note in report.notes)
+def unknown_resource(state: State, pod: PodView) -> str:
+    """Return a sentence about the first requested resource that no node provides; empty if there is none."""
+    asked = [name for container in pod.containers for names in (container.limits, container.requests) for name in names]
+    extended = [name for name in dict.fromkeys(asked) if "/" in name]
+    if not extended or pod.node:
+        return ""
+    there = {name for view in state.cluster.nodes.values() for name in view.allocatable or view.capacity}
+    there.update(*(inventory.words for inventory in state.cluster.inventories.values() if inventory.by_claims))
+    unknown = next((name for name in extended if name not in there), "")
+    if not unknown:
+        return ""
+    near = closest_key(unknown, sorted(name for name in there if "/" in name))
+    return f"no node provides {unknown}" + (f"; did you mean {near}?" if near else "")
 
 
-def _is_placed_alone(state: State, key: str, report: Explanation) -> bool:
-    """Return whether the member requests no devices and the plan has no place for it: it may go to any node."""
-    return report.asked is None and state.groups.plan_of(key) is not None and not _has_place(state, key, report.uid)
+def awaits_pod_group(state: State, pod: PodView) -> bool:
+    """Whether a gated pod of Volcano is in no group yet."""
+    return is_gated(pod) and is_volcano(state.settings, pod) and not state.groups.key_of(pod.uid)
 
 
-def _has_place(state: State, key: str, uid: str) -> bool:
-    """Return whether it is bound, or placed by the current plan."""
-    pod, plan = state.pod(uid), state.groups.plan_of(key)
-    return bool(plan and uid in plan.plan.placements) or bool(pod and pod.node)
+def volcano_notes(state: State, pod: PodView) -> tuple[str, ...]:
+    """What is expected of Volcano for a pending pod, what it reports, and the nodes that it refused; none for other pods."""
+    if pod.node or not is_volcano(state.settings, pod):
+        return ()
+    return (*_expected(state, pod), *_reported(pod), *_refused_nodes(state, pod))
+
+
+def _explain_alone(state: State, pod: PodView) -> Explanation:
+    uid = pod.uid
+    request, entry = state.request(pod), state.cluster.ledger.get(uid)
+    report = Explanation(
+        uid, pod_name(pod), "no devices", len(state.cluster.nodes), policy=request.policy, node=pod.node
+    )
+    problems = state.cluster.problems.get(uid, request.problems)
+    report = replace(
+        report, asked=_requested(state, request.ask, entry.node if entry else ""), notes=_sentences(problems)
+    )
+    required = _required(request.ask)
+    report = replace(
+        report, notes=(*report.notes, *required, *preemption.of_pod(state, pod), *volcano_notes(state, pod))
+    )
+    if pod.phase in FINISHED or pod.stopped:
+        ended = replace(report, state="ended")
+        return replace(ended, sentence=pod.rejection, notes=_after_rejection(pod)) if pod.rejection else ended
+    if entry is not None:
+        offered = _offered(state, pod) if entry.state == "OFFERED" else None
+        return explain_placed(state, pod, request, entry, replace(report, offered=offered))
+    if request.ask is None:
+        return _without_ask(request, report, unknown_resource(state, pod))
+    return report if pod.node else _unplaced(state, pod, request, report)
+
+
+def _requested(state: State, ask: Ask | None, node: str) -> Requested | None:
+    if ask is None:
+        return None
+    unit = "bytes" if ask.in_bytes else "" if ask.devices else _unit(state, ask, node)
+    return Requested(ask.resource, ask.mode, ask.devices, ask.share, ask.core, unit, ask.profile, ask.containers)
+
+
+def _unit(state: State, ask: Ask, node: str) -> str:
+    """Return the unit of shares on the pod's node, or on all nodes in that mode if they agree."""
+    inventories = state.cluster.inventories
+    if ask.mode == "percent":
+        return "%"
+    if node in inventories:
+        return inventories[node].unit
+    units = {inventory.unit for inventory in inventories.values() if inventory.mode == ask.mode}
+    return units.pop() if len(units) == 1 else ""
+
+
+def _sentences(problems: Iterable[Problem]) -> tuple[str, ...]:
+    return tuple(problem.text for problem in problems)
+
+
+def _required(ask: Ask | None) -> list[str]:
+    """Return what the pod requires of its devices, by annotation or variable."""
+    requirement = ask.requirement if ask else None
+    return [f"it requires {text} ({source})" for source, text in requirement.by_source().items()] if requirement else []
+
+
+def _after_rejection(pod: PodView) -> tuple[str, ...]:
+    """Return what follows for a pod that the kubelet has rejected, and what to do."""
+    if pod.owner is None:
+        follows = "it has no controller that creates another: delete it and create it again"
+    else:
+        counted = "; this one counts towards its backoffLimit" if pod.owner.kind == "Job" else ""
+        follows = f"{pod.owner.kind} {pod.owner.name} is expected to create another one{counted}"
+    agent = (
+        f"if pods are rejected again, look at the device plugin of node {pod.node}: linkwise explain node/{pod.node}"
+    )
+    return f"the kubelet does not start it again; {follows}", agent
+
+
+def _offered(state: State, pod: PodView) -> Offered:
+    """Return the offers that led to no bind, the last one included unless it is still open."""
+    queued = state.queue.get(pod.uid)
+    if queued is None:
+        return Offered(asked=False)
+    last = () if state.cluster.ledger.offered(pod.uid) else queued.offered
+    return Offered(queued.rounds + bool(last), tuple(sorted(queued.failed.union(last))))
+
+
+def _without_ask(request: PodRequest, report: Explanation, unknown: str) -> Explanation:
+    broken = request.broken
+    if broken is None:
+        return replace(report, state="invalid", sentence=unknown) if unknown else report
+    others = [problem for problem in request.problems if problem is not broken]
+    return replace(report, state="invalid", sentence=broken.text, notes=_sentences(others))
+
+
+def _unplaced(state: State, pod: PodView, request: PodRequest, report: Explanation) -> Explanation:
+    query = state.query_of(request, pod)
+    if query is None:
+        return report
+    report = replace(report, notes=(*report.notes, *_holding_back(pod, request)))
+    refused = query.policy.admit(query.ask)
+    if refused:
+        less = fewer_devices(state, pod, query, demand_of(pod)[0])
+        return replace(report, state="invalid", sentence=refusal(refused), remedies=less, code=code_of(refused))
+    if state.access and (denied := not_permitted(state, pod, query)):
+        return replace(report, state="not permitted", sentence=refusal(denied), code=code_of(denied))
+    nodes = survey(state, pod, query)
+    offered = _offered(state, pod)
+    report = replace(report, drained=drained_for(state, pod.uid))
+    if nodes.fitting:
+        unasked = not offered.asked and pod.scheduler not in {"", SCHEDULER}
+        code: ReasonCode = "GangIncomplete" if pod.gates else "OtherScheduler" if unasked else "Planned"
+        return _schedulable(state, pod, query, nodes, replace(report, offered=offered, code=code))
+    return replace(
+        report,
+        state="unschedulable",
+        offered=offered,
+        code="GangIncomplete" if pod.gates and not _is_alone(state, pod) else nowhere_code(nodes),
+        against=against_all(state, query, nodes),
+        # What helps a member alone does not help its group, which has remedies of its own.
+        remedies=() if _is_member(state, pod.uid) and not _is_alone(state, pod) else remedies(state, pod, query, nodes),
+    )
+
+
+def _holding_back(pod: PodView, request: PodRequest) -> list[str]:
+    others = [gate for gate in pod.gates if gate != GATE]
+    gates = [f"{HAS_GATES}: {', '.join(others)}"] if others else []
+    gates += [f"its scheduling gate {GATE} is removed when its devices are planned"] if is_gated(pod) else []
+    return [
+        *gates,
+        *([ONLY_BY_CLAIM] if request.claimed else []),
+        *([f"preemption is in progress on node {pod.nominated}, nominated for it"] if pod.nominated else []),
+    ]
+
+
+def _schedulable(state: State, pod: PodView, query: Query, surveyed: Survey, report: Explanation) -> Explanation:
+    """Explain where it would go."""
+    nodes = {**state.cluster.index.nodes, **reserved_nodes(state, (pod.uid,))}
+    best, own = surveyed.fitting[0]
+    offer = Candidates(state, query, pod.uid).pick(best)
+    if not isinstance(offer, Offer):
+        return report
+    return replace(
+        report,
+        state="schedulable",
+        fitting=len(surveyed.fitting),
+        node=best,
+        devices=container_devices(offer.parts, nodes[best].devices),
+        unit=state.cluster.inventories[best].unit,
+        terms=terms_of(query, own),
+        rank=rank_of(own, surveyed.fitting),
+        choice=why_chosen(query, nodes[best], offer.devices),
+        other=other_node(query, own, [entry for entry in surveyed.fitting if entry[0] != best]),
+        against=against_all(state, query, surveyed),
+    )
+
+
+def _is_alone(state: State, pod: PodView) -> bool:
+    """Return whether the pod is all of its group, as the PodGroups are that Volcano makes for single pods."""
+    view = state.groups.view(state.groups.key_of(pod.uid))
+    alone = view is not None and view.seen == 1 and view.least <= 1 and view.group.total in {None, 1}
+    return alone and not has_other_gates(pod)
+
+
+def _is_member(state: State, uid: str) -> bool:
+    view = state.groups.view(state.groups.key_of(uid))
+    return view is not None and uid not in view.extra
 
 
 def _standing(state: State, stage: GroupStage, key: str, report: Explanation) -> str:
@@ -339,49 +354,19 @@ def _standing(state: State, stage: GroupStage, key: str, report: Explanation) ->
             return f"its group is complete, and {PLANNED_WHEN}"
 
 
-def unknown_resource(state: State, pod: PodView) -> str:
-    """Return a sentence about the first requested resource that no node provides; empty if there is none."""
-    asked = [name for container in pod.containers for names in (container.limits, container.requests) for name in names]
-    extended = [name for name in dict.fromkeys(asked) if "/" in name]
-    if not extended or pod.node:
-        return ""
-    there = {name for view in state.cluster.nodes.values() for name in view.allocatable or view.capacity}
-    there.update(*(inventory.words for inventory in state.cluster.inventories.values() if inventory.by_claims))
-    unknown = next((name for name in extended if name not in there), "")
-    if not unknown:
-        return ""
-    near = closest_key(unknown, sorted(name for name in there if "/" in name))
-    return f"no node provides {unknown}" + (f"; did you mean {near}?" if near else "")
+def _has_place(state: State, key: str, uid: str) -> bool:
+    """Return whether it is bound, or placed by the current plan."""
+    pod, plan = state.pod(uid), state.groups.plan_of(key)
+    return bool(plan and uid in plan.plan.placements) or bool(pod and pod.node)
 
 
-NO_POD_GROUP: Final = (
-    f"it waits for its PodGroup: Volcano's controllers create one and name it in the annotation {VOLCANO[0]}; if that takes"
-    " longer than a few seconds, check that vc-controller-manager runs"
-)
+def _is_placed_alone(state: State, key: str, report: Explanation) -> bool:
+    """Return whether the member requests no devices and the plan has no place for it: it may go to any node."""
+    return report.asked is None and state.groups.plan_of(key) is not None and not _has_place(state, key, report.uid)
 
 
-def awaits_pod_group(state: State, pod: PodView) -> bool:
-    """Whether a gated pod of Volcano is in no group yet."""
-    return is_gated(pod) and is_volcano(state.settings, pod) and not state.groups.key_of(pod.uid)
-
-
-def volcano_notes(state: State, pod: PodView) -> tuple[str, ...]:
-    """What is expected of Volcano for a pending pod, what it reports, and the nodes that it refused; none for other pods."""
-    if pod.node or not is_volcano(state.settings, pod):
-        return ()
-    return (*_expected(state, pod), *_reported(pod), *_refused_nodes(state, pod))
-
-
-def _reported(pod: PodView) -> tuple[str, ...]:
-    """The message of Volcano about a pod whose nodes it tried."""
-    message = pod.unschedulable_message
-    return (f"Volcano reports: {message}",) if names_no_node(message) else ()
-
-
-def _refused_nodes(state: State, pod: PodView) -> tuple[str, ...]:
-    refused = sorted(state.groups.demoted.get(state.groups.key_of(pod.uid), ()))
-    text = f"node {', '.join(refused)} is used only if no other fits: Volcano did not bind a pod of its group there"
-    return (text,) if refused else ()
+def _in_notes(report: Explanation, line: str) -> bool:
+    return any(line.endswith(note) for note in report.notes)
 
 
 def _expected(state: State, pod: PodView) -> tuple[str, ...]:
@@ -399,3 +384,15 @@ def _expected(state: State, pod: PodView) -> tuple[str, ...]:
         " to let its job create one that may go elsewhere"
     )
     return (late, pinned) if isinstance(stage, BackingOff) and stage.reason.kind == "resting" else (pinned,)
+
+
+def _reported(pod: PodView) -> tuple[str, ...]:
+    """The message of Volcano about a pod whose nodes it tried."""
+    message = pod.unschedulable_message
+    return (f"Volcano reports: {message}",) if names_no_node(message) else ()
+
+
+def _refused_nodes(state: State, pod: PodView) -> tuple[str, ...]:
+    refused = sorted(state.groups.demoted.get(state.groups.key_of(pod.uid), ()))
+    text = f"node {', '.join(refused)} is used only if no other fits: Volcano did not bind a pod of its group there"
+    return (text,) if refused else ()

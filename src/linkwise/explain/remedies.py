@@ -20,10 +20,9 @@ from linkwise.broker.state import pod_name
 from linkwise.engine.feasibility import lasting, unfit
 from linkwise.engine.ledger import is_whole
 from linkwise.engine.preemption import eviction_frees_enough
-from linkwise.engine.queue.reservation import RESERVED
 from linkwise.explain.reports import Leaver, Remedy
 from linkwise.explain.survey import Survey, nearness
-from linkwise.model.verdict import Offer
+from linkwise.model.verdict import Held, Offer, pods_of
 from linkwise.policies.memory_share import shares_on
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from linkwise.engine.ledger import Entry
     from linkwise.model.ask import Ask, Demand, Load
     from linkwise.model.node import Node
-    from linkwise.model.verdict import Reason
+    from linkwise.model.verdict import Key, Reason
     from linkwise.model.views import PodView
 
 __all__ = ["Crowd", "RoomMaking", "fewer_devices", "largest_room", "remedies", "room_makers", "smaller"]
@@ -43,6 +42,22 @@ __all__ = ["Crowd", "RoomMaking", "fewer_devices", "largest_room", "remedies", "
 MOST_NODES: Final = 64
 """nodes tried with a smaller request, those with the most free first"""
 SHOWN: Final = 3
+MOST_NODES_FOR_ROOM: Final = 32
+"""nodes considered, the nearest first"""
+_WHOLE: Final = 1 << 60
+"""share that a complete device frees: always enough"""
+_Likely = tuple[bool, int, float, str]
+"""not terminating, priority, creation time, name; lowest first"""
+_UNLIKELY: Final[_Likely] = (True, 1 << 40, 0.0, "")
+_AMOUNTS: Final = {"cpu": "cpu", "memory": "memory", "ephemeral": "ephemeral"}
+MOST_TOGETHER: Final = 3
+"""largest set of pods considered; more are unlikely to finish together"""
+MOST_PODS: Final = 12
+"""pods of a crowd considered, the likeliest first"""
+STEPS: Final = 600
+"""limit of sets tried"""
+ENOUGH: Final = 8
+"""number of nodes with a sufficient set at which the search stops"""
 
 
 def remedies(state: State, pod: PodView, query: Query, survey: Survey) -> tuple[Remedy, ...]:
@@ -58,28 +73,6 @@ def fewer_devices(state: State, pod: PodView, query: Query, demand: Demand) -> t
     """Return the largest smaller request that fits, for a request that no node could ever serve."""
     nothing = Survey(demand, (), {}, {}, {})
     return tuple(_Less(state, pod, query, nothing).devices()) if query.ask.devices else ()
-
-
-def _beside(survey: Survey) -> list[Remedy]:
-    """Return nodes with enough free devices: for each other resource they lack, the one that lacks least."""
-    # rule 002.stranded: idle devices behind full CPUs are explained when it happens.
-    kinds: dict[str, list[tuple[float, str, Reason]]] = {}
-    for name, reason in survey.stopped.items():
-        kinds.setdefault(reason.kind, []).append((-nearness(reason), name, reason))
-    nearest = [(min(nodes, key=lambda node: node[:2]), len(nodes)) for nodes in kinds.values()]
-    nearest.sort(key=lambda entry: (lasting(entry[0][2]), -entry[1], entry[0][1]))
-    return [Remedy("beside devices", name, nodes=count, reason=reason) for (_, name, reason), count in nearest[:SHOWN]]
-
-
-def _other_mode(state: State, survey: Survey) -> list[Remedy]:
-    """Return idle devices of nodes in another sharing mode."""
-    index = state.cluster.index
-    reasons = {name: reject.reason for name, reject in survey.refused.items() if reject.reason.rule == "004.mode"}
-    idle = {name: count for name in state.pausing(sorted(reasons)) if (count := len(index.nodes[name].free()))}
-    if not idle:
-        return []
-    first = max(idle, key=idle.__getitem__)
-    return [Remedy("other mode", first, amount=sum(idle.values()), nodes=len(idle), reason=reasons[first])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,16 +152,6 @@ class _Less:
         return misfit(self.state.cluster, self.pod, self.survey.demand, name) is not None
 
 
-MOST_NODES_FOR_ROOM: Final = 32
-"""nodes considered, the nearest first"""
-_WHOLE: Final = 1 << 60
-"""share that a complete device frees: always enough"""
-_Likely = tuple[bool, int, float, str]
-"""not terminating, priority, creation time, name; lowest first"""
-_UNLIKELY: Final[_Likely] = (True, 1 << 40, 0.0, "")
-_AMOUNTS: Final = {"cpu": "cpu", "memory": "memory", "ephemeral": "ephemeral"}
-
-
 @dataclass(frozen=True, slots=True)
 class RoomMaking:
     """Finds pods whose completion would let one pod fit."""
@@ -189,7 +172,7 @@ class RoomMaking:
         return [
             _reserved(self.state, name, planned[name], self.state.cluster.inventories[name].unit)
             for name in nodes
-            if self._fits(name, tuple(entry.pod for entry in planned[name]))
+            if self._fits(name, tuple(entry.key for entry in planned[name]))
         ][:SHOWN]
 
     def remedies(self) -> list[Remedy]:
@@ -232,7 +215,7 @@ class RoomMaking:
         likeliest: dict[str, _Likely] = {}
         for entry in self.state.pausing(list(self.state.cluster.ledger.entries())):
             if entry.node in nodes:
-                likely = self._likely(entry.pod)
+                likely = self._likely(entry.key)
                 likeliest[entry.node] = min(likeliest.get(entry.node, likely), likely)
         return likeliest
 
@@ -276,15 +259,15 @@ class RoomMaking:
         order = sorted(freed, key=lambda uid: (freed[uid] < lack, self._likely(uid)))
         return Crowd(name, tuple(order), lack, freed)
 
-    def _fits(self, name: str, pods: tuple[str, ...]) -> bool:
+    def _fits(self, name: str, pods: tuple[Key, ...]) -> bool:
         self.state.pause()
         cluster, inventory = self.state.cluster, self.state.cluster.inventories[name]
         enough = name in self.survey.stopped or eviction_frees_enough(
-            cluster.ledger, inventory, self.query, {*pods, f"{self.uid}{RESERVED}"}, cluster.ended_on(inventory)
+            cluster.ledger, inventory, self.query, {*pods, Held(self.uid, "reservation")}, cluster.ended_on(inventory)
         )
         return enough and self._fits_beside(name, pods)
 
-    def _fits_beside(self, name: str, pods: tuple[str, ...]) -> bool:
+    def _fits_beside(self, name: str, pods: tuple[Key, ...]) -> bool:
         cluster, view = self.state.cluster, self.state.cluster.nodes[name]
 
         def neighbours() -> Iterator[Neighbour]:
@@ -292,15 +275,15 @@ class RoomMaking:
             return ((pod.namespace, pod.labels) for pod in there)
 
         load: Load = cluster.load(name)
-        for uid in pods:
+        for uid in pods_of(pods):
             pod = cluster.pods.get(uid)
             load = load.minus(demand_of(pod)[0]) if pod else load
         return unfit(self.survey.demand, view, capacity_of(view), load, neighbours) is None
 
-    def _likely(self, uid: str) -> _Likely:
-        pod = self.state.pod(uid)
+    def _likely(self, key: Key) -> _Likely:
+        pod = self.state.pod(key) if isinstance(key, str) else None
         if pod is None:
-            return (True, 0, 0.0, uid)
+            return (True, 0, 0.0, str(key))
         return (not pod.deleting, pod.priority, pod.created, pod_name(pod))
 
     def _leaver(self, node: str, uid: str) -> Leaver:
@@ -318,34 +301,6 @@ class RoomMaking:
             cpu,
             bool(pod and pod.deleting),
         )
-
-
-def _reserved(state: State, node: str, entries: Sequence[Entry], unit: str) -> Remedy:
-    share = sum(map(_share, entries))
-    groups = tuple(map(state.group_name, sorted({entry.grant.plan for entry in entries})))
-    return Remedy(
-        "reserved", node, amount=share or sum(map(_devices, entries)), unit=unit if share else "", groups=groups
-    )
-
-
-def _devices(entry: Entry) -> int:
-    return entry.unrecorded_ask.devices if entry.unrecorded_ask else len(entry.grant.offer.devices)
-
-
-def _share(entry: Entry) -> int:
-    if entry.unrecorded_ask:
-        return entry.unrecorded_ask.share
-    return sum(part.share for part in entry.grant.offer.parts if not is_whole(part))
-
-
-MOST_TOGETHER: Final = 3
-"""largest set of pods considered; more are unlikely to finish together"""
-MOST_PODS: Final = 12
-"""pods of a crowd considered, the likeliest first"""
-STEPS: Final = 600
-"""limit of sets tried"""
-ENOUGH: Final = 8
-"""number of nodes with a sufficient set at which the search stops"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,3 +358,43 @@ def largest_room(query: Query, node: Node) -> tuple[int, int]:
         if isinstance(offer, Offer):
             return share, next(other.index for other in node.devices if other.id == offer.devices[0])
     return 0, 0
+
+
+def _beside(survey: Survey) -> list[Remedy]:
+    """Return nodes with enough free devices: for each other resource they lack, the one that lacks least."""
+    # rule 002.stranded: idle devices behind full CPUs are explained when it happens.
+    kinds: dict[str, list[tuple[float, str, Reason]]] = {}
+    for name, reason in survey.stopped.items():
+        kinds.setdefault(reason.kind, []).append((-nearness(reason), name, reason))
+    nearest = [(min(nodes, key=lambda node: node[:2]), len(nodes)) for nodes in kinds.values()]
+    nearest.sort(key=lambda entry: (lasting(entry[0][2]), -entry[1], entry[0][1]))
+    return [Remedy("beside devices", name, nodes=count, reason=reason) for (_, name, reason), count in nearest[:SHOWN]]
+
+
+def _other_mode(state: State, survey: Survey) -> list[Remedy]:
+    """Return idle devices of nodes in another sharing mode."""
+    index = state.cluster.index
+    reasons = {name: reject.reason for name, reject in survey.refused.items() if reject.reason.rule == "004.mode"}
+    idle = {name: count for name in state.pausing(sorted(reasons)) if (count := len(index.nodes[name].free()))}
+    if not idle:
+        return []
+    first = max(idle, key=idle.__getitem__)
+    return [Remedy("other mode", first, amount=sum(idle.values()), nodes=len(idle), reason=reasons[first])]
+
+
+def _reserved(state: State, node: str, entries: Sequence[Entry], unit: str) -> Remedy:
+    share = sum(map(_share, entries))
+    groups = tuple(map(state.group_name, sorted({entry.grant.plan for entry in entries})))
+    return Remedy(
+        "reserved", node, amount=share or sum(map(_devices, entries)), unit=unit if share else "", groups=groups
+    )
+
+
+def _share(entry: Entry) -> int:
+    if entry.unrecorded_ask:
+        return entry.unrecorded_ask.share
+    return sum(part.share for part in entry.grant.offer.parts if not is_whole(part))
+
+
+def _devices(entry: Entry) -> int:
+    return entry.unrecorded_ask.devices if entry.unrecorded_ask else len(entry.grant.offer.devices)

@@ -47,30 +47,6 @@ __all__ = [
     "indices_of",
 ]
 
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A chosen set of devices, by index; every text may be empty."""
-
-    devices: tuple[int, ...]
-    worth: str = ""
-    """quality of the set: its links, its ring, its free share"""
-    because: str = ""
-    """why it was chosen"""
-    other: tuple[int, ...] = ()
-    """the runner-up"""
-    lost: str = ""
-    """why the runner-up lost"""
-    now: tuple[int, ...] = ()
-    """the set that would be chosen now, if it differs"""
-
-
-def indices_of(node: Node, devices: Iterable[str]) -> tuple[int, ...]:
-    """Return the indices of devices, ascending."""
-    known = {device.id: device.index for device in node.devices}
-    return tuple(sorted(known[device] for device in devices))
-
-
 PodState = Literal[
     "no devices",
     "invalid",
@@ -102,6 +78,58 @@ bound          observed on its node
 terminating    being deleted; its devices stay in use until its containers have stopped
 ended          its containers have stopped
 """
+FILE_SOURCE: Final = "file"
+"""source of groups that exist only because their pods are in one file"""
+GroupStage = Literal["pending", "gated", "planning", "schedulable", "reserved", "unschedulable", "placed"]
+"""the stage of a group:
+
+pending        members are missing, or the group can't be planned yet
+gated          members have scheduling gates
+planning       a plan is being computed
+schedulable    not planned yet; the plan shown would be made now
+reserved       a plan reserves devices for its members
+unschedulable  it does not fit now
+placed         all members are bound
+"""
+MemberState = Literal[
+    "bound", "terminating", "binding", "planned", "schedulable", "left out", "gated", "pending", "extra"
+]
+"""the state of a member:
+
+bound        observed on its node
+terminating  bound and being deleted: not a member any more, though its devices are not free yet
+binding      its bind is in progress
+planned      the plan of the group reserves its devices
+schedulable  it would be placed as shown
+left out     the other members leave no free devices for it
+gated        it has scheduling gates
+pending      nothing is decided
+extra        the group is complete without it: it is scheduled separately
+"""
+PartState = Literal["pending", "starting", "running", "terminating", "succeeded", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A chosen set of devices, by index; every text may be empty."""
+
+    devices: tuple[int, ...]
+    worth: str = ""
+    """quality of the set: its links, its ring, its free share"""
+    because: str = ""
+    """why it was chosen"""
+    other: tuple[int, ...] = ()
+    """the runner-up"""
+    lost: str = ""
+    """why the runner-up lost"""
+    now: tuple[int, ...] = ()
+    """the set that would be chosen now, if it differs"""
+
+
+def indices_of(node: Node, devices: Iterable[str]) -> tuple[int, ...]:
+    """Return the indices of devices, ascending."""
+    known = {device.id: device.index for device in node.devices}
+    return tuple(sorted(known[device] for device in devices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,37 +298,6 @@ class Explanation:
     """further remarks: conflicting records, problems of the manifest, scheduling gates"""
     code: ReasonCode | Literal[""] = ""
     """the stable code of the reason; empty for a pod that requests no devices or has ended"""
-
-
-FILE_SOURCE: Final = "file"
-"""source of groups that exist only because their pods are in one file"""
-
-GroupStage = Literal["pending", "gated", "planning", "schedulable", "reserved", "unschedulable", "placed"]
-"""the stage of a group:
-
-pending        members are missing, or the group can't be planned yet
-gated          members have scheduling gates
-planning       a plan is being computed
-schedulable    not planned yet; the plan shown would be made now
-reserved       a plan reserves devices for its members
-unschedulable  it does not fit now
-placed         all members are bound
-"""
-MemberState = Literal[
-    "bound", "terminating", "binding", "planned", "schedulable", "left out", "gated", "pending", "extra"
-]
-"""the state of a member:
-
-bound        observed on its node
-terminating  bound and being deleted: not a member any more, though its devices are not free yet
-binding      its bind is in progress
-planned      the plan of the group reserves its devices
-schedulable  it would be placed as shown
-left out     the other members leave no free devices for it
-gated        it has scheduling gates
-pending      nothing is decided
-extra        the group is complete without it: it is scheduled separately
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -502,9 +499,6 @@ class NodeExplanation:
     """False if its devices need link data and have none"""
     drift: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
-
-
-PartState = Literal["pending", "starting", "running", "terminating", "succeeded", "failed"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Certificates kept in Secrets: created by whichever replica is first, renewed by whichever sees them due, and trusted by webhooks.
+"""Certificates kept in Secrets: created by the first replica, renewed when due, and trusted by webhooks.
 
 A Secret that does not exist is applied empty and then filled like one that an installation contains. RBAC can permit
 server-side apply to create objects of certain names only, and a POST to create none or all. An apply without data
@@ -33,6 +33,9 @@ _LABELS: Final = {"app.kubernetes.io/name": "linkwise"}
 
 Data = dict[str, str]
 """the texts of a Secret by key"""
+PATCH: Final = "application/json-patch+json"
+_ROOT: Final = "/apis/admissionregistration.k8s.io/v1"
+_KINDS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 
 
 class CertificateSecrets:
@@ -148,24 +151,6 @@ class _Stored(NamedTuple):
     type: str
 
 
-def _chain(data: Mapping[str, str]) -> ServingChain:
-    return ServingChain(data.get("ca.crt", ""), data.get("ca.key", ""), _pair(data))
-
-
-def _pair(data: Mapping[str, str]) -> Certificate:
-    return Certificate(data.get("tls.crt", ""), data.get("tls.key", ""))
-
-
-def _data(pair: Certificate, authorities: str, authority_keys: str = "") -> Data:
-    keys = {"ca.key": authority_keys} if authority_keys else {}
-    return {"ca.crt": authorities, **keys, "tls.crt": pair.text, "tls.key": pair.key}
-
-
-PATCH: Final = "application/json-patch+json"
-_ROOT: Final = "/apis/admissionregistration.k8s.io/v1"
-_KINDS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
-
-
 class _Client(msgspec.Struct, rename="camel"):
     ca_bundle: bytes | None = None
 
@@ -203,6 +188,19 @@ async def write_ca_bundle(connection: Connection, name: str, authorities: str) -
         message = status_of(answer.body).message or f"the API server answered {answer.status}"
         problems.append(f"the authority of the webhook is not in {kind}/{name}: {message}")
     return problems
+
+
+def _chain(data: Mapping[str, str]) -> ServingChain:
+    return ServingChain(data.get("ca.crt", ""), data.get("ca.key", ""), _pair(data))
+
+
+def _pair(data: Mapping[str, str]) -> Certificate:
+    return Certificate(data.get("tls.crt", ""), data.get("tls.key", ""))
+
+
+def _data(pair: Certificate, authorities: str, authority_keys: str = "") -> Data:
+    keys = {"ca.key": authority_keys} if authority_keys else {}
+    return {"ca.crt": authorities, **keys, "tls.crt": pair.text, "tls.key": pair.key}
 
 
 def _operations(body: bytes, authorities: bytes) -> list[dict[str, object]]:

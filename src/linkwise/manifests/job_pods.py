@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from linkwise.broker.cluster.pod_request import read_request
 from linkwise.broker.watch_events import ClusterObject
 from linkwise.dialects.groups.membership import NAME, REPLICA, group_by_owner, group_of
+from linkwise.dialects.kubernetes.pod_templates import pod_templates
 from linkwise.dialects.misspelt_keys import misspelt_keys, misspelt_resources
-from linkwise.dialects.pod_templates import pod_templates
 from linkwise.errors import InputError
 from linkwise.manifests.objects import NODE_KINDS, WITHOUT_PODS
 from linkwise.wire.kubernetes.objects import pod_view
@@ -17,7 +17,7 @@ from linkwise.wire.kubernetes.objects import pod_view
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from linkwise.dialects.pod_templates import PodTemplate
+    from linkwise.dialects.kubernetes.pod_templates import PodTemplate
     from linkwise.manifests.objects import Manifest
     from linkwise.model.views import PodView
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 
-from linkwise.config.yaml_tree import fault_of, place_of
-from linkwise.dialects.pod_templates import WorkloadObject
+from linkwise.config.yaml_documents import fault_of, place_of
+from linkwise.dialects.kubernetes.pod_templates import WorkloadObject
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:

@@ -32,6 +32,20 @@ COMMON: Final = "*"
 """the sharing domain of all pods that may share with any other; not a valid namespace"""
 ALONE: Final = "!"
 """the sharing domain of a pod that shares with none: not even with another pod of this domain"""
+_KUBE_SYSTEM: Final = "system:serviceaccount:kube-system"
+CONTROLLERS: Final = (
+    "system:kube-controller-manager",
+    f"{_KUBE_SYSTEM}:cronjob-controller",
+    f"{_KUBE_SYSTEM}:daemon-set-controller",
+    f"{_KUBE_SYSTEM}:deployment-controller",
+    f"{_KUBE_SYSTEM}:job-controller",
+    f"{_KUBE_SYSTEM}:replicaset-controller",
+    f"{_KUBE_SYSTEM}:replication-controller",
+    f"{_KUBE_SYSTEM}:statefulset-controller",
+)
+"""as whom Kubernetes' own controllers create pods and workloads from templates that users wrote"""
+OPERATORS: Final = ("system:serviceaccount:volcano-system:volcano-controllers",)
+"""the same for controllers of other projects whose workloads the webhook reviews"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,22 +132,6 @@ def domain_text(domain: str) -> str:
     namespace, _, user = domain.partition("user:")
     parts = (f"namespace {namespace.rstrip()}" if namespace else "", f"user {user}" if user else "")
     return " and ".join(filter(None, parts))
-
-
-_KUBE_SYSTEM: Final = "system:serviceaccount:kube-system"
-CONTROLLERS: Final = (
-    "system:kube-controller-manager",
-    f"{_KUBE_SYSTEM}:cronjob-controller",
-    f"{_KUBE_SYSTEM}:daemon-set-controller",
-    f"{_KUBE_SYSTEM}:deployment-controller",
-    f"{_KUBE_SYSTEM}:job-controller",
-    f"{_KUBE_SYSTEM}:replicaset-controller",
-    f"{_KUBE_SYSTEM}:replication-controller",
-    f"{_KUBE_SYSTEM}:statefulset-controller",
-)
-"""as whom Kubernetes' own controllers create pods and workloads from templates that users wrote"""
-OPERATORS: Final = ("system:serviceaccount:volcano-system:volcano-controllers",)
-"""the same for controllers of other projects whose workloads the webhook reviews"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Ask", "Capacity", "ContainerAsk", "Demand", "Group", "Load", "MatchPolicy", "NetworkWish"]
 
+MatchPolicy = Literal["once-satisfied", "only-waiting", "waiting-and-running"]
+"""the members that count for the minimum: all that ever ran, pending ones only, or pending and running ones"""
+K = TypeVar("K")
+
 
 @dataclass(frozen=True, slots=True)
 class ContainerAsk:
@@ -77,10 +81,6 @@ class Ask:
         return sum(container.core for container in self.containers)
 
 
-MatchPolicy = Literal["once-satisfied", "only-waiting", "waiting-and-running"]
-"""the members that count for the minimum: all that ever ran, pending ones only, or pending and running ones"""
-
-
 @dataclass(frozen=True, slots=True)
 class NetworkWish:
     """A network level that the members should share: a node label key, or a system's own name for one."""
@@ -120,9 +120,6 @@ class Group:
     def is_gang(self) -> bool:
         """Whether members must start together; without a declared minimum, all that exist."""
         return self.minimum is not None or self.all_members
-
-
-K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Devices and hardware profiles: one accelerator as its node reports it, and how the devices of a machine form groups."""
+"""Devices and hardware profiles: one accelerator as its node reports it, and how a machine's devices form groups."""
 
 from __future__ import annotations
 

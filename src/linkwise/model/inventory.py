@@ -1,4 +1,4 @@
-"""Node inventory: the devices of a node as one source reports them, as a driver finds and a test measures them, and all together."""
+"""Node inventory: the devices of a node as a source reports them, a driver finds them or a test measures them."""
 
 from __future__ import annotations
 

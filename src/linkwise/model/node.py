@@ -27,6 +27,11 @@ __all__ = [
 
 AskMode = Literal["whole", "share", "percent"]
 Mode = Literal["any", "whole", "share", "percent"]
+_INDEX: Final = attrgetter("index")
+TopologyPolicy = Literal["none", "best-effort", "restricted", "single-numa-node"]
+TopologyScope = Literal["container", "pod"]
+TOPOLOGY_POLICIES: Final[tuple[TopologyPolicy, ...]] = get_args(TopologyPolicy)
+SCOPES: Final[tuple[TopologyScope, ...]] = get_args(TopologyScope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +46,9 @@ class Use:
 
 
 FREE: Final = Use()
+
+
 _WHOLE: Final = Use(whole=True)
-_INDEX: Final = attrgetter("index")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +128,6 @@ class Node:
             if device.healthy
             for use in (self.use(device),)
         }
-
-
-TopologyPolicy = Literal["none", "best-effort", "restricted", "single-numa-node"]
-TopologyScope = Literal["container", "pod"]
-
-TOPOLOGY_POLICIES: Final[tuple[TopologyPolicy, ...]] = get_args(TopologyPolicy)
-SCOPES: Final[tuple[TopologyScope, ...]] = get_args(TopologyScope)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,18 @@ KINDS: Final[dict[FactName, FactKind]] = {
     "rocm": "version",
     "cann": "version",
 }
+VERSION: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,7}(?:[.-]?rc\.?[0-9]{0,4})?", re.IGNORECASE)
+"""a version as requirements may name it: 12.2, 535.104.05, 8.0.RC1"""
+SIZE: Final = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?([KMGTPE]i|[kMGTPE]|)")
+"""an amount of memory, as in Kubernetes: 40Gi, 80G, 1024Mi, 1.5Ti"""
+_READ: Final = re.compile(
+    r"v?([0-9]{1,9}(?:\.[0-9]{1,9})*)(?:[.\-+_ ~]?(rc|alpha|beta|dev|a|b)(?![a-z])[.-]?([0-9]{0,9}))?", re.IGNORECASE
+)
+_FACTORS: Final[dict[str, int]] = {
+    "": 1,
+    **{f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", 1)},
+    **{letter: 1000**power for power, letter in enumerate("kMGTPE", 1)},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +105,6 @@ class Requirement:
             before = texts.get(clause.source)
             texts[clause.source] = f"{before}, {clause}" if before else str(clause)
         return texts
-
-
-VERSION: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,7}(?:[.-]?rc\.?[0-9]{0,4})?", re.IGNORECASE)
-"""a version as requirements may name it: 12.2, 535.104.05, 8.0.RC1"""
-SIZE: Final = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?([KMGTPE]i|[kMGTPE]|)")
-"""an amount of memory, as in Kubernetes: 40Gi, 80G, 1024Mi, 1.5Ti"""
-
-_READ: Final = re.compile(
-    r"v?([0-9]{1,9}(?:\.[0-9]{1,9})*)(?:[.\-+_ ~]?(rc|alpha|beta|dev|a|b)(?![a-z])[.-]?([0-9]{0,9}))?", re.IGNORECASE
-)
-_FACTORS: Final[dict[str, int]] = {
-    "": 1,
-    **{f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", 1)},
-    **{letter: 1000**power for power, letter in enumerate("kMGTPE", 1)},
-}
 
 
 @lru_cache(maxsize=4096)

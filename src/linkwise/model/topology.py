@@ -34,6 +34,7 @@ MAX_VALUE: Final = 1e12
 """Largest value in GB/s or points; sums of it are still exact in a double."""
 
 Matrix = tuple[tuple[float, ...], ...]
+NO_LINK_DATA: Final = "no link data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,11 @@ def plainly_whole(matrix: Matrix) -> bool:
     return not values or (min(values) >= 0 and max(values) <= MAX_VALUE and isfinite(sum(values)))
 
 
+def link_data_help(node: str = "NAME") -> str:
+    """What publishes the links of a node: an agent on it, or a person."""
+    return f"run the node agent (`linkwise agent`) or `linkwise topo --annotate node/{node}`"
+
+
 def _rows(rows: Iterable[Iterable[object]], what: str) -> tuple[tuple[Any, ...], ...]:
     try:
         return tuple(map(tuple, rows))
@@ -146,11 +152,3 @@ def _quantity(value: object, where: str) -> float:
         text = value if isinstance(value, float) or abs(value) < 10**20 else "a number of many digits"
         raise TopologyError(f"{where} is {text}, expected 0 to {MAX_VALUE:g}")
     return value
-
-
-NO_LINK_DATA: Final = "no link data"
-
-
-def link_data_help(node: str = "NAME") -> str:
-    """What publishes the links of a node: an agent on it, or a person."""
-    return f"run the node agent (`linkwise agent`) or `linkwise topo --annotate node/{node}`"

@@ -1,4 +1,4 @@
-"""Verdicts and grants: a node's offer or refusal for an ask, with the reason as data; and the devices reserved for a pod.
+"""Verdicts and grants: a node's offer or refusal for an ask, with the reason as data, and the devices reserved.
 
 Also problems in user input.
 """
@@ -6,12 +6,32 @@ Also problems in user input.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.model.ask import Ask  # noqa: TC001 - snapshots are decoded by these annotations
 from linkwise.model.node import AskMode  # noqa: TC001 - snapshots are decoded by these annotations
 
-__all__ = ["Decision", "Entry", "Fact", "Grant", "Offer", "Outcome", "Part", "Problem", "Reason", "Reject", "State"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = [
+    "Decision",
+    "Entry",
+    "Fact",
+    "Grant",
+    "Held",
+    "Key",
+    "Offer",
+    "Outcome",
+    "Part",
+    "Problem",
+    "Purpose",
+    "Reason",
+    "Reject",
+    "State",
+    "key_order",
+    "pods_of",
+]
 
 
 Fact = int | float | str | tuple[int, ...] | tuple[str, ...] | tuple[tuple[int, int], ...] | None
@@ -21,6 +41,35 @@ Outcome = Literal["written", "refused", "unknown"]
 """result of a bind; unknown if the API server may or may not have written it"""
 _TENTATIVE: Final[tuple[State, ...]] = ("OFFERED", "RESERVED", "PLANNED", "CLAIMED", "BOOKED")
 _BOOKED: Final[tuple[State, ...]] = ("CLAIMED", "BOOKED")
+Purpose = Literal["reservation", "preemption", "replacement"]
+"""what devices are kept free for beside the pod's own entry: its node is drained, pods are evicted for it, or it is gone and
+another pod replaces it in its group"""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Held:
+    """Key of a ledger entry that only keeps devices free for a pod, beside the pod's own entry."""
+
+    pod: str
+    """the pod's UID"""
+    purpose: Purpose
+
+    def __str__(self) -> str:
+        return f"{self.pod} ({self.purpose})"
+
+
+Key = str | Held
+"""key of a ledger entry: the pod's UID, or what is kept free for the pod"""
+
+
+def key_order(key: Key) -> tuple[str, str]:
+    """Sort key of ledger keys: by pod, its own entry first."""
+    return (key, "") if isinstance(key, str) else (key.pod, key.purpose)
+
+
+def pods_of(keys: Iterable[Key]) -> Iterator[str]:
+    """Yield the pods that have an entry of their own under one of these keys."""
+    return (key for key in keys if isinstance(key, str))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +203,8 @@ class Entry:
     """why these devices, until the pod is observed as bound: then its record has it"""
     sharing: str = ""
     """the sharing domain, if it is not the namespace; the ledger derives it, and again when policies change"""
+    purpose: Purpose | None = None
+    """what the devices are kept free for, if the entry is beside the pod's own"""
 
     @property
     def tentative(self) -> bool:
@@ -172,8 +223,13 @@ class Entry:
 
     @property
     def pod(self) -> str:
-        """The pod's UID; with a suffix behind a slash if it is one of several entries for the pod."""
+        """The pod's UID."""
         return self.grant.pod
+
+    @property
+    def key(self) -> Key:
+        """The key in the ledger: the pod's UID, unless the devices are only kept free for the pod."""
+        return Held(self.grant.pod, self.purpose) if self.purpose else self.grant.pod
 
     @property
     def node(self) -> str:

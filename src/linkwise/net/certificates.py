@@ -1,4 +1,4 @@
-"""TLS certificates: a certificate authority, the serving and client certificates it signs, and when each is renewed.
+"""TLS certificates: an authority, the certificates it signs, and when each is renewed.
 
 Clients that trust the old authority must not meet a certificate of an unknown one, and kube-scheduler reads the authorities
 only when it starts. So a new authority is added to those that are trusted after two thirds of the old one's lifetime, and
@@ -51,7 +51,7 @@ AUTHORITY_LIFETIMES: Final = 40
 MAX_AUTHORITIES: Final = 4
 """that are trusted at a time"""
 YEAR: Final = 365 * 86_400.0  # seconds
-_LONGEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
+_LONGEST: Final = datetime(9999, 12, 31, tzinfo=UTC)  # years in certificates have four digits
 _MAX_NAME: Final = 253
 _MAX_COMMON: Final = 64  # characters of a common name
 _KEY_ERRORS: Final = (ValueError, TypeError, x509.InvalidVersion)

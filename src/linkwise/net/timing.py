@@ -57,6 +57,7 @@ class Backoff:
     def next(self) -> float:
         """The next delay, in seconds."""
         delay, self._delay = self._delay, min(self._delay * 2, self._most)
+        # Jitter, so that clients that lost one server do not return to it all at once.
         return delay * (0.5 + 0.5 * self._timing.chance())
 
     async def wait(self, at_least: float = 0.0) -> None:
@@ -85,6 +86,7 @@ class RateLimit:
         now = self._timing.clock()
         self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._rate)
         self._filled_at = now
+        # Sums of floats may stay a little below a whole token; a wait for that rest is too short to pass.
         return self._tokens >= 1.0 - 1e-9
 
     def spend(self) -> None:

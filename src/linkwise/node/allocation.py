@@ -90,6 +90,13 @@ How = Literal["recorded", "other devices", "adopted"]
 
 Pick = Callable[[Sequence[str], Sequence[str], int], tuple[str, ...]]
 """the scheduler's choice among available devices, with the required ones, of that number"""
+SEPARATOR: Final = "-_-"
+SLICES: Final = "::"
+LONGEST_ID: Final = 63  # characters of an id that the kubelet accepts
+MESSAGE_BYTES: Final = 4 * 1024 * 1024
+"""the largest message that the kubelet receives"""
+_BYTES_BESIDE_ID: Final = 22
+"""the most bytes of a listed device besides its id: health, NUMA node, tags and lengths"""
 
 
 @dataclass(slots=True)
@@ -341,6 +348,7 @@ class Allocations:
                 claim.move("listed")
                 claim.ids = ids
                 claim.devices, claim.proven = self._believed(claim, answers.get(ids, ()), named)
+            # A list that was requested before the answer can't show it yet.
             elif not claim.init and claim.answered_at < began:
                 overdue = claim.answered_at + SETTLE_SECONDS < began
                 if overdue or not taken.isdisjoint(claim.ids):  # another container has what it was answered
@@ -519,48 +527,6 @@ class Allocations:
         )
 
 
-def _devices_of(ids: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(map(device_of, ids)))
-
-
-def _how(claim: Claim | None, devices: tuple[str, ...]) -> How:
-    if claim is None or not claim.picks:
-        return "adopted"
-    return "recorded" if set(claim.picks) == set(devices) else "other devices"
-
-
-def _recorded(pod: PodView, devices: Mapping[str, Device]) -> dict[str, tuple[str, ...]]:
-    """Recorded devices by container; a record may have only indices."""
-    grant = held_by(pod).grant
-    if grant is None:
-        return {}
-    ids = {f"#{device.index}": device.id for device in devices.values()}
-    parts = grant.offer.parts
-    return {part.container: tuple(ids.get(device, device) for device in part.devices) for part in parts}
-
-
-def _picks_of(
-    pod: PodView, container: ContainerView, picks: Mapping[str, tuple[str, ...]], wanted: int, *, shared: bool
-) -> tuple[str, ...]:
-    """Recorded devices of one container; an ordinary init container uses those of the containers that start after it."""
-    own = picks.get(container.name, ())
-    if container.init and not container.sidecar:
-        after = pod.containers[pod.containers.index(container) + 1 :]
-        kept = [each for each in after if each.sidecar or not each.init]
-        later = [device for each in kept for device in picks.get(each.name, ())]
-        own = tuple(dict.fromkeys((*later, *own)))
-    return own[: 1 if shared else wanted]
-
-
-SEPARATOR: Final = "-_-"
-SLICES: Final = "::"
-LONGEST_ID: Final = 63  # characters of an id that the kubelet accepts
-MESSAGE_BYTES: Final = 4 * 1024 * 1024
-"""the largest message that the kubelet receives"""
-_BYTES_BESIDE_ID: Final = 22
-"""the most bytes of a listed device besides its id: health, NUMA node, tags and lengths"""
-
-
 def share_ids(device: Device) -> list[str]:
     """An id per unit of the device's memory."""
     # rule 004.report: the node's total is the number of ids, from the memory that the hardware reports.
@@ -606,6 +572,39 @@ def id_problem(devices: Iterable[Device], unit: str) -> str:
         f"{total} units of {unit} do not fit into one message to the kubelet ({MESSAGE_BYTES // 2**20} MiB): "
         "set agent.memory_unit to GiB for the cluster"
     )
+
+
+def _recorded(pod: PodView, devices: Mapping[str, Device]) -> dict[str, tuple[str, ...]]:
+    """Recorded devices by container; a record may have only indices."""
+    grant = held_by(pod).grant
+    if grant is None:
+        return {}
+    ids = {f"#{device.index}": device.id for device in devices.values()}
+    parts = grant.offer.parts
+    return {part.container: tuple(ids.get(device, device) for device in part.devices) for part in parts}
+
+
+def _picks_of(
+    pod: PodView, container: ContainerView, picks: Mapping[str, tuple[str, ...]], wanted: int, *, shared: bool
+) -> tuple[str, ...]:
+    """Recorded devices of one container; an ordinary init container uses those of the containers that start after it."""
+    own = picks.get(container.name, ())
+    if container.init and not container.sidecar:
+        after = pod.containers[pod.containers.index(container) + 1 :]
+        kept = [each for each in after if each.sidecar or not each.init]
+        later = [device for each in kept for device in picks.get(each.name, ())]
+        own = tuple(dict.fromkeys((*later, *own)))
+    return own[: 1 if shared else wanted]
+
+
+def _devices_of(ids: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(device_of, ids)))
+
+
+def _how(claim: Claim | None, devices: tuple[str, ...]) -> How:
+    if claim is None or not claim.picks:
+        return "adopted"
+    return "recorded" if set(claim.picks) == set(devices) else "other devices"
 
 
 def _number(identifier: str) -> int:

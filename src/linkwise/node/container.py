@@ -47,6 +47,8 @@ __all__ = [
 
 _VOLUMES: Final = "/var/run/nvidia-container-devices/"
 """where NVIDIA's plugin mounts a file for each device, if it is configured to name devices by mounts"""
+VERSION: Final = "0.5.0"
+"""the first version with paths on the host"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,30 +134,6 @@ def devices_given(needs: ContainerNeeds, devices: Mapping[str, Device], vendor: 
     return next(filter(None, named), ())
 
 
-def _nodes(rule: NeedsRule, device: Device) -> tuple[str, ...]:
-    return device_nodes(rule, device) if device.minor is not None or rule.first is not None else device.nodes
-
-
-def _called(names: Iterable[str], rule: NeedsRule, devices: Mapping[str, Device]) -> tuple[str, ...]:
-    """Devices by their id or number; none if one of the names is of no device, such as `all`."""
-    numbers = {
-        str(device.minor if rule.named_by == "number" and device.minor is not None else device.index): device.id
-        for device in devices.values()
-    }
-    found = [name if name in devices else numbers.get(name, "") for name in names]
-    return tuple(dict.fromkeys(found)) if all(found) else ()
-
-
-def _grant_of(allocated: Allocated) -> Grant:
-    """The grant of the container's pod on the device that it has."""
-    device, units = allocated.devices[0], len(allocated.ids)
-    recorded = held_by(allocated.claim.pod).grant if allocated.claim else None
-    if recorded is None:
-        return Grant("", "", Offer("", (Part("", (device,), units),)), mode="share")
-    parts = tuple(replace(part, devices=(device,)) for part in recorded.offer.parts)
-    return replace(recorded, offer=replace(recorded.offer, parts=parts))
-
-
 def visible_devices(
     pod: PodView, own: Sequence[str], devices: Iterable[Device], visibility: Visibility
 ) -> tuple[str, ...]:
@@ -185,22 +163,6 @@ def siblings_of(answer: Allocated, devices: Mapping[str, Device], visibility: Vi
         return []
     seen = visible_devices(answer.claim.pod, answer.devices, devices.values(), visibility)
     return [devices[device] for device in seen if device not in answer.devices]
-
-
-def _lists_whole_devices(pod: PodView, by_index: Mapping[int, Device]) -> bool:
-    """Return whether the pod was granted whole devices, and their indices are still those of the grant.
-
-    Devices of which a member has a part are used by pods of other groups too. Indices change if a device is lost.
-    """
-    grant = Linkwise().held(pod).grant
-    parts = grant.offer.parts if grant else ()
-    recorded = [(index, device) for part in parts for index, device in zip(part.indices, part.devices, strict=False)]
-    same = all(index in by_index and by_index[index].id == device for index, device in recorded)
-    return bool(parts) and same and all(map(is_whole, parts))
-
-
-VERSION: Final = "0.5.0"
-"""the first version with paths on the host"""
 
 
 def cdi_kind(vendor: str) -> str:
@@ -253,6 +215,42 @@ def cdi_spec(
         ],
         "containerEdits": edits,
     }
+
+
+def _grant_of(allocated: Allocated) -> Grant:
+    """The grant of the container's pod on the device that it has."""
+    device, units = allocated.devices[0], len(allocated.ids)
+    recorded = held_by(allocated.claim.pod).grant if allocated.claim else None
+    if recorded is None:
+        return Grant("", "", Offer("", (Part("", (device,), units),)), mode="share")
+    parts = tuple(replace(part, devices=(device,)) for part in recorded.offer.parts)
+    return replace(recorded, offer=replace(recorded.offer, parts=parts))
+
+
+def _nodes(rule: NeedsRule, device: Device) -> tuple[str, ...]:
+    return device_nodes(rule, device) if device.minor is not None or rule.first is not None else device.nodes
+
+
+def _called(names: Iterable[str], rule: NeedsRule, devices: Mapping[str, Device]) -> tuple[str, ...]:
+    """Devices by their id or number; none if one of the names is of no device, such as `all`."""
+    numbers = {
+        str(device.minor if rule.named_by == "number" and device.minor is not None else device.index): device.id
+        for device in devices.values()
+    }
+    found = [name if name in devices else numbers.get(name, "") for name in names]
+    return tuple(dict.fromkeys(found)) if all(found) else ()
+
+
+def _lists_whole_devices(pod: PodView, by_index: Mapping[int, Device]) -> bool:
+    """Return whether the pod was granted whole devices, and their indices are still those of the grant.
+
+    Devices of which a member has a part are used by pods of other groups too. Indices change if a device is lost.
+    """
+    grant = Linkwise().held(pod).grant
+    parts = grant.offer.parts if grant else ()
+    recorded = [(index, device) for part in parts for index, device in zip(part.indices, part.devices, strict=False)]
+    same = all(index in by_index and by_index[index].id == device for index, device in recorded)
+    return bool(parts) and same and all(map(is_whole, parts))
 
 
 def _node(path: str, host_path: Callable[[str], str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Health of a node's devices over time: a device that failed is used again only after it was found without a fault for a while.
+"""Health of a node's devices: one that failed is used again only after a while without a fault.
 
     state       found unhealthy    found healthy, not long enough    found healthy, long enough
     healthy     failed             healthy                           healthy
@@ -55,7 +55,9 @@ class Recovery:
 
     def remember(self, faults: Mapping[str, str]) -> bool:
         """Hold devices back that failed before the process started; whether there are any that were not known."""
+        # With no time to hold a device back, one without a fault is used at once, whatever it had before.
         new = faults.keys() - self._failed.keys() if self._seconds else set()
+        # What was published ends with how long the device is held; `apply` adds that again.
         self._failed |= {id_: _Failed(faults[id_].partition(_HELD)[0]) for id_ in new}
         return bool(new)
 

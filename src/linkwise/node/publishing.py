@@ -84,6 +84,8 @@ _LONGEST_LABEL: Final = 63  # characters
 _LONGEST_MODEL: Final = 253  # characters, by the schema of DeviceInventory
 _LONGEST_MESSAGE: Final = 32768  # characters of a condition, by the same schema
 _MEBIBYTES: Final = {"MiB": 1, "GiB": 1024}
+# A preference, so that pods without devices still start if no other node has room.
+IDLE_ACCELERATORS: Final = Taint(IDLE_TAINT, "", "PreferNoSchedule")
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,9 +356,6 @@ def _one_line(text: str) -> str:
 def _condition_fields(condition: Condition) -> dict[str, str]:
     message = condition.message[:_LONGEST_MESSAGE]
     return {"type": condition.type, "status": condition.status, "reason": condition.reason, "message": message}
-
-
-IDLE_ACCELERATORS: Final = Taint(IDLE_TAINT, "", "PreferNoSchedule")
 
 
 @dataclass(frozen=True, slots=True)

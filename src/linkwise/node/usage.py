@@ -52,6 +52,19 @@ REPEATED: Final = 3600.0  # seconds between two events of one pod about one devi
 
 _BYTES: Final = {"MiB": 1 << 20, "GiB": 1 << 30}
 _PERCENT: Final = 100
+_UID: Final = r"[0-9a-f]{8}(?P<dash>[-_]?)[0-9a-f]{4}(?P=dash)[0-9a-f]{4}(?P=dash)[0-9a-f]{4}(?P=dash)[0-9a-f]{12}"
+"""the systemd driver writes underscores for hyphens; that of a static pod is a hash without either"""
+_POD: Final = re.compile(rf"(?:^|[/-])pod(?P<uid>{_UID})(?=\.slice|[/:]|$)")
+_CONTAINER: Final = re.compile(r"(?:^|[/:-])(?P<id>[0-9a-f]{64})(?=\.scope|[/:]|$)")
+_MOUNTED: Final = re.compile(rf"/pods/(?P<uid>{_UID})/(?:etc-hosts|containers/[^/]+/[^/]+)")
+_TARGETS: Final = frozenset({"/etc/hosts", "/dev/termination-log"})
+"""where the kubelet mounts a file of the pod into each of its containers"""
+# Simulated usage stays within the share of a pod, so that no event says that it uses more.
+_LEAST_MEMORY: Final = 55  # percent of what the pod has
+_MOST_MEMORY: Final = 95
+_LEAST_BUSY: Final = 30  # percent
+_MOST_BUSY: Final = 98
+_MIB: Final = 1 << 20
 
 
 def holdings_of(
@@ -86,60 +99,11 @@ def holdings_of(
     return tuple(found.values())
 
 
-def _hold(found: dict[tuple[str, str], Holding], pod: PodView, device: str, share: int | None) -> None:
-    """Add a device of a container; the shares of several containers on one device add up."""
-    known = found.get((pod.uid, device))
-    if known is not None:
-        share = None if share is None or known.share is None else share + known.share
-    found[pod.uid, device] = Holding(pod.uid, pod.namespace, pod.name, device, share)
-
-
-def _share(part: Part, size: int, unit: str, *, percent: bool) -> int | None:
-    if not part.share:
-        return None
-    return size * part.share // _PERCENT if percent else part.share * _BYTES[unit]
-
-
 def checked(reading: UsageReading) -> UsageReading:
     """The reading without impossible values: memory above the device's, percents above 100, processes without an id."""
     problems: list[str] = []
     devices = tuple(_checked_device(device, problems) for device in reading.devices)
     return replace(reading, devices=devices, problems=(*reading.problems, *problems))
-
-
-def _checked_device(device: DeviceUsage, problems: list[str]) -> DeviceUsage:
-    total = device.total if device.total is not None and device.total > 0 else None
-    used = device.used
-    if used is not None and (used < 0 or (total is not None and used > total)):
-        problems.append(f"device {device.id}: {used} bytes of memory in use are reported, of {total}; they are ignored")
-        used = None
-    processes = device.processes if device.processes is None else _merged(device.processes, total)
-    return DeviceUsage(device.id, total, used, _percent(device.utilization), processes)
-
-
-def _merged(processes: Iterable[ProcessUsage], total: int | None) -> tuple[ProcessUsage, ...]:
-    """The processes by id: one that computes and draws is listed twice, with the same memory."""
-    found: dict[int, ProcessUsage] = {}
-    for one in processes:
-        if one.pid <= 0:
-            continue
-        memory = one.memory
-        if memory is not None and (memory < 0 or (total is not None and memory > total)):
-            memory = None
-        known = found.get(one.pid, ProcessUsage(one.pid))
-        found[one.pid] = ProcessUsage(
-            one.pid, _larger(known.memory, memory), _larger(known.utilization, _percent(one.utilization))
-        )
-    return tuple(found.values())
-
-
-def _percent(value: int | None) -> int | None:
-    return value if value is not None and 0 <= value <= _PERCENT else None
-
-
-def _larger(one: int | None, other: int | None) -> int | None:
-    known = [value for value in (one, other) if value is not None]
-    return max(known, default=None)
 
 
 def pids_of(reading: UsageReading) -> frozenset[int]:
@@ -177,25 +141,6 @@ def attributed(
     return NodeUsage(reading.devices, tuple(pods), reading.problems)
 
 
-def _usage_by(
-    device: DeviceUsage, uid: str, owners: Mapping[int, str], held: Holding | None
-) -> tuple[int | None, int | None]:
-    """Memory and utilization of a pod on a device."""
-    processes, whole = device.processes, held is not None and held.share is None
-    own = [one for one in processes or () if owners.get(one.pid) == uid]
-    known = processes is not None and all(one.memory is not None for one in own)
-    if whole and not (known and all(one.pid in owners for one in processes or ())):
-        used = device.used  # by its allocation: no other pod has the device
-    else:
-        used = sum(one.memory or 0 for one in own) if known else None
-    if whole:
-        return used, device.utilization
-    busy = [one.utilization for one in own]
-    if processes is None or None in busy:
-        return used, None
-    return used, min(_PERCENT, sum(one or 0 for one in busy))
-
-
 def averaged(readings: Sequence[NodeUsage]) -> NodeUsage:
     """The last reading, with the utilization averaged over all of them."""
     last = readings[-1]
@@ -219,11 +164,6 @@ def averaged(readings: Sequence[NodeUsage]) -> NodeUsage:
     )
 
 
-def _mean(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return round(sum(known) / len(known)) if known else None
-
-
 def differs(before: NodeUsage, after: NodeUsage, threshold: float) -> bool:
     """Whether a value differs by that many percent of its device, or there are other devices, pods or shares."""
     if _subjects(before) != _subjects(after):
@@ -238,17 +178,6 @@ def differs(before: NodeUsage, after: NodeUsage, threshold: float) -> bool:
         or _moved(old.utilization, new.utilization, threshold)
         for device, old, new in pairs
     )
-
-
-def _subjects(usage: NodeUsage) -> tuple[object, ...]:
-    devices = [(device.id, device.total) for device in usage.devices]
-    return devices, [(pod.uid, pod.device, pod.share) for pod in usage.pods]
-
-
-def _moved(before: int | None, after: int | None, least: float) -> bool:
-    if before is None or after is None:
-        return before is not after
-    return before != after and abs(after - before) >= least
 
 
 @dataclass(slots=True)
@@ -270,31 +199,6 @@ class OverUse:
         due = [key for key, times in self._above.items() if times >= CONFIRMED and key not in self._reported]
         self._reported.update(dict.fromkeys(due, now))
         return [_event(over[key], node) for key in due]
-
-
-def _is_over(pod: PodUsage) -> bool:
-    return pod.share is not None and pod.used is not None and pod.used > pod.share
-
-
-def _event(pod: PodUsage, node: str) -> Event:
-    sentence = (
-        f"The pod uses {_gib(pod.used)} GiB of the memory of device {pod.device}, more than its share of"
-        f" {_gib(pod.share)} GiB: other pods on the device may run out of memory"
-    )
-    return Event("Warning", OVER_USE, sentence, pod.namespace, pod.name, pod.uid, node)
-
-
-def _gib(amount: int | None) -> str:
-    return f"{(amount or 0) / _BYTES['GiB']:.2f}".rstrip("0").rstrip(".")
-
-
-_UID: Final = r"[0-9a-f]{8}(?P<dash>[-_]?)[0-9a-f]{4}(?P=dash)[0-9a-f]{4}(?P=dash)[0-9a-f]{4}(?P=dash)[0-9a-f]{12}"
-"""the systemd driver writes underscores for hyphens; that of a static pod is a hash without either"""
-_POD: Final = re.compile(rf"(?:^|[/-])pod(?P<uid>{_UID})(?=\.slice|[/:]|$)")
-_CONTAINER: Final = re.compile(r"(?:^|[/:-])(?P<id>[0-9a-f]{64})(?=\.scope|[/:]|$)")
-_MOUNTED: Final = re.compile(rf"/pods/(?P<uid>{_UID})/(?:etc-hosts|containers/[^/]+/[^/]+)")
-_TARGETS: Final = frozenset({"/etc/hosts", "/dev/termination-log"})
-"""where the kubelet mounts a file of the pod into each of its containers"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,13 +234,6 @@ def owner_by_mounts(text: str) -> ContainerOwner | None:
     return None
 
 
-_LEAST_MEMORY: Final = 55  # percent of what the pod has
-_MOST_MEMORY: Final = 95
-_LEAST_BUSY: Final = 30  # percent
-_MOST_BUSY: Final = 98
-_MIB: Final = 1 << 20
-
-
 def simulated_usage(devices: Iterable[DeviceUsage], holdings: Sequence[Holding]) -> NodeUsage:
     """The usage of these devices, of which only the memory is known, by the pods that have them."""
     pods: list[PodUsage] = []
@@ -348,6 +245,106 @@ def simulated_usage(devices: Iterable[DeviceUsage], holdings: Sequence[Holding])
         busy = min(100, sum(one.utilization or 0 for one in own))
         used.append(replace(device, used=memory, utilization=busy, processes=()))
     return NodeUsage(tuple(used), tuple(sorted(pods, key=lambda one: (one.namespace, one.name, one.device))))
+
+
+def _hold(found: dict[tuple[str, str], Holding], pod: PodView, device: str, share: int | None) -> None:
+    """Add a device of a container; the shares of several containers on one device add up."""
+    known = found.get((pod.uid, device))
+    if known is not None:
+        share = None if share is None or known.share is None else share + known.share
+    found[pod.uid, device] = Holding(pod.uid, pod.namespace, pod.name, device, share)
+
+
+def _share(part: Part, size: int, unit: str, *, percent: bool) -> int | None:
+    if not part.share:
+        return None
+    return size * part.share // _PERCENT if percent else part.share * _BYTES[unit]
+
+
+def _checked_device(device: DeviceUsage, problems: list[str]) -> DeviceUsage:
+    total = device.total if device.total is not None and device.total > 0 else None
+    used = device.used
+    if used is not None and (used < 0 or (total is not None and used > total)):
+        problems.append(f"device {device.id}: {used} bytes of memory in use are reported, of {total}; they are ignored")
+        used = None
+    processes = device.processes if device.processes is None else _merged(device.processes, total)
+    return DeviceUsage(device.id, total, used, _percent(device.utilization), processes)
+
+
+def _merged(processes: Iterable[ProcessUsage], total: int | None) -> tuple[ProcessUsage, ...]:
+    """The processes by id: one that computes and draws is listed twice, with the same memory."""
+    found: dict[int, ProcessUsage] = {}
+    for one in processes:
+        if one.pid <= 0:
+            continue
+        memory = one.memory
+        if memory is not None and (memory < 0 or (total is not None and memory > total)):
+            memory = None
+        known = found.get(one.pid, ProcessUsage(one.pid))
+        found[one.pid] = ProcessUsage(
+            one.pid, _larger(known.memory, memory), _larger(known.utilization, _percent(one.utilization))
+        )
+    return tuple(found.values())
+
+
+def _larger(one: int | None, other: int | None) -> int | None:
+    known = [value for value in (one, other) if value is not None]
+    return max(known, default=None)
+
+
+def _percent(value: int | None) -> int | None:
+    return value if value is not None and 0 <= value <= _PERCENT else None
+
+
+def _usage_by(
+    device: DeviceUsage, uid: str, owners: Mapping[int, str], held: Holding | None
+) -> tuple[int | None, int | None]:
+    """Memory and utilization of a pod on a device."""
+    processes, whole = device.processes, held is not None and held.share is None
+    own = [one for one in processes or () if owners.get(one.pid) == uid]
+    known = processes is not None and all(one.memory is not None for one in own)
+    if whole and not (known and all(one.pid in owners for one in processes or ())):
+        used = device.used  # by its allocation: no other pod has the device
+    else:
+        used = sum(one.memory or 0 for one in own) if known else None
+    if whole:
+        return used, device.utilization
+    busy = [one.utilization for one in own]
+    if processes is None or None in busy:
+        return used, None
+    return used, min(_PERCENT, sum(one or 0 for one in busy))
+
+
+def _mean(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return round(sum(known) / len(known)) if known else None
+
+
+def _subjects(usage: NodeUsage) -> tuple[object, ...]:
+    devices = [(device.id, device.total) for device in usage.devices]
+    return devices, [(pod.uid, pod.device, pod.share) for pod in usage.pods]
+
+
+def _moved(before: int | None, after: int | None, least: float) -> bool:
+    if before is None or after is None:
+        return before is not after
+    return before != after and abs(after - before) >= least
+
+
+def _is_over(pod: PodUsage) -> bool:
+    return pod.share is not None and pod.used is not None and pod.used > pod.share
+
+
+def _event(pod: PodUsage, node: str) -> Event:
+    sentence = (
+        f"The pod uses {_gib(pod.used)} GiB of the memory of device {pod.device}, more than its share of"
+        f" {_gib(pod.share)} GiB: other pods on the device may run out of memory"
+    )
+    return Event("Warning", OVER_USE, sentence, pod.namespace, pod.name, pod.uid, node)
+
+
+def _gib(amount: int | None) -> str:
+    return f"{(amount or 0) / _BYTES['GiB']:.2f}".rstrip("0").rstrip(".")
 
 
 def _used_by(total: int, one: Holding) -> PodUsage:

@@ -1,4 +1,4 @@
-"""Writes of the node agent: differences between what the API server shows of a node and what it should, their results and their writer."""
+"""Writes of the node agent: differences between what the API server shows of a node and what it should."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alignment of whole devices with NUMA nodes: which devices of a node its kubelet can give to each container, and their locality.
+"""NUMA alignment of whole devices: which of them a node's kubelet can give to each container.
 
 The kubelet's Topology Manager rejects a pod that it can't align (TopologyAffinityError), and offers a device plugin only
 devices of the NUMA nodes that it chose. Both depend on free devices and, for pods with exclusive CPUs, on free CPUs.
@@ -77,10 +77,19 @@ def pick_aligned(ask: Ask, node: Node, choose: Callable[[Ask, Node], Offer | Rej
     return Offer(node.name, tuple(parts), notes=tuple(notes))
 
 
-def _by_container(ask: Ask) -> Iterator[Ask]:
-    """The asks of the single containers, in the order in which the kubelet allocates."""
-    asking = [container for container in ask.containers if container.devices]
-    return (replace(ask, containers=(container,), cpus=container.cpus) for container in asking)
+def locality(node: Node, *, nics: bool) -> Locality:
+    """NUMA nodes and NICs by the positions of the node's topology."""
+    if node.topology is None:
+        return Locality()
+    return locality_of(node.devices, node.positions(), len(node.topology.devices), nics=nics)
+
+
+def locality_terms(node: Node, devices: Sequence[str], *, nics: bool) -> tuple[int, int]:
+    """Two terms: minus the NUMA nodes beyond the first, and the devices with a NIC; larger is better."""
+    # rule 002.affinity: a set on one NUMA node goes before one on several, and NICs count if the administrator says so.
+    chosen = [device for device in node.devices if device.id in devices]
+    span = numa_count([device.numa for device in chosen])
+    return min(0, 1 - span), sum(bool(device.nics) for device in chosen) if nics else 0
 
 
 def _demands(ask: Ask, alignment: NumaAlignment, totals: Amounts, free: Amounts) -> list[Demand]:
@@ -103,16 +112,7 @@ def _rejected(ask: Ask, node: Node, alignment: NumaAlignment, totals: Amounts, f
     return Reject(node.name, Reason("002.affinity", asked, tuple(sorted(amounts.items())), kind), final=final)
 
 
-def locality(node: Node, *, nics: bool) -> Locality:
-    """NUMA nodes and NICs by the positions of the node's topology."""
-    if node.topology is None:
-        return Locality()
-    return locality_of(node.devices, node.positions(), len(node.topology.devices), nics=nics)
-
-
-def locality_terms(node: Node, devices: Sequence[str], *, nics: bool) -> tuple[int, int]:
-    """Two terms: minus the NUMA nodes beyond the first, and the devices with a NIC; larger is better."""
-    # rule 002.affinity: a set on one NUMA node goes before one on several, and NICs count if the administrator says so.
-    chosen = [device for device in node.devices if device.id in devices]
-    span = numa_count([device.numa for device in chosen])
-    return min(0, 1 - span), sum(bool(device.nics) for device in chosen) if nics else 0
+def _by_container(ask: Ask) -> Iterator[Ask]:
+    """The asks of the single containers, in the order in which the kubelet allocates."""
+    asking = [container for container in ask.containers if container.devices]
+    return (replace(ask, containers=(container,), cpus=container.cpus) for container in asking)

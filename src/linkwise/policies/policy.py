@@ -100,10 +100,6 @@ def misfit(ask: Ask, node: Node, size: int) -> Reject | None:
     return None
 
 
-def _ids(node: Node) -> tuple[str, ...]:
-    return tuple(device.id for device in node.free())
-
-
 def first_of(node: Node, available: Sequence[str], count: int, required: Collection[str] = ()) -> list[str]:
     """`count` of these devices on as few NUMA nodes as possible: the required ones, and others from the lowest index."""
     numa = {device.id: device.numa for device in node.devices}
@@ -162,3 +158,7 @@ class AcrossNodes(Policy):
     def score(self, ask: Ask, node: Node, offer: Offer) -> tuple[int, ...]:
         """The score as if the unreachable devices were in use."""
         return self._policy.score(ask, node.reachable(), offer)
+
+
+def _ids(node: Node) -> tuple[str, ...]:
+    return tuple(device.id for device in node.free())

@@ -27,6 +27,8 @@ __all__ = ["LAYOUTS", "SPANS", "RingAffinity", "RingPlacement", "group_letter", 
 
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MOST_RANKS: Final = 256
+Idle = list[tuple[int, ...]]
+"""the idle devices of every group"""
 
 
 class RingAffinity(Policy):
@@ -149,10 +151,6 @@ def _idle(profile: HardwareProfile, node: Node) -> list[tuple[int, ...]]:
     free = {device.index for device in node.free()}
     count = max([profile.devices, *(device.index + 1 for device in node.devices)])
     return [tuple(index for index in group if index in free) for group in profile.groups(count)]
-
-
-Idle = list[tuple[int, ...]]
-"""the idle devices of every group"""
 
 
 class RingPlacement(NamedTuple):

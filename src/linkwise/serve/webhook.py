@@ -18,7 +18,13 @@ from linkwise.broker.admission import (
     is_managed,
     set_template_creator,
 )
-from linkwise.dialects.pod_templates import WorkloadObject, is_operator_job, pod_templates, templates, workload_of
+from linkwise.dialects.kubernetes.pod_templates import (
+    WorkloadObject,
+    is_operator_job,
+    pod_templates,
+    templates,
+    workload_of,
+)
 from linkwise.errors import InputError
 from linkwise.model.access_policy import Requester
 from linkwise.net.http.routes import Endpoint, Route
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.admission import AdmissionVerdict, Task
     from linkwise.broker.broker import Broker
-    from linkwise.dialects.pod_templates import Template, Workload
+    from linkwise.dialects.kubernetes.pod_templates import Template, Workload
     from linkwise.model.settings import AdmissionSettings
     from linkwise.model.views import PodView
     from linkwise.net.timing import Timing

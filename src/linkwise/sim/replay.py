@@ -1,4 +1,4 @@
-"""Replay: places pods one by one as a scheduler would, by filter, prioritize and bind, and feeds the results back as watch events.
+"""Replay: places pods one by one by filter, prioritize and bind, and feeds the results back as watch events.
 
 The runner stands for the rest of the cluster: it holds what was written, so that a broker that starts again finds it.
 """

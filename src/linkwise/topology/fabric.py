@@ -50,9 +50,9 @@ __all__ = [
 Graph = tuple[int, ...]
 """by device, the mask of its neighbours"""
 NEAR: Final = 0.95
-"""values of at least this fraction of the best count as equal to it"""
+"""values of at least this fraction of the best count as equal to it: measurements differ by as much from run to run"""
 SIZES: Final = (16, 8, 4, 2)
-"""the sizes of sets that other pods may request, the largest first"""
+"""the sizes of sets that other pods may request, the largest first: those are harder to find again"""
 NO_LOSS: Final = (0,) * len(SIZES)
 LARGEST_LOSS: Final = (1 << 20) - 1
 """GB/s; more than all pairs of sixteen devices with the fastest links have together"""
@@ -61,7 +61,7 @@ WHOLE: Final = 8
 TYPES: Final = 32
 """types of machines that are found without hashing their matrix"""
 _BOTTLENECK: Final = 8  # bytes of a float in an array
-_UNKNOWN: Final = 255
+_UNKNOWN: Final = 255  # in a byte; no count is as large, because machines with tables have at most 16 devices
 _SMALL: Final = 8  # up to this number of devices a search is as fast as a split into components
 
 
@@ -188,6 +188,7 @@ class Packing:
         if mask.bit_count() < self._size:
             return 0
         for alike, firsts in self._twins:
+            # One mask stands for all that differ by twins only: a switched machine has a handful instead of 65,536.
             mask = mask & ~alike | firsts[(mask & alike).bit_count()]
         if self._known[mask] == _UNKNOWN:
             core = self._core(mask)

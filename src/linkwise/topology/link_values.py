@@ -1,4 +1,4 @@
-"""Values of a link: its score, and its typical bandwidth by generation of NVLink and PCIe, used if nothing was measured.
+"""Link values: the score of a link and, if nothing was measured, its typical bandwidth by generation.
 
 Source of the scores: seed 000, "How to pick the best effort GPUs in one node"; the table is go-gpuallocator's.
 
@@ -46,6 +46,17 @@ PCIE_SCORE: Final = {
 NVLINK_SCORE: Final = 100
 MAX_NVLINKS: Final = 18
 MAX_PAIR: Final = NVLINK_SCORE * MAX_NVLINKS + PCIE_SCORE[Pcie.BOARD]  # 1860
+NVLINK_VALUE: Final = {1: 38.0, 2: 48.0, 3: 48.0, 4: 48.0, 5: 96.0}  # GB/s of one link, both directions
+PCIE_LANES: Final = {3: 1, 4: 2, 5: 4, 6: 8}  # speed relative to the third generation
+PCIE_VALUE: Final = {  # GB/s of 16 lanes of the third generation, both directions
+    Pcie.UNKNOWN: 0.0,
+    Pcie.SYS: 16.0,
+    Pcie.NODE: 18.0,
+    Pcie.PHB: 20.0,
+    Pcie.PXB: 22.0,
+    Pcie.PIX: 24.0,
+    Pcie.BOARD: 26.0,
+}
 
 
 def pair_score(link: Link) -> int:
@@ -71,19 +82,6 @@ def display_score(score: float, size: int) -> float:
     # rule 000.normalise: relative to 1860 per pair, for display only; never used in comparisons.
     pairs = size * (size - 1) // 2
     return 100 * score / (pairs * MAX_PAIR) if pairs else 0.0
-
-
-NVLINK_VALUE: Final = {1: 38.0, 2: 48.0, 3: 48.0, 4: 48.0, 5: 96.0}  # GB/s of one link, both directions
-PCIE_LANES: Final = {3: 1, 4: 2, 5: 4, 6: 8}  # speed relative to the third generation
-PCIE_VALUE: Final = {  # GB/s of 16 lanes of the third generation, both directions
-    Pcie.UNKNOWN: 0.0,
-    Pcie.SYS: 16.0,
-    Pcie.NODE: 18.0,
-    Pcie.PHB: 20.0,
-    Pcie.PXB: 22.0,
-    Pcie.PIX: 24.0,
-    Pcie.BOARD: 26.0,
-}
 
 
 @dataclass(frozen=True, slots=True)

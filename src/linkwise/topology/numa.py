@@ -61,6 +61,7 @@ def aligned_nodes(
     for count in range(1, len(nodes) + 1):
         if policy == "single-numa-node" and count > 1:
             return None
+        # The kubelet prefers the narrowest set that each resource could ever have; `restricted` takes no other.
         if policy == "restricted" and fewest != [count] * len(fewest):
             continue
         for chosen in _lowest_first(nodes, count):
@@ -81,6 +82,7 @@ def _fewest(totals: Mapping[int, int], size: int) -> int:
 
 def _lowest_first(nodes: Sequence[int], count: int) -> Iterator[tuple[int, ...]]:
     """The sets of that many NUMA nodes in the order of their bit masks."""
+    # Of two masks, the one whose highest node is lower is the lower number, so sets compare from their last node.
     return iter(sorted(combinations(nodes, count), key=lambda chosen: chosen[::-1]))
 
 

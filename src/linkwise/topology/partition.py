@@ -43,6 +43,8 @@ __all__ = [
 
 Objective = Literal["partition", "best-set"]
 """`partition` keeps the rest usable for equal requests; `best-set` takes the best set regardless of the rest."""
+MOST_LEFT_OVER: Final = 2
+"""devices beside one full set; up to here the pairs that are cut decide, and no table is needed"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,38 +132,6 @@ def choose_partition(machine: Machine, asked: Question, objective: Objective) ->
     return partition_of(machine, asked._replace(required=home), sets)
 
 
-def _choose_one(machine: Machine, asked: Question) -> Partition:
-    # rule 000.one: the device with the smallest sum of pair scores to the other free ones, then the lowest.
-    free = positions(asked.free)
-    loss = {device: sum([machine.pairs[device][other] for other in free if other != device]) for device in free}
-    chosen = asked.required or 1 << min(free, key=loss.__getitem__)
-    return partition_of(machine, asked._replace(required=chosen), [1 << device for device in free])
-
-
-def _choose_among_many(machine: Machine, asked: Question, objective: Objective) -> Partition:
-    """Choice on a machine too large for tables: exact if few devices are free, otherwise greedy."""
-    free = positions(asked.free)
-    if len(free) > LARGEST_EXACT:
-        sets = greedy_partition(machine.pairs, asked.size, free, positions(asked.required))
-        return partition_of(machine, asked, list(map(mask_of, sets)), proven=False)
-    small = machine_of([[machine.pairs[i][j] for j in free] for i in free])
-    required = mask_of(map(free.index, positions(asked.required)))
-    best = choose_partition(small, Question((1 << len(free)) - 1, required, asked.size), objective)
-    home = mask_of(free[device] for device in best.devices)
-    return partition_of(
-        machine,
-        asked._replace(required=home),
-        [mask_of(free[device] for device in members) for members in best.sets],
-    )
-
-
-def _score(pairs: Matrix, devices: tuple[int, ...]) -> float:
-    return sum([pairs[i][j] for i, j in combinations(devices, 2)])
-
-
-MOST_LEFT_OVER: Final = 2
-
-
 def one_full_set(pairs: Matrix, asked: Question) -> list[int]:
     """The first partition with the best total, with one full set and at most two devices left over.
 
@@ -183,15 +153,6 @@ def one_full_set(pairs: Matrix, asked: Question) -> list[int]:
     return [mask_of(members) for members in min(partitions, key=lambda sets: _padded(sets[0], asked.size))]
 
 
-def _in_order(free: tuple[int, ...], left: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """The full set and the left-over set, the one with the lowest device first."""
-    return sorted([tuple([device for device in free if device not in left]), left])
-
-
-def _padded(members: tuple[int, ...], size: int) -> tuple[int, ...]:
-    return members + (MAX_DEVICES,) * (size - len(members))
-
-
 def greedy_partition(pairs: Matrix, size: int, free: Sequence[int], required: Sequence[int]) -> list[tuple[int, ...]]:
     """Sets of `size`, each grown from its best pair; the first has the required devices, the last is left over."""
     left = list(free)
@@ -199,19 +160,6 @@ def greedy_partition(pairs: Matrix, size: int, free: Sequence[int], required: Se
     while left:
         sets.append(_grow(pairs, size, left, []))
     return sets
-
-
-def _grow(pairs: Matrix, size: int, left: list[int], members: list[int]) -> tuple[int, ...]:
-    """Remove one set from `left`: the best pair, then always the device that adds most, the lowest among equals."""
-    if not members and len(left) > 1:
-        members = list(max(combinations(left, 2), key=lambda pair: pairs[min(pair)][max(pair)]))
-    for member in members:
-        left.remove(member)
-    while left and len(members) < size:
-        best = max(left, key=lambda device: sum(pairs[device][member] for member in members))
-        members.append(best)
-        left.remove(best)
-    return tuple(sorted(members))
 
 
 def next_partition(machine: Machine, asked: Question, chosen: Partition, objective: Objective) -> Partition | None:
@@ -238,6 +186,57 @@ def next_bottleneck(fabric: Fabric, asked: Question, chosen: Bottleneck) -> Bott
     ties = [devices for devices in near_ties(fabric, asked) if devices != first]
     second = most_left(fabric, asked, ties) if ties else max(others, key=fabric.bottleneck)
     return Bottleneck(positions(second), fabric.bottleneck(second), fabric.suspects)
+
+
+def _score(pairs: Matrix, devices: tuple[int, ...]) -> float:
+    return sum([pairs[i][j] for i, j in combinations(devices, 2)])
+
+
+def _choose_one(machine: Machine, asked: Question) -> Partition:
+    # rule 000.one: the device with the smallest sum of pair scores to the other free ones, then the lowest.
+    free = positions(asked.free)
+    loss = {device: sum([machine.pairs[device][other] for other in free if other != device]) for device in free}
+    chosen = asked.required or 1 << min(free, key=loss.__getitem__)
+    return partition_of(machine, asked._replace(required=chosen), [1 << device for device in free])
+
+
+def _choose_among_many(machine: Machine, asked: Question, objective: Objective) -> Partition:
+    """Choice on a machine too large for tables: exact if few devices are free, otherwise greedy."""
+    free = positions(asked.free)
+    if len(free) > LARGEST_EXACT:
+        sets = greedy_partition(machine.pairs, asked.size, free, positions(asked.required))
+        return partition_of(machine, asked, list(map(mask_of, sets)), proven=False)
+    small = machine_of([[machine.pairs[i][j] for j in free] for i in free])
+    required = mask_of(map(free.index, positions(asked.required)))
+    best = choose_partition(small, Question((1 << len(free)) - 1, required, asked.size), objective)
+    home = mask_of(free[device] for device in best.devices)
+    return partition_of(
+        machine,
+        asked._replace(required=home),
+        [mask_of(free[device] for device in members) for members in best.sets],
+    )
+
+
+def _in_order(free: tuple[int, ...], left: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The full set and the left-over set, the one with the lowest device first."""
+    return sorted([tuple([device for device in free if device not in left]), left])
+
+
+def _padded(members: tuple[int, ...], size: int) -> tuple[int, ...]:
+    return members + (MAX_DEVICES,) * (size - len(members))
+
+
+def _grow(pairs: Matrix, size: int, left: list[int], members: list[int]) -> tuple[int, ...]:
+    """Remove one set from `left`: the best pair, then always the device that adds most, the lowest among equals."""
+    if not members and len(left) > 1:
+        members = list(max(combinations(left, 2), key=lambda pair: pairs[min(pair)][max(pair)]))
+    for member in members:
+        left.remove(member)
+    while left and len(members) < size:
+        best = max(left, key=lambda device: sum(pairs[device][member] for member in members))
+        members.append(best)
+        left.remove(best)
+    return tuple(sorted(members))
 
 
 def _others(count: int, asked: Question, chosen: int) -> list[int]:

@@ -1,4 +1,7 @@
-"""MetaX: descriptor, and the reader of `mx-smi topo`: NVIDIA's layout, with MX for MetaXLink and Node Affinity before CPU Affinity."""
+"""MetaX: descriptor, and the reader of `mx-smi topo`, which is NVIDIA's layout with MX for MetaXLink.
+
+Node Affinity stands before CPU Affinity.
+"""
 
 from __future__ import annotations
 

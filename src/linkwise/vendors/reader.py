@@ -35,6 +35,17 @@ Subject = Literal["links", "bandwidth", "devices"]
 
 Layout = Literal["", "matrix of GPUs", "list of GPUs"]
 """a layout that tools of several vendors print: rows GPU0, GPU1, ... of link codes, or one line per GPU with its UUID"""
+NumberedLine = tuple[int, str]
+"""a line by its number in the text, from 1"""
+# No word boundaries: a message may be glued to the cell that was printed before it, as in `NV12ERROR: ...`.
+_ERROR: Final = re.compile(
+    r"error|warning|exception|traceback|cannot|can't|could not|unable|unsupported|not supported|not available"
+    r"|fail(?:ed|ure)|invalid|timed out|denied",
+    re.IGNORECASE,
+)
+_LONGEST: Final = 200  # characters of a message
+_MOST_MESSAGES: Final = 4
+_MOST_NUMBERS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,20 +109,6 @@ class Reader:
     """the layout that belongs to this tool in every text that it recognises"""
     yields: Layout = ""
     """the layout that other vendors' tools copy: this reader comes last, and skips texts in which another claims it"""
-
-
-NumberedLine = tuple[int, str]
-"""a line by its number in the text, from 1"""
-
-# No word boundaries: a message may be glued to the cell that was printed before it, as in `NV12ERROR: ...`.
-_ERROR: Final = re.compile(
-    r"error|warning|exception|traceback|cannot|can't|could not|unable|unsupported|not supported|not available"
-    r"|fail(?:ed|ure)|invalid|timed out|denied",
-    re.IGNORECASE,
-)
-_LONGEST: Final = 200  # characters of a message
-_MOST_MESSAGES: Final = 4
-_MOST_NUMBERS: Final = 8
 
 
 def is_error(line: str) -> bool:

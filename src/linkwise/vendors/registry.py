@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.errors import PluginError
 from linkwise.model.link import is_link_code, set_vendor_links
 from linkwise.vendors.amd.vendor import VENDOR as AMD
-from linkwise.vendors.ascend.vendor import VENDOR as ASCEND
+from linkwise.vendors.ascend import VENDOR as ASCEND
 from linkwise.vendors.machine import MachineProfile
 from linkwise.vendors.metax import VENDOR as METAX
 from linkwise.vendors.nvidia.vendor import VENDOR as NVIDIA

@@ -32,6 +32,10 @@ __all__ = [
 
 _VERSION: Final = 1
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+LONGEST_LINE: Final = 64 * 1024  # bytes
+SHORTEST: Final = 1.0  # seconds
+LONGEST: Final = 3600.0  # seconds
+_LONGEST_REASON: Final = 200  # characters
 
 
 class _Measurement(msgspec.Struct, forbid_unknown_fields=True):
@@ -75,27 +79,6 @@ def measurement_document(measurement: Measurement) -> dict[str, object]:
     }
 
 
-def _measurement(read: _Measurement, place: str) -> Measurement:
-    check_unique(read.devices, f"{place}.devices", "device")
-    wrong = [text for text in (read.tool, *read.devices, *read.warnings) if not text or not text.isprintable()]
-    if wrong:
-        raise InputError(f"{place}: {wrong[0][:60]!r} is not printable text")
-    places = {device: number for number, device in enumerate(read.devices)}
-    try:
-        suspects = tuple((places[a], places[b]) for a, b in read.suspects)
-        time = datetime.fromisoformat(read.time).timestamp()
-    except (KeyError, ValueError, OverflowError) as error:
-        raise InputError(f"{place}: suspects must be pairs of its devices, and time a timestamp") from error
-    bandwidth = whole_matrix(read.bandwidth, f"{place}.bandwidth", len(read.devices))
-    return Measurement(read.tool, time, tuple(read.devices), bandwidth, suspects, tuple(read.warnings))
-
-
-LONGEST_LINE: Final = 64 * 1024  # bytes
-SHORTEST: Final = 1.0  # seconds
-LONGEST: Final = 3600.0  # seconds
-_LONGEST_REASON: Final = 200  # characters
-
-
 class HoldRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """A request to hold devices, which lasts as long as the connection is open, and at most that time."""
 
@@ -134,3 +117,18 @@ def decode_reply(line: bytes) -> HoldReply:
 def encode_line(message: HoldRequest | HoldReply) -> bytes:
     """The message with the end of its line."""
     return msgspec.json.encode(message) + b"\n"
+
+
+def _measurement(read: _Measurement, place: str) -> Measurement:
+    check_unique(read.devices, f"{place}.devices", "device")
+    wrong = [text for text in (read.tool, *read.devices, *read.warnings) if not text or not text.isprintable()]
+    if wrong:
+        raise InputError(f"{place}: {wrong[0][:60]!r} is not printable text")
+    places = {device: number for number, device in enumerate(read.devices)}
+    try:
+        suspects = tuple((places[a], places[b]) for a, b in read.suspects)
+        time = datetime.fromisoformat(read.time).timestamp()
+    except (KeyError, ValueError, OverflowError) as error:
+        raise InputError(f"{place}: suspects must be pairs of its devices, and time a timestamp") from error
+    bandwidth = whole_matrix(read.bandwidth, f"{place}.bandwidth", len(read.devices))
+    return Measurement(read.tool, time, tuple(read.devices), bandwidth, suspects, tuple(read.warnings))

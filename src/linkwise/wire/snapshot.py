@@ -40,13 +40,27 @@ __all__ = [
     "settings_of",
 ]
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 S = TypeVar("S")
 
 Document = dict[str, Any]
 _SETTINGS: Final = RecordCodec()
 _ENCODE: Final = msgspec.json.Encoder().encode
+LIST: Final = "List"
+"""suffix of list kinds"""
+OF_A_NODE: Final = ("DeviceInventory", "Device", "NodeResourceTopology")
+"""kinds named after their node"""
+CONFIG: Final = "ConfigMap"
+"""the kind whose names end with the node's"""
+NAMESPACED: Final = ("PodGroup", "ResourceClaim")
+SHARED: Final = (
+    *NAMESPACED,
+    *("Topology", "HyperNode", "ClusterNetworkTopology", "ResourceSlice", "DeviceClass"),
+    *("AcceleratorPolicy", "Namespace"),
+)
+"""kinds about pod groups, the network, devices that claims allocate, and access"""
+READ: Final = ("Node", "Pod", *OF_A_NODE, CONFIG, *SHARED)
 
 
 class _Head(Struct):
@@ -85,26 +99,6 @@ def encode_snapshot(snapshot: Snapshot[Any]) -> bytes:
     return _lines(parts) + b"\n"
 
 
-def _lines(parts: Mapping[str, object]) -> bytes:
-    """An object; the values in each list and object of it are on lines of their own."""
-    return _joined(b"{", (_ENCODE(name) + b": " + _part(part) for name, part in parts.items()), b"}")
-
-
-def _part(part: object) -> bytes:
-    match part:
-        case dict():
-            return _joined(b"{", (_ENCODE(key) + b": " + _ENCODE(each) for key, each in part.items()), b"}")
-        case Iterator():
-            return _joined(b"[", map(_ENCODE, part), b"]")
-        case _:
-            return _ENCODE(part)
-
-
-def _joined(start: bytes, lines: Iterable[bytes], end: bytes) -> bytes:
-    inner = b",\n".join(lines)
-    return start + b"\n" + inner + b"\n" + end if inner else start + end
-
-
 def decode_snapshot(data: bytes, state: type[S]) -> Snapshot[S]:
     """Decode a snapshot with that type of state, or a list of Kubernetes objects; InputError names the invalid field."""
     head = decode_as(data, _Head)
@@ -127,32 +121,6 @@ def decode_snapshot(data: bytes, state: type[S]) -> Snapshot[S]:
     return Snapshot(decoded.now, settings, nodes, decoded.objects, pods, decoded.shared, decoded_state)
 
 
-def _codec(pods: Iterable[PodView]) -> RecordCodec:
-    """The codec of the broker's state; a pod that equals the observed one is written as its UID alone."""
-    observed = {pod.uid: pod for pod in pods}
-
-    def encode(pod: PodView) -> object:
-        return pod.uid if observed.get(pod.uid) == pod else pod_object(pod)
-
-    def decode(data: object) -> PodView:
-        if not isinstance(data, str):
-            return identified(convert_to(data, PodObject))
-        if data not in observed:
-            raise InputError(f"no pod has the UID {data!r}")
-        return observed[data]
-
-    return RecordCodec({PodView: Form(encode, decode)})
-
-
-def _pods(objects: Sequence[PodObject]) -> tuple[PodView, ...]:
-    pods = []
-    for number, pod in enumerate(objects):
-        with within(f"pods[{number}]"):
-            pods.append(identified(pod))
-    check_unique((pod.uid for pod in pods), "pods", "the pod with UID")
-    return tuple(pods)
-
-
 def settings_document(settings: PlacingSettings) -> dict[str, Any]:
     """All placing settings as plain data, those with their default value too: a later version may have another."""
     document: dict[str, Any] = msgspec.to_builtins(settings)
@@ -162,22 +130,6 @@ def settings_document(settings: PlacingSettings) -> dict[str, Any]:
 def settings_of(raw: object) -> PlacingSettings:
     """The placing settings of a document, with defaults for missing ones; InputError names the invalid one."""
     return _SETTINGS.decode(raw, PlacingSettings)
-
-
-LIST: Final = "List"
-"""suffix of list kinds"""
-OF_A_NODE: Final = ("DeviceInventory", "Device", "NodeResourceTopology")
-"""kinds named after their node"""
-CONFIG: Final = "ConfigMap"
-"""the kind whose names end with the node's"""
-NAMESPACED: Final = ("PodGroup", "ResourceClaim")
-SHARED: Final = (
-    *NAMESPACED,
-    *("Topology", "HyperNode", "ClusterNetworkTopology", "ResourceSlice", "DeviceClass"),
-    *("AcceleratorPolicy", "Namespace"),
-)
-"""kinds about pod groups, the network, devices that claims allocate, and access"""
-READ: Final = ("Node", "Pod", *OF_A_NODE, CONFIG, *SHARED)
 
 
 class _ListHead(Struct):
@@ -231,6 +183,52 @@ def identified(pod: PodObject) -> PodView:
     meta = pod.metadata
     meta.uid = meta.uid or f"{meta.namespace}/{meta.name or meta.generate_name}"
     return view_of(pod)
+
+
+def _lines(parts: Mapping[str, object]) -> bytes:
+    """An object; the values in each list and object of it are on lines of their own."""
+    return _joined(b"{", (_ENCODE(name) + b": " + _part(part) for name, part in parts.items()), b"}")
+
+
+def _joined(start: bytes, lines: Iterable[bytes], end: bytes) -> bytes:
+    inner = b",\n".join(lines)
+    return start + b"\n" + inner + b"\n" + end if inner else start + end
+
+
+def _part(part: object) -> bytes:
+    match part:
+        case dict():
+            return _joined(b"{", (_ENCODE(key) + b": " + _ENCODE(each) for key, each in part.items()), b"}")
+        case Iterator():
+            return _joined(b"[", map(_ENCODE, part), b"]")
+        case _:
+            return _ENCODE(part)
+
+
+def _codec(pods: Iterable[PodView]) -> RecordCodec:
+    """The codec of the broker's state; a pod that equals the observed one is written as its UID alone."""
+    observed = {pod.uid: pod for pod in pods}
+
+    def encode(pod: PodView) -> object:
+        return pod.uid if observed.get(pod.uid) == pod else pod_object(pod)
+
+    def decode(data: object) -> PodView:
+        if not isinstance(data, str):
+            return identified(convert_to(data, PodObject))
+        if data not in observed:
+            raise InputError(f"no pod has the UID {data!r}")
+        return observed[data]
+
+    return RecordCodec({PodView: Form(encode, decode)})
+
+
+def _pods(objects: Sequence[PodObject]) -> tuple[PodView, ...]:
+    pods = []
+    for number, pod in enumerate(objects):
+        with within(f"pods[{number}]"):
+            pods.append(identified(pod))
+    check_unique((pod.uid for pod in pods), "pods", "the pod with UID")
+    return tuple(pods)
 
 
 def _full_name(kind: str, meta: Meta) -> str:

@@ -8,9 +8,9 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Event
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import ClusterObject
 from linkwise.model.views import ContainerView, PodView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.testing.cluster import woken
 from linkwise.vendors.machines import profile
 from support.state import state_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.explain.group.group import explain_group
 from linkwise.model.settings import BandwidthSettings, PlacingSettings
 from linkwise.model.views import ContainerView, NodeView, PodView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.testing.cluster import in_gang, in_group
 from linkwise.vendors.machines import profile
 from support.state import state_of

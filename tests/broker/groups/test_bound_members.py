@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.dialects.groups.koordinator_gang import NETWORK
 from linkwise.dialects.linkwise.dialect import GRANT, grant_text
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.model.verdict import Grant, Offer, Part
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, in_gang, place
 from linkwise.vendors.machine import machine_devices
 from linkwise.vendors.machines import profile

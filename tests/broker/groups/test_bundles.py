@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind, Event, Wake
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import ClusterObject, NodeGone, PodDeleted
 from linkwise.explain.group.group import explain_group
 from linkwise.model.views import ContainerView, PodView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from support.state import state_of
 

@@ -9,11 +9,11 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind, Wake
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.dialects.groups.koordinator_gang import MINIMUM, NAME as GANG
 from linkwise.dialects.groups.membership import NAME, REPLICA
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.model.views import ContainerView, PodView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from support.state import state_of
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.snapshot import BrokerState
 from linkwise.broker.watch_events import ClusterObject
 from linkwise.dialects.groups.pod_group_objects import KINDS
 from linkwise.model.views import NodeView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.testing.cluster import binds, device_pod, seen_bound, woken_set
 from linkwise.vendors.machines import profile
 from linkwise.wire.snapshot import decode_snapshot, encode_snapshot

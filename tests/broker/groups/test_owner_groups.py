@@ -9,11 +9,11 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Wake
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.snapshot import BrokerState
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.model.views import ContainerView, Owner, PodView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from linkwise.wire.snapshot import decode_snapshot, encode_snapshot
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.model.settings import PlacingSettings
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.testing.cluster import binds, device_pod, in_gang, in_group
 from linkwise.vendors.machines import profile
 

@@ -9,7 +9,7 @@ from itertools import combinations
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.testing.cluster import device_pod, in_group
 from linkwise.topology.device_sets import mask_of
 from linkwise.topology.fabric import fabric_of

@@ -9,7 +9,6 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind, Event, Evict
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.snapshot import BrokerState
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.explain.group.group import explain_group
@@ -17,6 +16,7 @@ from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.model.views import ContainerView, PodView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from linkwise.wire.snapshot import decode_snapshot, encode_snapshot
 

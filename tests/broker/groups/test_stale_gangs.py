@@ -8,9 +8,9 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind, Event, Wake
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.model.views import ContainerView, PodView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 
 GANG = "gang.scheduling.koordinator.sh/"

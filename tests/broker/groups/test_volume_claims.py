@@ -12,7 +12,7 @@ from linkwise.broker.cluster.objects import ALL
 from linkwise.broker.effects import Event
 from linkwise.broker.watch_events import ClusterObject
 from linkwise.dialects.groups.koordinator_gang import WAITING
-from linkwise.dialects.kubernetes_objects import CLAIM, CLASS
+from linkwise.dialects.kubernetes.objects import CLAIM, CLASS
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, gated, in_gang, place, steers, woken_set

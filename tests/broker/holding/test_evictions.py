@@ -11,7 +11,7 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Event, Evict, Wake
 from linkwise.broker.snapshot import BrokerState
 from linkwise.broker.watch_events import ClusterObject, PodDeleted
-from linkwise.dialects.kubernetes_objects import BUDGET
+from linkwise.dialects.kubernetes.objects import BUDGET
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines

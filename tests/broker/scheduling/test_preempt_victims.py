@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from linkwise.broker.watch_events import ClusterObject
-from linkwise.dialects.kubernetes_objects import BUDGET
+from linkwise.dialects.kubernetes.objects import BUDGET
 from linkwise.testing.cluster import ASCEND, MEMORY, FakeNode, broker_of, device_pod, in_gang, place
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.model.settings import PlacingSettings
 from linkwise.model.views import ContainerView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.testing.cluster import ASCEND, NVIDIA, FakeNode, Family, binds, broker_of, device_pod, place
 from linkwise.vendors.machines import profile
 from support.state import state_of

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.snapshot import BrokerState
 from linkwise.dialects.linkwise.require import REQUIRE
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.views import ContainerView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.testing.cluster import (
     KOORDINATOR,
     MEMORY,

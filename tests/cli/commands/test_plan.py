@@ -4,7 +4,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from linkwise.wire.snapshot import encode_snapshot
 from support.e2e.node_objects import machine
@@ -276,7 +276,7 @@ def test_an_invalid_job_is_reported_with_file_line_and_column(linkwise: Linkwise
 
 
 def test_an_invalid_cluster_file_or_option_is_reported(linkwise: Linkwise, tmp_path: Path) -> None:
-    (tmp_path / "bad.json").write_text('{"version": 2, "pods": [{"spec": {"priority": "high"}}]}')
+    (tmp_path / "bad.json").write_text('{"version": 3, "pods": [{"spec": {"priority": "high"}}]}')
     (tmp_path / "empty.json").write_text('{"kind": "List", "items": []}')
     sentences = {
         ("--on", "bad.json"): "bad.json: pods[0].spec.priority: expected a whole number or nothing, got text",

@@ -4,8 +4,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.policies.link_affinity import LinkAffinity
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from linkwise.wire.snapshot import encode_snapshot
 
@@ -108,7 +108,7 @@ def test_the_json_of_a_diff_has_both_placements(linkwise: Linkwise, tmp_path: Pa
 
 
 def test_an_invalid_snapshot_is_reported_with_file_and_field(linkwise: Linkwise, tmp_path: Path) -> None:
-    (tmp_path / "bad.json").write_text('{"version": 2, "pods": [{"spec": {"priority": "high"}}]}')
+    (tmp_path / "bad.json").write_text('{"version": 3, "pods": [{"spec": {"priority": "high"}}]}')
     shown = linkwise("replay", "bad.json")
     assert shown.returncode == 2
     assert shown.stderr == "linkwise: bad.json: pods[0].spec.priority: expected a whole number or nothing, got text\n"

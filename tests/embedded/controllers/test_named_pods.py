@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from linkwise.dialects.pod_templates import TEMPLATES, WORKLOADS
+from linkwise.dialects.kubernetes.pod_templates import TEMPLATES, WORKLOADS
 from linkwise.embedded.api_errors import ApiError
 from linkwise.explain.workload import explain_workload
 from support.embedded.cluster import ClusterUnderTest, embedded

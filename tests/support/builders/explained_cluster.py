@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.explain.pod import explain_pod, explanation_lines
 from linkwise.model.views import ContainerView, PodView
 from linkwise.sim.replay import Runner
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from support.properties.broker_invariants import must
 

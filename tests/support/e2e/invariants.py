@@ -151,6 +151,7 @@ def the_ledger_is_true(placing: Placing, seconds: float = SECONDS) -> None:
 
     def equal() -> bool:
         entries = placing.entries()
+        must(not any("purpose" in entry for entry in entries), "devices are kept free for a pod")
         offers = {entry["grant"]["pod"]: entry["grant"]["offer"] for entry in entries}
         believed = {uid: (offer["node"], _parts(offer)) for uid, offer in offers.items()}
         written = held(placing.cluster.api.list("/api/v1/pods"))

@@ -107,7 +107,7 @@ async def the_ledger_is_true(cluster: ClusterUnderTest, seconds: float = 60.0) -
 
 
 def _differences(cluster: ClusterUnderTest) -> list[str]:
-    entries = {entry.pod: entry for entry in cluster.service.broker.entries()}
+    entries = {str(entry.key): entry for entry in cluster.service.broker.entries()}
     believed: dict[str, tuple[str, Parts]] = {
         uid: (
             entry.node,

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.inspect import inspect_nodes
@@ -18,6 +17,7 @@ from linkwise.explain.node import explain_node
 from linkwise.explain.pod import explain_pod
 from linkwise.model.verdict import Outcome
 from linkwise.model.views import ContainerView, NodeView, PodView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:

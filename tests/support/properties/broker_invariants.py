@@ -50,7 +50,7 @@ def must(true: object, sentence: str) -> None:
 def claims(broker: Broker) -> tuple[object, ...]:
     """All that answers are made of."""
     cluster = state_of(broker).cluster
-    entries = {entry.pod: (entry.state, entry.grant, entry.unrecorded_ask) for entry in cluster.ledger.entries()}
+    entries = {entry.key: (entry.state, entry.grant, entry.unrecorded_ask) for entry in cluster.ledger.entries()}
     return entries, dict(cluster.index.nodes), dict(cluster.drift)
 
 
@@ -133,7 +133,7 @@ class Checks:
 
     def restarted(self, before: Broker) -> None:
         """A new broker holds what the old one did, but for what was never written."""
-        old, new = ({entry.pod: entry for entry in broker.entries()} for broker in (before, self._world.broker))
+        old, new = ({entry.key: entry for entry in broker.entries()} for broker in (before, self._world.broker))
         kept = {uid: held_of(entry) for uid, entry in old.items() if entry.state != "ASSUMED" and not entry.tentative}
         found = {uid: held_of(entry) for uid, entry in new.items() if not entry.tentative}
         # A record of a bound pod that changes is drift, and the old broker kept what it had read first.

@@ -56,7 +56,7 @@ class GangChecks(GroupChecks):
         for entry in broker.entries():
             if entry.state != "PLANNED":
                 continue
-            pod, key = broker.pod(entry.pod), broker.group_of(entry.pod)
+            pod, key = None if entry.purpose else broker.pod(entry.pod), broker.group_of(entry.pod)
             if pod is None:
                 soon = self._world.now + self.state.settings.group.grace
                 must((entry.expires or inf) <= soon, f"{entry.pod} is gone and its place is held for long")
@@ -127,7 +127,7 @@ class GangWorld(GroupWorld):
         """The scheduler binds one pod; a gang never starts below its minimum."""
         pod, key = self.broker.pod(uid), self.broker.group_of(uid)
         unseen = pod is not None and not pod.node and self._lacks_pod_group(pod, key)
-        again = any(entry.pod == uid and entry.state != "PLANNED" for entry in self.broker.entries())
+        again = any(entry.key == uid and entry.state != "PLANNED" for entry in self.broker.entries())
         flights = len(self.flights)
         super().bind_pod(uid, node)
         if pod is None or again or len(self.flights) == flights:
@@ -164,13 +164,15 @@ class GangWorld(GroupWorld):
 
     def _placed(self, key: str) -> int:
         """Members that have a node, have devices, or need none."""
-        holding = {entry.pod for entry in self.broker.entries()}
+        holding = {entry.key for entry in self.broker.entries()}
         members = [pod for pod in map(self.broker.pod, self._members(key)) if pod]
         return sum(bool(pod.node or pod.uid in holding or not pod.containers[0].limits) for pod in members)
 
     def _by_plan(self, key: str) -> dict[str, str]:
         """Members that have devices by the plan of a group, or for which it reserves some, with their states."""
-        return {entry.pod: entry.state for entry in self.broker.entries() if entry.grant.plan == key}
+        return {
+            entry.pod: entry.state for entry in self.broker.entries() if not entry.purpose and entry.grant.plan == key
+        }
 
     def _priority(self, pods: list[PodView]) -> int:
         """The highest priority of pods and of those that are planned with them: it may preempt plans of lower ones."""
@@ -183,7 +185,8 @@ class GangWorld(GroupWorld):
 
         A plan that none of its own members is bound by is not written, though others of the group may be bound.
         """
-        grants = {entry.pod: (entry.state, entry.grant) for entry in self.broker.entries() if entry.grant.plan == key}
+        own = [entry for entry in self.broker.entries() if not entry.purpose and entry.grant.plan == key]
+        grants = {entry.pod: (entry.state, entry.grant) for entry in own}
         held = max((grant.generation for state, grant in grants.values() if state == "PLANNED"), default=0)
         for pod in self.api.pods.values() if self.broker.settings.group.write_plans else ():
             if pod.node and self._group(pod) == key:
@@ -208,7 +211,7 @@ class GangWorld(GroupWorld):
     def move_member(self, a: int, b: int, c: int) -> None:
         """A member that waits, most likely a planned one, changes to another group."""
         waiting = [pod for pod in self.api.unbound() if self._group(pod)]
-        planned = {entry.pod for entry in self.broker.entries() if entry.state == "PLANNED"}
+        planned = {entry.key for entry in self.broker.entries() if entry.state == "PLANNED"}
         pod = one_of([pod for pod in waiting if pod.uid in planned] or waiting, a)
         if pod:
             said, ours = SAID[b % len(SAID)], {key: text for key, text in pod.annotations.items() if key in OURS}
@@ -227,7 +230,7 @@ class GangWorld(GroupWorld):
 
     def leave_out(self, a: int, _b: int, _c: int) -> None:
         """The scheduler's own filters exclude the node that a member is planned on, now and later."""
-        places = {entry.pod: entry.node for entry in self.broker.entries() if entry.state == "PLANNED"}
+        places = {entry.key: entry.node for entry in self.broker.entries() if entry.state == "PLANNED"}
         pod = one_of([pod for pod in self.api.unbound() if pod.uid in places and not pod.deleting], a)
         if pod and len(self.api.boxes) > 1:
             self.left_out.setdefault(pod.uid, set()).add(places[pod.uid])

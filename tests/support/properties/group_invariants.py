@@ -14,6 +14,7 @@ from linkwise.dialects.linkwise.group_plan import recorded_plans
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
+from linkwise.model.verdict import Held
 from linkwise.testing.cluster import binds
 from support.properties.broker_invariants import Checks, must
 from support.state import state_of
@@ -108,12 +109,15 @@ class GroupChecks(Checks):
     def _nothing_else_is_planned(self) -> None:
         book = self.state.groups
         kept = [record.places for record in book.records.values() if record.places]
-        places = {pod: each.until for each in kept for pod in each.entries}
+        places = {Held(pod, "replacement"): each.until for each in kept for pod in each.pods}
         for entry in self.state.cluster.ledger.entries():
-            if entry.state != "PLANNED" or entry.pod in places:
+            if entry.state != "PLANNED" or entry.key in places:
                 continue
             held = book.plan_of(entry.grant.plan or "")
-            must(held and entry.pod in held.plan.placements, f"{entry.pod} holds devices without a plan")
+            must(
+                held and not entry.purpose and entry.pod in held.plan.placements,
+                f"{entry.pod} holds devices without a plan",
+            )
         for pod, until in places.items():
             soon = self._world.now < until <= self._world.now + self.state.settings.group.grace
             must(soon, f"the place {pod} is kept for too long")

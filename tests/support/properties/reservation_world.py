@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from linkwise.engine.queue.reservation import RESERVED
 from linkwise.model.settings import ReservationSettings
+from linkwise.model.verdict import Held
 from support.properties.broker_invariants import must
 from support.properties.cluster_moves import CLUSTER_MOVES, one_of
 from support.properties.group_invariants import GroupChecks
@@ -41,13 +41,15 @@ class ReservationChecks(GroupChecks):
         must(len(set(nodes)) == len(nodes), f"{nodes} are drained twice")
         for each in made:
             self._is_in_order(each)
-        kept = {f"{uid}{RESERVED}": each for each in made for uid, _ in each.seats}
+        kept = {Held(uid, "reservation"): each for each in made for uid, _ in each.seats}
         for entry in self.state.cluster.ledger.entries():
             if entry.state == "RESERVED":
-                must(entry.pod in kept, f"{entry.pod} is kept and belongs to no reservation")
-                must(entry.expires == kept[entry.pod].until, f"{entry.pod} is kept for another time")
-                own = self.state.cluster.ledger.get(entry.pod.removesuffix(RESERVED))
-                must(own is None, f"{entry.pod} is kept beside {own}")
+                must(entry.key in kept, f"{entry.key} is kept and belongs to no reservation")
+                must(
+                    entry.expires == kept[Held(entry.pod, "reservation")].until, f"{entry.key} is kept for another time"
+                )
+                own = self.state.cluster.ledger.get(entry.pod)
+                must(own is None, f"{entry.key} is kept beside {own}")
 
     def _is_in_order(self, each: Reservation) -> None:
         now, settings = self._world.now, self.state.settings.reservation

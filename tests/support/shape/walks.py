@@ -22,7 +22,6 @@ import linkwise
 from linkwise.agent.node_agent import NodeAgent
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import BindResult
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.cli.program import main
 from linkwise.config.settings import AgentSettings
 from linkwise.kube.client.api import connect
@@ -34,6 +33,7 @@ from linkwise.model.driver import Driver
 from linkwise.model.inventory import Discovery
 from linkwise.model.views import NodeView
 from linkwise.net.timing import Timing
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.testing.cluster import NVIDIA, FakeNode, binds, broker_of, device_pod, in_gang
 from linkwise.testing.recorder import Recorder
 from linkwise.vendors.machines import profile

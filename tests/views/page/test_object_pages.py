@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.errors import NotFoundError
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.testing.cluster import FakeNode, broker_of, device_pod, in_gang, place
 from linkwise.vendors.machines import profile
 from linkwise.views.cluster import ClusterView
@@ -140,3 +140,15 @@ def test_groups_of_one_manifest_do_not_get_the_same_devices() -> None:
     page = plan_page(seen(broker), [[device_pod(name, 4)] for name in ("x", "y", "z")], ())
     assert sorted(where.node for where in page.places) == ["a", "b"]
     assert APART in page.groups[-1].notes
+
+
+def test_the_bandwidth_of_a_planned_group_is_that_of_its_nodes() -> None:
+    broker = Broker()
+    for number, kind in enumerate(("dgx1-v100", "dgx1-v100-measured")):
+        broker.observe(list(fleet_node(profile(kind), f"n{number}")), 0.0)
+    for count in (8, 4, 2):
+        (group,) = plan_page(seen(broker), [in_gang(*(device_pod(f"m{n}", count) for n in (0, 1)), least=2)], ()).groups
+        levels = {level.name: level.value for level in group.levels}
+        assert levels["bottleneck"] == f"slowest pair on a node {group.slowest}"
+        slowest = min(member.slowest or 0 for member in group.members)
+        assert levels["per pod"] == f"slowest pair of a member {slowest:g} GB/s"

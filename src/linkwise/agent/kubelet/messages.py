@@ -1,4 +1,4 @@
-"""Messages of the kubelet's gRPC APIs, device plugins (v1beta1) and pod resources (v1), by their field numbers; and calls of its services.
+"""Messages of the kubelet's gRPC APIs: device plugins (v1beta1) and pod resources (v1), by their field numbers.
 
 Descriptors are built when the module is imported. Code that a compiler generates works only with the protobuf versions
 near the compiler's own; these tables work with any.
@@ -90,6 +90,10 @@ _SCALARS: Final = {
     "int32": descriptor_pb2.FieldDescriptorProto.TYPE_INT32,
     "int64": descriptor_pb2.FieldDescriptorProto.TYPE_INT64,
 }
+MESSAGE_BYTES: Final = 16 * 1024 * 1024
+"""the kubelet lists every unit of shared memory of every container"""
+# A pool of its own: a channel to a kubelet that has ended would delay the connection to the next one.
+_OPTIONS: Final = (("grpc.max_receive_message_length", MESSAGE_BYTES), ("grpc.use_local_subchannel_pool", 1))
 
 
 def messages_of(service: str) -> dict[str, Any]:
@@ -132,12 +136,6 @@ def _classes(package: str, table: Mapping[str, Fields]) -> dict[str, Any]:
 
 
 _CLASSES: Final = {package: _classes(package, table) for package, table in _TABLES.items()}
-
-
-MESSAGE_BYTES: Final = 16 * 1024 * 1024
-"""the kubelet lists every unit of shared memory of every container"""
-# A pool of its own: a channel to a kubelet that has ended would delay the connection to the next one.
-_OPTIONS: Final = (("grpc.max_receive_message_length", MESSAGE_BYTES), ("grpc.use_local_subchannel_pool", 1))
 
 
 async def call_kubelet(socket: Path, method: str, request: Message, response: str, seconds: float) -> Message:

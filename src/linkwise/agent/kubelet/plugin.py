@@ -33,6 +33,15 @@ log = logging.getLogger(__name__)
 LONGEST_PATH: Final = 107  # bytes of the path of a unix socket
 STOP_SECONDS: Final = 2.0
 _MESSAGES: Final = messages_of(DEVICE_PLUGIN)
+KUBELET_SOCKET: Final = "kubelet.sock"
+VERSION: Final = "v1beta1"
+POLL: Final = 0.25  # seconds between looks at the sockets
+CONNECT_SECONDS: Final = 10.0  # for the kubelet to follow the list after a registration
+FOREIGN_POLL: Final = 5.0  # seconds between looks whether another plugin has gone
+USED_POLL: Final = 5.0  # seconds between looks whether the kubelet still has our devices
+UNUSED_LOOKS: Final = 2
+"""after which it does not use the plugin: a list may be older than the devices"""
+_REGISTRATION: Final = messages_of(REGISTRATION)
 
 
 class AllocationError(LinkwiseError):
@@ -242,29 +251,6 @@ def plugin_options() -> Message:
     return _MESSAGES["DevicePluginOptions"](get_preferred_allocation_available=True)
 
 
-def _device(device: PluginDevice) -> Message:
-    topology = None
-    if device.numa is not None:
-        topology = _MESSAGES["TopologyInfo"](nodes=[_MESSAGES["NUMANode"](ID=device.numa)])
-    return _MESSAGES["Device"](ID=device.id, health="Healthy" if device.healthy else "Unhealthy", topology=topology)
-
-
-def _encode(message: Message) -> bytes:
-    encoded: bytes = message.SerializeToString()
-    return encoded
-
-
-KUBELET_SOCKET: Final = "kubelet.sock"
-VERSION: Final = "v1beta1"
-POLL: Final = 0.25  # seconds between looks at the sockets
-CONNECT_SECONDS: Final = 10.0  # for the kubelet to follow the list after a registration
-FOREIGN_POLL: Final = 5.0  # seconds between looks whether another plugin has gone
-USED_POLL: Final = 5.0  # seconds between looks whether the kubelet still has our devices
-UNUSED_LOOKS: Final = 2
-"""after which it does not use the plugin: a list may be older than the devices"""
-_REGISTRATION: Final = messages_of(REGISTRATION)
-
-
 @dataclass(frozen=True, slots=True)
 class Status:
     """Whether the kubelet uses the plugin."""
@@ -429,3 +415,15 @@ class Registrar:
             log.log(level, "kubelet: %s", status.sentence)
             before, self.status = self.status, status
             self._changed(before, status)
+
+
+def _encode(message: Message) -> bytes:
+    encoded: bytes = message.SerializeToString()
+    return encoded
+
+
+def _device(device: PluginDevice) -> Message:
+    topology = None
+    if device.numa is not None:
+        topology = _MESSAGES["TopologyInfo"](nodes=[_MESSAGES["NUMANode"](ID=device.numa)])
+    return _MESSAGES["Device"](ID=device.id, health="Healthy" if device.healthy else "Unhealthy", topology=topology)

@@ -27,6 +27,14 @@ __all__ = ["PodResources", "alignment_in", "container_answers", "registered_ids"
 
 FILE: Final = "kubelet_internal_checkpoint"
 _ANSWER: Final = messages_of(DEVICE_PLUGIN)["ContainerAllocateResponse"]
+CONFIGURATION_FILE: Final = "config.yaml"
+"""in the kubelet's folder, where kubeadm and most installers write it"""
+_LINE: Final = re.compile(
+    r"""(?:^|[{,])[ \t]*["']?(topologyManagerPolicy|topologyManagerScope|cpuManagerPolicy)["']?[ \t]*:[ \t]*["']?([a-z-]{1,40})""",
+    re.MULTILINE,
+)
+TIMEOUT: Final = 5.0  # seconds
+_MESSAGES: Final = messages_of(POD_RESOURCES)
 
 
 def registered_ids(folder: Path) -> dict[str, int]:
@@ -49,37 +57,6 @@ def container_answers(folder: Path, resource: str) -> dict[tuple[str, str], Cont
     return answers
 
 
-def _data(folder: Path) -> dict[str, Any]:
-    with suppress(OSError, ValueError):
-        document = json.loads((folder / FILE).read_bytes())
-        data = document.get("Data") if isinstance(document, dict) else None
-        return data if isinstance(data, dict) else {}
-    return {}
-
-
-def _needs(message: Any) -> ContainerNeeds:  # noqa: ANN401 - messages are made at import
-    return ContainerNeeds(
-        device_nodes=tuple(each.container_path for each in message.devices),
-        environment=tuple(message.envs.items()),
-        cdi=tuple([each.name for each in message.cdi_devices] + _annotated(message.annotations)),
-        mounts=tuple(Mount(each.host_path, each.container_path, each.read_only) for each in message.mounts),
-    )
-
-
-def _annotated(annotations: Any) -> list[str]:  # noqa: ANN401 - a map of a message
-    """CDI names in annotations, which plugins use for runtimes that do not take them from the answer."""
-    names = [text for key, text in annotations.items() if key.startswith("cdi.k8s.io/")]
-    return [name for text in names for name in text.split(",")]
-
-
-CONFIGURATION_FILE: Final = "config.yaml"
-"""in the kubelet's folder, where kubeadm and most installers write it"""
-_LINE: Final = re.compile(
-    r"""(?:^|[{,])[ \t]*["']?(topologyManagerPolicy|topologyManagerScope|cpuManagerPolicy)["']?[ \t]*:[ \t]*["']?([a-z-]{1,40})""",
-    re.MULTILINE,
-)
-
-
 def alignment_in(folder: Path) -> NumaAlignment | None:
     """The policies by the configuration file, in YAML or JSON; None if it can't be read.
 
@@ -94,10 +71,6 @@ def alignment_in(folder: Path) -> NumaAlignment | None:
     scope = next((each for each in SCOPES if each == fields.get("topologyManagerScope", "container")), None)
     static = fields.get("cpuManagerPolicy", "none") == "static"
     return NumaAlignment(policy, scope, static_cpus=static) if policy and scope else None
-
-
-TIMEOUT: Final = 5.0  # seconds
-_MESSAGES: Final = messages_of(POD_RESOURCES)
 
 
 class PodResources:
@@ -129,6 +102,29 @@ class PodResources:
             return await call_kubelet(self.socket, f"{POD_RESOURCES}/{method}", _MESSAGES[request](), response, TIMEOUT)
         except aio.AioRpcError as error:
             raise ClusterError(f"{self.socket}: {error.code().name}: {error.details()}") from error
+
+
+def _data(folder: Path) -> dict[str, Any]:
+    with suppress(OSError, ValueError):
+        document = json.loads((folder / FILE).read_bytes())
+        data = document.get("Data") if isinstance(document, dict) else None
+        return data if isinstance(data, dict) else {}
+    return {}
+
+
+def _needs(message: Any) -> ContainerNeeds:  # noqa: ANN401 - messages are made at import
+    return ContainerNeeds(
+        device_nodes=tuple(each.container_path for each in message.devices),
+        environment=tuple(message.envs.items()),
+        cdi=tuple([each.name for each in message.cdi_devices] + _annotated(message.annotations)),
+        mounts=tuple(Mount(each.host_path, each.container_path, each.read_only) for each in message.mounts),
+    )
+
+
+def _annotated(annotations: Any) -> list[str]:  # noqa: ANN401 - a map of a message
+    """CDI names in annotations, which plugins use for runtimes that do not take them from the answer."""
+    names = [text for key, text in annotations.items() if key.startswith("cdi.k8s.io/")]
+    return [name for text in names for name in text.split(",")]
 
 
 def _ids(devices: Message, resource: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from linkwise.engine.access import AccessRules
     from linkwise.engine.usage import Drift
     from linkwise.model.inventory import NodeInventory
-    from linkwise.model.verdict import Grant
+    from linkwise.model.verdict import Grant, Key
 
 __all__ = ["Changes"]
 
@@ -50,8 +50,8 @@ class Changes:
     """groups of which members may get another answer: they may be woken"""
     vacated: list[tuple[str, Grant]] = field(default_factory=list)
     """devices of members that are gone, by group: they may be kept for replacements"""
-    forgotten_groups: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
-    """groups without members, and the names under which the ledger may still reserve devices for them"""
+    forgotten_groups: list[tuple[str, tuple[Key, ...]]] = field(default_factory=list)
+    """groups without members, and the keys under which the ledger may still reserve devices for them"""
     invalid_groups: dict[str, str] = field(default_factory=dict)
     """pods with invalid group annotations, and the problem: events follow"""
     capacity: dict[str, int] = field(default_factory=dict)

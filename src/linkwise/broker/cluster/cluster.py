@@ -1,4 +1,4 @@
-"""The observed cluster: views of pods, nodes and objects, and the ledger and index derived from them.
+"""The observed cluster: views of pods, nodes and objects, with the ledger and index derived from them.
 
 Observing only notes what changed, in `changes`; `settle` computes the consequences node by node.
 """
@@ -25,7 +25,7 @@ from linkwise.engine.ledger import Entry, Ledger
 from linkwise.engine.usage import Drift, gained_capacity, node_of, resolved, usage_of
 from linkwise.model.access_policy import COMMON, Subject
 from linkwise.model.inventory import NodeInventory
-from linkwise.model.verdict import Grant, Offer, Problem
+from linkwise.model.verdict import Grant, Key, Offer, Problem, pods_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -176,7 +176,7 @@ class Cluster:
         return self._sharing(subject_of(pod)) if self.ledger.sharing_of else ""
 
     def _sharing_of_entry(self, entry: Entry) -> str:
-        pod = self.find_pod(entry.pod.partition("/")[0])
+        pod = self.find_pod(entry.pod)
         return self._sharing(subject_of(pod) if pod else Subject(entry.namespace))
 
     def _sharing(self, subject: Subject) -> str:
@@ -189,7 +189,7 @@ class Cluster:
 
     def load(self, node: str) -> Load:
         """Return what the pods of a node use apart from devices, including pods being bound to it."""
-        return self.known.load(node, [entry.pod for entry in self.ledger.on(node)])
+        return self.known.load(node, pods_of(entry.key for entry in self.ledger.on(node)))
 
     def remembered(self) -> tuple[dict[str, bool], dict[str, Grant], dict[str, Drift]]:
         """Return the state beside views and ledger: deleted pods, changed records, moved pods."""
@@ -313,7 +313,7 @@ class Cluster:
         places = {device.id: device.numa for device in inventory.devices}
         used: Counter[int | None] = Counter()
         for entry in entries:
-            pod = self.pods.get(entry.pod)
+            pod = None if entry.purpose else self.pods.get(entry.pod)
             ask = self.requests.of(pod).ask if pod else None
             for place in {places.get(device) for device in entry.grant.offer.devices} if ask and ask.cpus else ():
                 used[place] += ask.cpus if ask else 0
@@ -335,13 +335,13 @@ class Cluster:
             return False
         return {device.id for device in inventory.devices}.issuperset(entry.grant.offer.devices)
 
-    def node_without(self, name: str, uids: Collection[str]) -> Node | None:
-        """Return a node as it would be without some of its pods; None if it is unknown."""
+    def node_without(self, name: str, keys: Collection[Key]) -> Node | None:
+        """Return a node as it would be without some of its entries; None if it is unknown."""
         inventory = self.inventories.get(name)
         if inventory is None:
             return None
-        staying = [entry for entry in self.ledger.on(name) if entry.pod not in uids]
-        return node_of(inventory, usage_of(inventory, staying, {*uids, *self.ended_on(inventory)}))
+        staying = [entry for entry in self.ledger.on(name) if entry.key not in keys]
+        return node_of(inventory, usage_of(inventory, staying, {*keys, *self.ended_on(inventory)}))
 
     def ended_on(self, inventory: NodeInventory) -> list[str]:
         """Return finished pods that the node's agent still lists; devices of a claim are in use until it gives them up."""
@@ -352,6 +352,8 @@ class Cluster:
     def _correct(self, inventory: NodeInventory) -> None:
         """Accept a changed record that matches what the node's agent reports."""
         for entry in self.ledger.on(inventory.name):
+            if entry.purpose:
+                continue
             changed, used = self._changed.get(entry.pod), inventory.allocations.get(entry.pod)
             if changed and used and resolved(inventory, changed.offer.devices) == resolved(inventory, used):
                 del self._changed[entry.pod]
@@ -361,6 +363,8 @@ class Cluster:
         self.changes.used.discard(inventory.name)
 
     def _drift_of(self, entry: Entry, inventory: NodeInventory) -> Drift | None:
+        if entry.purpose:
+            return None
         if changed := self._changed.get(entry.pod):
             believed = inventory.allocations.get(entry.pod) or entry.grant.offer.devices
             return Drift("changed", inventory.name, (entry.pod,), changed.offer.devices, believed)
@@ -444,10 +448,11 @@ class Cluster:
         return grant, request
 
 
-def _displaced_offers(entries: Iterable[Entry], drift: Iterable[Drift]) -> list[str]:
+def _displaced_offers(entries: Iterable[Entry], drift: Iterable[Drift]) -> list[Key]:
     """Return offers and reservations that disagree with a record or with the node's agent: they give way, and are no drift."""
-    named = {pod for each in drift for pod in (*each.pods, *each.believed)}
-    return [entry.pod for entry in entries if entry.state in {"OFFERED", "RESERVED"} and entry.pod in named]
+    named, believed = {key for each in drift for key in each.pods}, {name for each in drift for name in each.believed}
+    displaced = (entry for entry in entries if entry.key in named or entry.pod in believed)
+    return [entry.key for entry in displaced if entry.state in {"OFFERED", "RESERVED"}]
 
 
 def _claim(grant: Grant) -> tuple[object, ...]:

@@ -13,8 +13,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from linkwise.dialects.dialect import where_node
-from linkwise.dialects.dra import by_claim
-from linkwise.dialects.kubernetes_objects import KIND as TOPOLOGY_KIND, topology_alignment
+from linkwise.dialects.kubernetes.dra import by_claim
+from linkwise.dialects.kubernetes.objects import KIND as TOPOLOGY_KIND, topology_alignment
 from linkwise.dialects.linkwise.cordon import CORDONED, cordoned_devices, cordons_of
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_enforced, inventory_faults
 from linkwise.dialects.nvidia import TOPOLOGY
@@ -67,6 +67,17 @@ _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 _NONE: Final[Mapping[str, MissingInventory]] = {}
 _REQUIRED: Final = attrgetter("model", "memory", "bytes", "facts")
 """the fields of a device that requirements are compared with"""
+T = TypeVar("T")
+PERCENT: Final = "%"
+WHOLE: Final = 100  # percent
+BYTES: Final = {"MiB": 2**20, "GiB": 2**30}
+_INDEX: Final = attrgetter("index")
+_MODEL: Final = attrgetter("model")
+_MEMORY: Final = attrgetter("memory")
+_FACTS: Final = attrgetter("minor", "numa", "bus_id", "bytes", "healthy", "reachable")
+_NO_FACTS: Final = (None, None, "", 0, True, True)
+KEYS: Final = {"linkwise": KIND, "koordinator": "Device spec.topologies", "nvidia": TOPOLOGY}
+"""annotation or object of each source"""
 
 
 def merge_inventory(
@@ -140,206 +151,11 @@ def merge_or_report(
         return NodeInventory(view.name, problems=(Problem(where_node(view), "devices", wrong),))
 
 
-def _alignment(
-    view: NodeView, facts_by_source: Mapping[str, NodeFacts], raw: object, problems: list[Problem]
-) -> NumaAlignment | None:
-    """Return the Topology Manager as our agent read it, else as a NodeResourceTopology has it, with the latter's CPUs."""
-    listed = facts_by_source[SOURCE].alignment if SOURCE in facts_by_source else None
-    if raw is None:
-        return listed
-    found, wrong = topology_alignment(raw, view.name)
-    problems += wrong
-    if listed is None or found is None:
-        return listed or found
-    return replace(listed, cpus=found.cpus, total_cpus=found.total_cpus) if listed.static_cpus else listed
-
-
 def kind_of(inventory: NodeInventory) -> tuple[object, ...]:
     """Return what decides whether a node serves a request, apart from free devices."""
     devices = tuple(map(_REQUIRED, inventory.devices))
     facts = inventory.facts, inventory.steered, devices
     return inventory.words, inventory.profile, inventory.topology, inventory.by_claims, inventory.alignment, facts
-
-
-def _by_claims(
-    view: NodeView,
-    facts_by_source: Mapping[str, NodeFacts],
-    published: Sequence[ClaimableDevices],
-    problems: list[Problem],
-) -> NodeInventory:
-    """Return the inventory of a node without a device plugin, whose devices are allocated by ResourceClaims.
-
-    Links are left out: kube-scheduler takes the first devices that fit, so that only their number can be relied on.
-    """
-    served, *others = published
-    cordoned_by(view, served.devices, problems, by_claims=True)
-    labels = {word: text for facts in facts_by_source.values() for word, text in facts.labels.items()}
-    for other in others:
-        sentence = f"the node has {served.resource} as well, and only that is served; use one vendor per node"
-        problems.append(Problem(where_node(view), other.resource, sentence))
-    return NodeInventory(
-        name=view.name,
-        devices=served.devices,
-        mode="whole",
-        words=frozenset({owner_name(served.resource), served.resource, by_claim(served.resource)}),
-        allocations=served.allocations,
-        claims=served.claims,
-        labels=labels,
-        problems=tuple(dict.fromkeys(problems)),
-        faults=faults_of(served.devices, None),
-        facts=_facts(labels, facts_by_source, vendor_group(owner_name(served.resource))),
-        steered=False,
-    )
-
-
-def _facts(
-    labels: Mapping[str, str], facts_by_source: Mapping[str, NodeFacts], vendor: frozenset[str]
-) -> dict[str, str]:
-    """Return the facts that requirements are compared with; the vendor is that of the resources."""
-    facts: dict[str, str] = {name: labels[name] for name in FACTS if labels.get(name)}
-    # Other systems' labels have memory in units of their own; their devices have it as well.
-    facts.pop("memory", None)
-    if SOURCE in facts_by_source and (memory := facts_by_source[SOURCE].labels.get("memory", "")):
-        facts["memory"] = memory
-    vendors = {BY_NAME[name].vendor for name in vendor if name in BY_NAME and BY_NAME[name].vendor}
-    return facts | ({"vendor": vendors.pop()} if len(vendors) == 1 else {})
-
-
-def _claimed_besides(
-    view: NodeView,
-    published: Sequence[ClaimableDevices],
-    words: frozenset[str],
-    devices: Sequence[Device],
-    problems: list[Problem],
-) -> int:
-    """Return the number of devices that claims have and that the device plugin may allocate as well.
-
-    kube-scheduler serves the resource by the device plugin then, and other claims get devices of the slices. Whether
-    these are the same devices is known only if both sources report UUIDs.
-    """
-    known, count = {device.id for device in devices}, 0
-    for each in published:
-        named = len(each.uuids) == len(each.devices) and not any(name.startswith("#") for name in known)
-        if each.resource not in words or (named and known.isdisjoint(each.uuids)):
-            continue
-        count += len(each.claims)
-        sentence = (
-            f"{len(each.devices)} devices are published in ResourceSlices as well; the device plugin serves this resource, "
-            "and devices that ResourceClaims have count as used, because they may be the same"
-        )
-        problems.append(Problem(where_node(view), each.resource, sentence))
-    return count
-
-
-def _read_facts(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> dict[str, NodeFacts]:
-    """Return the facts of each dialect, in order of precedence."""
-    keys = (*view.capacity, *view.allocatable, *view.labels, *view.annotations, *objects)
-    facts = [dialect.node(view, objects) for dialect in dialects_of_node(keys)]
-    return {each.source: each for each in facts if each is not None}
-
-
-def _spoken(view: NodeView, facts_by_source: Mapping[str, NodeFacts], problems: list[Problem]) -> dict[str, str]:
-    """Return the dialects by which devices can be requested, with the resource that shows it; labels are not enough."""
-    found: dict[str, str] = {}
-    for resource in view.allocatable or view.capacity:
-        owner = owner_name(resource)
-        if owner and owner not in found and _amount(view, resource, problems) > 0:
-            found[owner] = resource
-    if "koordinator" in facts_by_source and facts_by_source["koordinator"].devices:
-        found.setdefault("koordinator", "Device")
-    return {dialect.name: found[dialect.name] for dialect in by_priority() if dialect.name in found}
-
-
-def _words(view: NodeView, spoken: frozenset[str]) -> frozenset[str]:
-    """Return the dialects and the names of their resources on the node."""
-    owned = [name for name in view.allocatable or view.capacity if owner_name(name) in spoken]
-    return spoken | {name for name in owned if _amount(view, name, []) > 0}
-
-
-def _amount(view: NodeView, resource: str, problems: list[Problem]) -> Decimal:
-    try:
-        return quantity((view.allocatable or view.capacity).get(resource, "0"))
-    except InputError as error:
-        problems.append(Problem(where_node(view), resource, f"{error}; check the device plugin of this node"))
-        return Decimal(0)
-
-
-def _vendor(
-    view: NodeView, spoken: Mapping[str, str], facts_by_source: Mapping[str, NodeFacts], problems: list[Problem]
-) -> frozenset[str]:
-    """Return the dialects of the one vendor that is served, and our own; all while there are no devices."""
-    listing = (name for name, facts in facts_by_source.items() if facts.devices and name != SOURCE)
-    first = next(iter((*spoken, *listing)), None)
-    vendor = vendor_group(first) if first else frozenset(dialect.name for dialect in by_priority())
-    for name, resource in spoken.items():
-        if name not in vendor and first is not None:
-            sentence = f"the node has {spoken[first]} as well, and only that is served; use one vendor per node"
-            problems.append(Problem(where_node(view), resource, sentence))
-    return vendor | {SOURCE}
-
-
-def _mode(facts_by_source: Mapping[str, NodeFacts], vendor: frozenset[str]) -> Mode:
-    modes = [facts_by_source[name].mode for name in (SOURCE, "aliyun") if name in facts_by_source and name in vendor]
-    return next((mode for mode in modes if mode != "any"), "any")
-
-
-def _devices(sources: Sequence[Source], words: frozenset[str], mode: Mode) -> tuple[tuple[Device, ...], str]:
-    """Return the devices, with memory in the unit of the sharing mode."""
-    devices = joined(sources)
-    if mode == "share":
-        return measured(devices, [source for source in sources if source.facts.source in SHARING])
-    # Koordinator's asks count percents, whatever the devices are measured in.
-    return in_percent(devices, sources) if devices and "koordinator" in words else measured(devices, sources)
-
-
-def _missing_text(lost: MissingInventory) -> str:
-    time = "" if lost.since is None else f" since {_EPOCH + timedelta(seconds=min(lost.since, _LATEST)):{_TIME}}"
-    return f"missing{time}; the devices last reported are used for a grace period"
-
-
-def _unidentified(sources: Sequence[Source], devices: Sequence[Device], missing: Collection[str]) -> int:
-    """Return the number of unhealthy devices that are counted but not identified."""
-    current = {source for source, kind in BY_DEVICE.items() if kind not in missing}
-    if any(source.facts.devices for source in sources if source.facts.source in current):
-        return 0
-    counting = [source.facts for source in sources if source.facts.source not in BY_DEVICE]
-    counted = max((int(facts.labels.get("unhealthy", "0")) for facts in counting), default=0)
-    return max(0, counted - sum(not device.healthy for device in devices))
-
-
-def _allocations(sources: Sequence[Source]) -> Mapping[str, tuple[str, ...]]:
-    """Return the allocations of the first source that has any, with authoritative device ids."""
-    for facts, twins in sources:
-        if facts.allocations:
-            ids = {twin.id: name for name, twin in twins.items()}
-            return {pod: tuple(ids.get(name, name) for name in held) for pod, held in facts.allocations.items()}
-    return {}
-
-
-def _compare(view: NodeView, listed: Sequence[Device], cordoned: Collection[str], problems: list[Problem]) -> None:
-    """Compare the inventory with kubelet's count, which may include unhealthy and cordoned devices."""
-    healthy = sum(device.healthy for device in listed)
-    least = sum(device.healthy and device.id not in cordoned for device in listed)
-    for resource in (view.allocatable or view.capacity) if listed else ():
-        if not counts_whole_devices(resource):
-            continue
-        count = _amount(view, resource, problems)
-        if count > 0 and not least <= count <= len(listed):
-            counts = f"{count:g} are allocatable, but the {KIND} lists {len(listed)}, {healthy} of them healthy"
-            sentence = f"{counts}; the {KIND} is used, check the agent and the device plugin"
-            problems.append(Problem(where_node(view), resource, sentence))
-
-
-T = TypeVar("T")
-
-PERCENT: Final = "%"
-WHOLE: Final = 100  # percent
-BYTES: Final = {"MiB": 2**20, "GiB": 2**30}
-_INDEX: Final = attrgetter("index")
-_MODEL: Final = attrgetter("model")
-_MEMORY: Final = attrgetter("memory")
-_FACTS: Final = attrgetter("minor", "numa", "bus_id", "bytes", "healthy", "reachable")
-_NO_FACTS: Final = (None, None, "", 0, True, True)
 
 
 class Source(NamedTuple):
@@ -391,90 +207,6 @@ def in_percent(devices: Sequence[Device], sources: Sequence[Source]) -> tuple[tu
     ), PERCENT
 
 
-def _twins(devices: Sequence[Device], others: Sequence[Device]) -> dict[str, Device]:
-    """Match the devices of another source by id, or else by number."""
-    by_id = {other.id: other for other in others}
-    if others is devices:
-        return by_id
-    ids = {device.id for device in devices}
-    rest = [other for other in others if other.id not in ids]
-    if rest and all(other.minor is None for other in rest):  # counted: nothing but the index can tell them apart
-        by_index = {other.index: other for other in reversed(rest)}
-        found = {device.id: by_id.get(device.id) or by_index.get(device.index) for device in devices}
-        return {name: twin for name, twin in found.items() if twin is not None}
-    found = {device.id: by_id.get(device.id) or _by_number(device, rest) for device in devices}
-    return {name: twin for name, twin in found.items() if twin is not None}
-
-
-def _by_number(device: Device, others: Iterable[Device]) -> Device | None:
-    """Match by minor if both have it: one source's index may be another's minor."""
-    for other in others:
-        minors = device.minor, other.minor
-        if minors[0] == minors[1] if None not in minors else device.index == other.index:
-            return other
-    return None
-
-
-def _with_memory(device: Device, sources: Iterable[Source]) -> Device:
-    """Return the device with the memory of the first source that has it."""
-    memory = 0
-    for source in sources:
-        twin = source.twins.get(device.id)
-        if twin is not None and twin.memory:
-            memory = twin.memory
-            break
-    return device if device.memory == memory else replace(device, memory=memory)
-
-
-def _twins_of(device: Device, sources: Iterable[Source]) -> list[Device]:
-    return [source.twins[device.id] for source in sources if device.id in source.twins]
-
-
-def _filled(device: Device, node_facts: Sequence[Device]) -> Device:
-    for twin in node_facts:
-        if _counted(twin) and twin.healthy and twin.reachable and (device.model or not twin.model):
-            continue
-        device = Device(
-            device.id,
-            device.index,
-            device.minor if device.minor is not None else twin.minor,
-            device.numa if device.numa is not None else twin.numa,
-            device.bus_id or twin.bus_id,
-            device.model or twin.model,
-            device.memory,
-            device.healthy and twin.healthy,
-            device.bytes or twin.bytes,
-            device.reachable and twin.reachable,
-            device.nodes or twin.nodes,
-            device.nics or twin.nics,
-            device.facts or twin.facts,
-        )
-    return device
-
-
-def _only_counts(source: Source) -> bool:
-    """Return whether a source has only the number of devices, and at most their model."""
-    return set(map(_FACTS, source.twins.values())) <= {_NO_FACTS}
-
-
-def _counted(device: Device) -> bool:
-    """Return whether a device has no facts but its model."""
-    return device.minor is None and device.numa is None and not device.bus_id and not device.bytes
-
-
-def _sizes(device: Device, sources: Iterable[Source]) -> Iterable[int]:
-    return (
-        source.twins[device.id].memory * BYTES[source.facts.unit]
-        for source in sources
-        if source.facts.unit in BYTES and device.id in source.twins
-    )
-
-
-def _first(empty: T, values: Iterable[T]) -> T:
-    """Return the first value that is set."""
-    return next((value for value in values if value != empty), empty)
-
-
 def faults_of(devices: Sequence[Device], document: object) -> dict[str, str]:
     """Return why each unhealthy device is unhealthy, by id, as the DeviceInventory says; empty where it does not."""
     unhealthy = [device.id for device in devices if not device.healthy]
@@ -510,10 +242,6 @@ def without_cordoned(devices: tuple[Device, ...], cordoned: Mapping[str, str]) -
     return tuple(replace(device, healthy=False) if device.id in cordoned else device for device in devices)
 
 
-KEYS: Final = {"linkwise": KIND, "koordinator": "Device spec.topologies", "nvidia": TOPOLOGY}
-"""annotation or object of each source"""
-
-
 def topology_of(
     sources: Iterable[NodeFacts], devices: Sequence[Device], view: NodeView, problems: list[Problem]
 ) -> Topology | None:
@@ -530,13 +258,271 @@ def topology_of(
     return both or next(iter(with_data or topologies), None)
 
 
-def _as_many(facts: NodeFacts, devices: Sequence[Device], view: NodeView, problems: list[Problem]) -> bool:
-    rows = len(facts.topology.devices) if facts.topology else 0
-    if rows != len(devices):
-        covered = f"link data covers {rows} devices, but the node has {len(devices)}"
-        sentence = f"{covered}; it is ignored, {link_data_help(view.name)}"
-        problems.append(Problem(where_node(view), KEYS.get(facts.source, facts.source), sentence))
-    return rows == len(devices)
+def _read_facts(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> dict[str, NodeFacts]:
+    """Return the facts of each dialect, in order of precedence."""
+    keys = (*view.capacity, *view.allocatable, *view.labels, *view.annotations, *objects)
+    facts = [dialect.node(view, objects) for dialect in dialects_of_node(keys)]
+    return {each.source: each for each in facts if each is not None}
+
+
+def _missing_text(lost: MissingInventory) -> str:
+    time = "" if lost.since is None else f" since {_EPOCH + timedelta(seconds=min(lost.since, _LATEST)):{_TIME}}"
+    return f"missing{time}; the devices last reported are used for a grace period"
+
+
+def _spoken(view: NodeView, facts_by_source: Mapping[str, NodeFacts], problems: list[Problem]) -> dict[str, str]:
+    """Return the dialects by which devices can be requested, with the resource that shows it; labels are not enough."""
+    found: dict[str, str] = {}
+    for resource in view.allocatable or view.capacity:
+        owner = owner_name(resource)
+        if owner and owner not in found and _amount(view, resource, problems) > 0:
+            found[owner] = resource
+    if "koordinator" in facts_by_source and facts_by_source["koordinator"].devices:
+        found.setdefault("koordinator", "Device")
+    return {dialect.name: found[dialect.name] for dialect in by_priority() if dialect.name in found}
+
+
+def _amount(view: NodeView, resource: str, problems: list[Problem]) -> Decimal:
+    try:
+        return quantity((view.allocatable or view.capacity).get(resource, "0"))
+    except InputError as error:
+        problems.append(Problem(where_node(view), resource, f"{error}; check the device plugin of this node"))
+        return Decimal(0)
+
+
+def _by_claims(
+    view: NodeView,
+    facts_by_source: Mapping[str, NodeFacts],
+    published: Sequence[ClaimableDevices],
+    problems: list[Problem],
+) -> NodeInventory:
+    """Return the inventory of a node without a device plugin, whose devices are allocated by ResourceClaims.
+
+    Links are left out: kube-scheduler takes the first devices that fit, so that only their number can be relied on.
+    """
+    served, *others = published
+    cordoned_by(view, served.devices, problems, by_claims=True)
+    labels = {word: text for facts in facts_by_source.values() for word, text in facts.labels.items()}
+    for other in others:
+        sentence = f"the node has {served.resource} as well, and only that is served; use one vendor per node"
+        problems.append(Problem(where_node(view), other.resource, sentence))
+    return NodeInventory(
+        name=view.name,
+        devices=served.devices,
+        mode="whole",
+        words=frozenset({owner_name(served.resource), served.resource, by_claim(served.resource)}),
+        allocations=served.allocations,
+        claims=served.claims,
+        labels=labels,
+        problems=tuple(dict.fromkeys(problems)),
+        faults=faults_of(served.devices, None),
+        facts=_facts(labels, facts_by_source, vendor_group(owner_name(served.resource))),
+        steered=False,
+    )
+
+
+def _facts(
+    labels: Mapping[str, str], facts_by_source: Mapping[str, NodeFacts], vendor: frozenset[str]
+) -> dict[str, str]:
+    """Return the facts that requirements are compared with; the vendor is that of the resources."""
+    facts: dict[str, str] = {name: labels[name] for name in FACTS if labels.get(name)}
+    # Other systems' labels have memory in units of their own; their devices have it as well.
+    facts.pop("memory", None)
+    if SOURCE in facts_by_source and (memory := facts_by_source[SOURCE].labels.get("memory", "")):
+        facts["memory"] = memory
+    vendors = {BY_NAME[name].vendor for name in vendor if name in BY_NAME and BY_NAME[name].vendor}
+    return facts | ({"vendor": vendors.pop()} if len(vendors) == 1 else {})
+
+
+def _vendor(
+    view: NodeView, spoken: Mapping[str, str], facts_by_source: Mapping[str, NodeFacts], problems: list[Problem]
+) -> frozenset[str]:
+    """Return the dialects of the one vendor that is served, and our own; all while there are no devices."""
+    listing = (name for name, facts in facts_by_source.items() if facts.devices and name != SOURCE)
+    first = next(iter((*spoken, *listing)), None)
+    vendor = vendor_group(first) if first else frozenset(dialect.name for dialect in by_priority())
+    for name, resource in spoken.items():
+        if name not in vendor and first is not None:
+            sentence = f"the node has {spoken[first]} as well, and only that is served; use one vendor per node"
+            problems.append(Problem(where_node(view), resource, sentence))
+    return vendor | {SOURCE}
+
+
+def _words(view: NodeView, spoken: frozenset[str]) -> frozenset[str]:
+    """Return the dialects and the names of their resources on the node."""
+    owned = [name for name in view.allocatable or view.capacity if owner_name(name) in spoken]
+    return spoken | {name for name in owned if _amount(view, name, []) > 0}
+
+
+def _mode(facts_by_source: Mapping[str, NodeFacts], vendor: frozenset[str]) -> Mode:
+    modes = [facts_by_source[name].mode for name in (SOURCE, "aliyun") if name in facts_by_source and name in vendor]
+    return next((mode for mode in modes if mode != "any"), "any")
+
+
+def _devices(sources: Sequence[Source], words: frozenset[str], mode: Mode) -> tuple[tuple[Device, ...], str]:
+    """Return the devices, with memory in the unit of the sharing mode."""
+    devices = joined(sources)
+    if mode == "share":
+        return measured(devices, [source for source in sources if source.facts.source in SHARING])
+    # Koordinator's asks count percents, whatever the devices are measured in.
+    return in_percent(devices, sources) if devices and "koordinator" in words else measured(devices, sources)
+
+
+def _compare(view: NodeView, listed: Sequence[Device], cordoned: Collection[str], problems: list[Problem]) -> None:
+    """Compare the inventory with kubelet's count, which may include unhealthy and cordoned devices."""
+    healthy = sum(device.healthy for device in listed)
+    least = sum(device.healthy and device.id not in cordoned for device in listed)
+    for resource in (view.allocatable or view.capacity) if listed else ():
+        if not counts_whole_devices(resource):
+            continue
+        count = _amount(view, resource, problems)
+        if count > 0 and not least <= count <= len(listed):
+            counts = f"{count:g} are allocatable, but the {KIND} lists {len(listed)}, {healthy} of them healthy"
+            sentence = f"{counts}; the {KIND} is used, check the agent and the device plugin"
+            problems.append(Problem(where_node(view), resource, sentence))
+
+
+def _alignment(
+    view: NodeView, facts_by_source: Mapping[str, NodeFacts], raw: object, problems: list[Problem]
+) -> NumaAlignment | None:
+    """Return the Topology Manager as our agent read it, else as a NodeResourceTopology has it, with the latter's CPUs."""
+    listed = facts_by_source[SOURCE].alignment if SOURCE in facts_by_source else None
+    if raw is None:
+        return listed
+    found, wrong = topology_alignment(raw, view.name)
+    problems += wrong
+    if listed is None or found is None:
+        return listed or found
+    return replace(listed, cpus=found.cpus, total_cpus=found.total_cpus) if listed.static_cpus else listed
+
+
+def _claimed_besides(
+    view: NodeView,
+    published: Sequence[ClaimableDevices],
+    words: frozenset[str],
+    devices: Sequence[Device],
+    problems: list[Problem],
+) -> int:
+    """Return the number of devices that claims have and that the device plugin may allocate as well.
+
+    kube-scheduler serves the resource by the device plugin then, and other claims get devices of the slices. Whether
+    these are the same devices is known only if both sources report UUIDs.
+    """
+    known, count = {device.id for device in devices}, 0
+    for each in published:
+        named = len(each.uuids) == len(each.devices) and not any(name.startswith("#") for name in known)
+        if each.resource not in words or (named and known.isdisjoint(each.uuids)):
+            continue
+        count += len(each.claims)
+        sentence = (
+            f"{len(each.devices)} devices are published in ResourceSlices as well; the device plugin serves this resource, "
+            "and devices that ResourceClaims have count as used, because they may be the same"
+        )
+        problems.append(Problem(where_node(view), each.resource, sentence))
+    return count
+
+
+def _unidentified(sources: Sequence[Source], devices: Sequence[Device], missing: Collection[str]) -> int:
+    """Return the number of unhealthy devices that are counted but not identified."""
+    current = {source for source, kind in BY_DEVICE.items() if kind not in missing}
+    if any(source.facts.devices for source in sources if source.facts.source in current):
+        return 0
+    counting = [source.facts for source in sources if source.facts.source not in BY_DEVICE]
+    counted = max((int(facts.labels.get("unhealthy", "0")) for facts in counting), default=0)
+    return max(0, counted - sum(not device.healthy for device in devices))
+
+
+def _allocations(sources: Sequence[Source]) -> Mapping[str, tuple[str, ...]]:
+    """Return the allocations of the first source that has any, with authoritative device ids."""
+    for facts, twins in sources:
+        if facts.allocations:
+            ids = {twin.id: name for name, twin in twins.items()}
+            return {pod: tuple(ids.get(name, name) for name in held) for pod, held in facts.allocations.items()}
+    return {}
+
+
+def _twins(devices: Sequence[Device], others: Sequence[Device]) -> dict[str, Device]:
+    """Match the devices of another source by id, or else by number."""
+    by_id = {other.id: other for other in others}
+    if others is devices:
+        return by_id
+    ids = {device.id for device in devices}
+    rest = [other for other in others if other.id not in ids]
+    if rest and all(other.minor is None for other in rest):  # counted: nothing but the index can tell them apart
+        by_index = {other.index: other for other in reversed(rest)}
+        found = {device.id: by_id.get(device.id) or by_index.get(device.index) for device in devices}
+        return {name: twin for name, twin in found.items() if twin is not None}
+    found = {device.id: by_id.get(device.id) or _by_number(device, rest) for device in devices}
+    return {name: twin for name, twin in found.items() if twin is not None}
+
+
+def _by_number(device: Device, others: Iterable[Device]) -> Device | None:
+    """Match by minor if both have it: one source's index may be another's minor."""
+    for other in others:
+        minors = device.minor, other.minor
+        if minors[0] == minors[1] if None not in minors else device.index == other.index:
+            return other
+    return None
+
+
+def _only_counts(source: Source) -> bool:
+    """Return whether a source has only the number of devices, and at most their model."""
+    return set(map(_FACTS, source.twins.values())) <= {_NO_FACTS}
+
+
+def _filled(device: Device, node_facts: Sequence[Device]) -> Device:
+    for twin in node_facts:
+        if _counted(twin) and twin.healthy and twin.reachable and (device.model or not twin.model):
+            continue
+        device = Device(
+            device.id,
+            device.index,
+            device.minor if device.minor is not None else twin.minor,
+            device.numa if device.numa is not None else twin.numa,
+            device.bus_id or twin.bus_id,
+            device.model or twin.model,
+            device.memory,
+            device.healthy and twin.healthy,
+            device.bytes or twin.bytes,
+            device.reachable and twin.reachable,
+            device.nodes or twin.nodes,
+            device.nics or twin.nics,
+            device.facts or twin.facts,
+        )
+    return device
+
+
+def _counted(device: Device) -> bool:
+    """Return whether a device has no facts but its model."""
+    return device.minor is None and device.numa is None and not device.bus_id and not device.bytes
+
+
+def _twins_of(device: Device, sources: Iterable[Source]) -> list[Device]:
+    return [source.twins[device.id] for source in sources if device.id in source.twins]
+
+
+def _with_memory(device: Device, sources: Iterable[Source]) -> Device:
+    """Return the device with the memory of the first source that has it."""
+    memory = 0
+    for source in sources:
+        twin = source.twins.get(device.id)
+        if twin is not None and twin.memory:
+            memory = twin.memory
+            break
+    return device if device.memory == memory else replace(device, memory=memory)
+
+
+def _first(empty: T, values: Iterable[T]) -> T:
+    """Return the first value that is set."""
+    return next((value for value in values if value != empty), empty)
+
+
+def _sizes(device: Device, sources: Iterable[Source]) -> Iterable[int]:
+    return (
+        source.twins[device.id].memory * BYTES[source.facts.unit]
+        for source in sources
+        if source.facts.unit in BYTES and device.id in source.twins
+    )
 
 
 def _named(topology: Topology, devices: Sequence[Device]) -> Topology:
@@ -546,9 +532,13 @@ def _named(topology: Topology, devices: Sequence[Device]) -> Topology:
     return topology if known else replace(topology, devices=tuple(device.id for device in devices))
 
 
-def _places(topology: Topology, devices: Sequence[Device]) -> list[int | None]:
-    known = {name: position for position, name in enumerate(topology.devices)}
-    return [known.get(device.id, known.get(f"#{device.index}")) for device in devices]
+def _as_many(facts: NodeFacts, devices: Sequence[Device], view: NodeView, problems: list[Problem]) -> bool:
+    rows = len(facts.topology.devices) if facts.topology else 0
+    if rows != len(devices):
+        covered = f"link data covers {rows} devices, but the node has {len(devices)}"
+        sentence = f"{covered}; it is ignored, {link_data_help(view.name)}"
+        problems.append(Problem(where_node(view), KEYS.get(facts.source, facts.source), sentence))
+    return rows == len(devices)
 
 
 def _combined(links: Topology, bandwidth: Topology, devices: Sequence[Device]) -> Topology | None:
@@ -567,6 +557,11 @@ def _combined(links: Topology, bandwidth: Topology, devices: Sequence[Device]) -
         tuple(dict.fromkeys((*links.problems, *bandwidth.problems))),
         tuple(dict.fromkeys((*links.warnings, *bandwidth.warnings))),
     )
+
+
+def _places(topology: Topology, devices: Sequence[Device]) -> list[int | None]:
+    known = {name: position for position, name in enumerate(topology.devices)}
+    return [known.get(device.id, known.get(f"#{device.index}")) for device in devices]
 
 
 def _reordered(rows: tuple[tuple[T, ...], ...], places: Sequence[int]) -> tuple[tuple[T, ...], ...]:

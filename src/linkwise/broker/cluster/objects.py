@@ -1,4 +1,4 @@
-"""Observed objects other than pods and nodes: those that describe a node, and those of groups, access, volumes and the network.
+"""Observed objects that describe nodes, groups, access, volumes and the network.
 
 An inventory that is deleted is used as it last was for a grace period: its CRD may be being replaced, or its agent
 reinstalled, and the devices are the same meanwhile. It returns, or is dropped: at the end of the grace period, with its
@@ -29,7 +29,7 @@ from linkwise.dialects.groups.pod_group_objects import (
     points_to_pod_group,
     with_pod_group,
 )
-from linkwise.dialects.kubernetes_objects import BUDGET, CLAIM, CLASS, binds_later, budget_of, claim_of, essential
+from linkwise.dialects.kubernetes.objects import BUDGET, CLAIM, CLASS, binds_later, budget_of, claim_of, essential
 from linkwise.dialects.linkwise.accelerator_policy import NAMESPACE, POLICY, labels_of, policy_of
 from linkwise.dialects.linkwise.inventory import KIND
 from linkwise.dialects.registry import describes_devices, owner_name
@@ -62,6 +62,9 @@ ALL: Final = ""
 """stands for the name of an object: all objects of its kind are observed, so that others do not exist"""
 NODES_PER_STEP: Final = 1000
 """nodes whose labels are read between two steps"""
+_NOW: Final = 0.0
+"""a deadline that is over"""
+_NONE: Final[Mapping[str, MissingInventory]] = {}
 
 
 def document_of(found: Mapping[str, object] | bytes, parse: Parse = json.loads) -> Mapping[str, object]:
@@ -73,13 +76,6 @@ def document_of(found: Mapping[str, object] | bytes, parse: Parse = json.loads) 
     except (ValueError, RecursionError):
         document = None
     return document if isinstance(document, dict) else {}
-
-
-def _needed_of(kind: str, name: str, document: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the part of an object that is read, of kinds of which a cluster may have many."""
-    if kind == NAMESPACE:
-        return {"metadata": {"name": name, "labels": labels_of(document)}}
-    return essential(kind, document) if kind in _VOLUMES else document
 
 
 class ClusterObjects:
@@ -295,10 +291,6 @@ class ClusterObjects:
             self.problems[kind, name] = problems
 
 
-_NOW: Final = 0.0
-"""a deadline that is over"""
-
-
 @dataclass(frozen=True, slots=True)
 class MissingInventory:
     """An object or annotation that described the devices of a node and was deleted."""
@@ -307,9 +299,6 @@ class MissingInventory:
     """seconds since the epoch; None until the next reconciliation"""
     hardware: Mapping[str, str] = field(default_factory=dict)
     """the amounts of devices that the node reported at that time, by resource"""
-
-
-_NONE: Final[Mapping[str, MissingInventory]] = {}
 
 
 class NodeObjects:
@@ -472,16 +461,11 @@ class NodeObjects:
             self.documents.pop(node, None)
 
 
-def _decisive(document: Mapping[str, object]) -> tuple[object, ...]:
-    """Return what decisions depend on in a DeviceInventory."""
-    metadata, status = document.get("metadata"), document.get("status")
-    name = metadata.get("name") if isinstance(metadata, Mapping) else metadata
-    rest = {key: value for key, value in status.items() if key != "usage"} if isinstance(status, Mapping) else status
-    return document.get("apiVersion"), document.get("kind"), name, document.get("spec"), rest
-
-
-def _hardware(view: NodeView) -> dict[str, str]:
-    return {resource: amount for resource, amount in view.capacity.items() if amount != "0" and owner_name(resource)}
+def _needed_of(kind: str, name: str, document: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the part of an object that is read, of kinds of which a cluster may have many."""
+    if kind == NAMESPACE:
+        return {"metadata": {"name": name, "labels": labels_of(document)}}
+    return essential(kind, document) if kind in _VOLUMES else document
 
 
 def _replaced(hardware: Mapping[str, str], view: NodeView) -> bool:
@@ -491,3 +475,15 @@ def _replaced(hardware: Mapping[str, str], view: NodeView) -> bool:
 
 def _without(view: NodeView, key: str) -> NodeView:
     return replace(view, annotations={name: text for name, text in view.annotations.items() if name != key})
+
+
+def _hardware(view: NodeView) -> dict[str, str]:
+    return {resource: amount for resource, amount in view.capacity.items() if amount != "0" and owner_name(resource)}
+
+
+def _decisive(document: Mapping[str, object]) -> tuple[object, ...]:
+    """Return what decisions depend on in a DeviceInventory."""
+    metadata, status = document.get("metadata"), document.get("status")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else metadata
+    rest = {key: value for key, value in status.items() if key != "usage"} if isinstance(status, Mapping) else status
+    return document.get("apiVersion"), document.get("kind"), name, document.get("spec"), rest

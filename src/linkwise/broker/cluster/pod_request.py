@@ -1,4 +1,4 @@
-"""Pod requests: devices, group and policy of a pod, in the API of any supported system, cached per template; and the shape of its job.
+"""Pod requests: devices, group and policy of a pod, in the API of any supported system, cached per template.
 
 The manifest itself is read by the dialects; this module adds the group and the policy.
 """
@@ -46,6 +46,22 @@ __all__ = [
     "total_refusal",
 ]
 
+NO_OWNERS: Final = OwnerRules()
+ANNOTATION_BYTES: Final = 256 * 1024
+"""limit of all annotations of one object, by the API's validation"""
+RESERVED_BYTES: Final = 16 * 1024
+"""for annotations that Linkwise writes: the record of the devices, `linkwise.dev/woken`"""
+TEMPLATES: Final = 4_096
+LONGEST: Final = 8_192
+"""largest annotations, in characters, that are cached beyond the life of a pod"""
+_fields: Final = attrgetter(
+    *("containers", "labels", "annotations", "overhead", "node_selector", "owner"),
+    *("scheduling_group", "claims", "hosted_by_claims"),
+)
+"""the fields that dialects read, beside the namespace"""
+_NONE: Final[Mapping[str, str]] = {}
+RINGS: Final = "ring-affinity"
+
 
 @dataclass(frozen=True, slots=True)
 class PodRequest:
@@ -63,9 +79,6 @@ class PodRequest:
     def broken(self) -> Problem | None:
         """The problem that makes the device request invalid; problems of the group do not count."""
         return None if self.ask else next(filter(invalidates, self.problems), None)
-
-
-NO_OWNERS: Final = OwnerRules()
 
 
 def read_request(pod: PodView, by_resource: Mapping[str, str], *, by_owner: OwnerRules = NO_OWNERS) -> PodRequest:
@@ -107,45 +120,9 @@ def asks_for_devices(pod: PodView) -> bool:
     return False
 
 
-def _oversized(pod: PodView, ask: Ask) -> Problem | None:
-    """Return a problem if the annotations of a pending pod leave no space for the record of its devices.
-
-    With too many annotations no update of the pod is valid any more, not even kubelet's of its status.
-    """
-    if pod.node or 4 * _characters(pod) <= ANNOTATION_BYTES - RESERVED_BYTES:  # a character has at most four bytes
-        return None
-    used, most = annotation_bytes(pod.annotations), ANNOTATION_BYTES - RESERVED_BYTES
-    if used <= most:
-        return None
-    sentence = (
-        f"the annotations of the pod have {used} bytes and leave no space for the record of its devices; "
-        f"shorten them to {most} bytes at most"
-    )
-    return Problem(where_pod(pod), ask.resource, sentence)
-
-
-def _characters(pod: PodView) -> int:
-    return sum(map(len, pod.annotations)) + sum(map(len, pod.annotations.values()))
-
-
 def annotation_bytes(annotations: Mapping[str, str]) -> int:
     """Return the size of annotations as the API server counts it."""
     return sum(len(name.encode()) + len(value.encode()) for name, value in annotations.items())
-
-
-ANNOTATION_BYTES: Final = 256 * 1024
-"""limit of all annotations of one object, by the API's validation"""
-RESERVED_BYTES: Final = 16 * 1024
-"""for annotations that Linkwise writes: the record of the devices, `linkwise.dev/woken`"""
-TEMPLATES: Final = 4_096
-LONGEST: Final = 8_192
-"""largest annotations, in characters, that are cached beyond the life of a pod"""
-
-_fields: Final = attrgetter(
-    *("containers", "labels", "annotations", "overhead", "node_selector", "owner"),
-    *("scheduling_group", "claims", "hosted_by_claims"),
-)
-"""the fields that dialects read, beside the namespace"""
 
 
 class RequestCache:
@@ -192,9 +169,6 @@ class RequestCache:
         return known[1]
 
 
-_NONE: Final[Mapping[str, str]] = {}
-
-
 def policy_of(
     pod: PodView, dialect: str, ask: Ask, *, in_group: bool, by_resource: Mapping[str, str] = _NONE
 ) -> tuple[str, Problem | None]:
@@ -212,9 +186,6 @@ def policy_of(
         return name, None
     wrong = "can't serve this request" if name in POLICIES else "is not registered"
     return usual, Problem(where_pod(pod), POLICY, f"policy {name!r} {wrong}; use one of {', '.join(choices)}")
-
-
-RINGS: Final = "ring-affinity"
 
 
 def job_refusal(pods: Iterable[tuple[str, int, PodRequest]], shape: JobShape) -> Reason | None:
@@ -251,3 +222,24 @@ def total_refusal(request: PodRequest, devices: int, shape: JobShape) -> Reason 
 def is_volcano(settings: PlacingSettings, pod: PodView) -> bool:
     """Whether a Volcano scheduler schedules the pod."""
     return pod.scheduler in settings.volcano.schedulers
+
+
+def _oversized(pod: PodView, ask: Ask) -> Problem | None:
+    """Return a problem if the annotations of a pending pod leave no space for the record of its devices.
+
+    With too many annotations no update of the pod is valid any more, not even kubelet's of its status.
+    """
+    if pod.node or 4 * _characters(pod) <= ANNOTATION_BYTES - RESERVED_BYTES:  # a character has at most four bytes
+        return None
+    used, most = annotation_bytes(pod.annotations), ANNOTATION_BYTES - RESERVED_BYTES
+    if used <= most:
+        return None
+    sentence = (
+        f"the annotations of the pod have {used} bytes and leave no space for the record of its devices; "
+        f"shorten them to {most} bytes at most"
+    )
+    return Problem(where_pod(pod), ask.resource, sentence)
+
+
+def _characters(pod: PodView) -> int:
+    return sum(map(len, pod.annotations)) + sum(map(len, pod.annotations.values()))

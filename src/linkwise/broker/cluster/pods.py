@@ -1,4 +1,4 @@
-"""Observed pods by UID, name and node, recently deleted ones, and the devices that each has by report or record."""
+"""Observed pods: by UID, name and node, recently deleted ones too, with the devices that each has."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.demand import demand_of
 from linkwise.engine.ledger import is_whole
-from linkwise.engine.usage import Drift, Usage, recorded_parts, usage_of
+from linkwise.engine.usage import Drift, Usage, recorded_parts, reported_for, usage_of
 from linkwise.model.ask import Load
 from linkwise.model.node import FREE, Use
 from linkwise.model.verdict import Grant, Offer, Part
@@ -87,6 +87,7 @@ class Pods:
             self._leave(known)
         self.gone.setdefault(uid, known is not None and _over(known))
         if len(self.gone) > REMEMBERED:
+            # The oldest: a late event of a pod follows its deletion by moments.
             del self.gone[next(iter(self.gone))]
 
     def lose_node(self, node: str) -> None:
@@ -133,41 +134,19 @@ class Pods:
             self._on.pop(pod.node, None)
 
 
-def _over(pod: PodView) -> bool:
-    """Return whether the pod finished; one not known as bound may run, as the agent may be ahead of the watch."""
-    return bool(pod.node) and not holds_devices(pod)
-
-
-def _before(view: PodView, other: PodView) -> bool:
-    """Return whether one of two pods of one name is older; by default the later event is newer."""
-    if view.version and other.version:
-        return view.version < other.version
-    return view.created < other.created
-
-
 def usage_of_entry(inventory: NodeInventory, entry: Entry) -> Usage:
     """Return the usage of one pod alone."""
     if inventory.by_claims:
-        claimed = inventory.allocations.get(entry.pod, ())
+        claimed = reported_for(inventory, entry)
         wanted = entry.unrecorded_ask.devices if entry.unrecorded_ask else len(entry.grant.offer.devices)
         use = Use(whole=True, domains=frozenset({entry.domain}))
         return Usage(dict.fromkeys(claimed, use), max(0, wanted - len(claimed)))
-    if entry.pod not in inventory.allocations and entry.unrecorded_ask is None:
+    if (entry.purpose or entry.pod not in inventory.allocations) and entry.unrecorded_ask is None:
         known = {device.id for device in inventory.devices}
         if known.issuperset(entry.grant.offer.devices):
             return Usage(_used(entry))  # as recorded: the usual case, in a fraction of the time
     by_entry = replace(inventory, mode="any")  # how the node hands out its devices is no matter of one pod
     return usage_of(by_entry, [entry], inventory.allocations)
-
-
-def _used(entry: Entry) -> dict[str, Use]:
-    used: dict[str, Use] = {}
-    for part in entry.grant.offer.parts:
-        for device in part.devices:
-            use = used.get(device, FREE)
-            whole = use.whole or is_whole(part)
-            used[device] = Use(use.share + part.share, use.core + part.core, whole, frozenset({entry.domain}))
-    return used
 
 
 def allocated_parts(inventory: NodeInventory, entry: Entry) -> tuple[Part, ...]:
@@ -205,10 +184,6 @@ def mismatch(ask: Ask, grant: Grant) -> str:
     return f"the record has shares of {share} in total, but the pod requests {ask.share}"
 
 
-def _whole_text(whole: int, devices: int) -> str:
-    return f"{whole} complete device{'' if whole == 1 else 's'}" if whole == devices else f"parts of {devices} devices"
-
-
 def unrecorded_grant(view: PodView, request: PodRequest | None) -> Grant:
     """Return the grant of a bound pod without a record, whose devices are unknown."""
     mode = request.ask.mode if request and request.ask else "whole"
@@ -218,3 +193,29 @@ def unrecorded_grant(view: PodView, request: PodRequest | None) -> Grant:
 def elsewhere(uid: str, seen: str, promised: str) -> Drift:
     """Return the drift of a pod that is bound to another node than the assumed one."""
     return Drift("elsewhere", seen, (uid,), (), (promised,))
+
+
+def _before(view: PodView, other: PodView) -> bool:
+    """Return whether one of two pods of one name is older; by default the later event is newer."""
+    if view.version and other.version:
+        return view.version < other.version
+    return view.created < other.created
+
+
+def _over(pod: PodView) -> bool:
+    """Return whether the pod finished; one not known as bound may run, as the agent may be ahead of the watch."""
+    return bool(pod.node) and not holds_devices(pod)
+
+
+def _used(entry: Entry) -> dict[str, Use]:
+    used: dict[str, Use] = {}
+    for part in entry.grant.offer.parts:
+        for device in part.devices:
+            use = used.get(device, FREE)
+            whole = use.whole or is_whole(part)
+            used[device] = Use(use.share + part.share, use.core + part.core, whole, frozenset({entry.domain}))
+    return used
+
+
+def _whole_text(whole: int, devices: int) -> str:
+    return f"{whole} complete device{'' if whole == 1 else 's'}" if whole == devices else f"parts of {devices} devices"

@@ -1,4 +1,4 @@
-"""Resource claims: ResourceSlices, DeviceClasses and allocated ResourceClaims, and what they tell of a node.
+"""Resource claims: the devices of a node in ResourceSlices, and those that allocated ResourceClaims use.
 
 A node whose devices are published in slices, and not by a device plugin, serves requests for the extended resource of a
 DeviceClass: kube-scheduler allocates devices by a claim. Such nodes are placed by count.
@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.objects import document_of
-from linkwise.dialects.dra import (
+from linkwise.dialects.kubernetes.dra import (
     DEVICE_CLASS,
     KINDS,
     RESOURCE_CLAIM,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from linkwise.broker.cluster.changes import Changes
-    from linkwise.dialects.dra import Claim, DeviceClass, PoolName, Slice, SliceDevice
+    from linkwise.dialects.kubernetes.dra import Claim, DeviceClass, PoolName, Slice, SliceDevice
 
 __all__ = ["ResourceClaims"]
 

@@ -1,4 +1,4 @@
-"""Annotations of members of groups: the plan's record, the devices planned for each, and those of the others on the same node.
+"""Annotations of group members: the record of the plan, and the devices of each member and its neighbours.
 
 The bind of a member carries the placements of all members that are not bound yet. So a plan is on the API server exactly
 when a member is bound, and no request is added. The plan of a large group is written in pieces, by as many binds. Until
@@ -61,6 +61,9 @@ __all__ = [
     "visible_to",
 ]
 
+MEMBERS: Final = {"PLANNED", "BOOKED", "ASSUMED", "ASSIGNED"}
+"""entries of members that are bound or planned; a member that is being deleted leaves its group"""
+
 
 def plan_annotation(state: State, pod: PodView, others: Mapping[str, str], now: float) -> dict[str, str]:
     """Return the plan record for the bind of a member, beside its other annotations; empty if there is nothing to record.
@@ -104,74 +107,12 @@ def member_annotation(state: State, key: str, pod: PodView, steered: Steered, no
     return _annotation(pod, groups, {**pod.annotations, GROUP_PLAN: ""}, now)
 
 
-def _annotation(pod: PodView, groups: Mapping[str, GroupPlan], beside: Mapping[str, str], now: float) -> dict[str, str]:
-    """Return the annotation, if it has room beside the others."""
-    text = _text(pod, groups, now)
-    return {GROUP_PLAN: text} if len(text.encode()) <= _room(beside) else {}
-
-
-def _text(pod: PodView, groups: Mapping[str, GroupPlan], now: float) -> str:
-    return recorded_text(RecordedPlans(pod.uid, max(0, int(1000 * now)), groups))
-
-
-def _room(beside: Mapping[str, str]) -> int:
-    """Return the bytes that a record may have beside other annotations."""
-    return min(MAX_BYTES, ANNOTATION_BYTES - RESERVED_BYTES - annotation_bytes(beside) - len(GROUP_PLAN))
-
-
 def note_generation(state: State, pod: PodView) -> None:
     """Note the generation of the plan that a member was bound by."""
     key, entry = state.groups.key_of(pod.uid), state.cluster.ledger.get(pod.uid)
     if key and entry and entry.grant.plan == key:
         record = state.groups[key]
         record.generation = max(record.generation, entry.grant.generation)
-
-
-def _records(state: State, plans: Mapping[str, Reserved]) -> list[RecordedPlans]:
-    """Return what bound members carry of these plans: one generation has the same placements for its whole life."""
-    now = {key: held.generation for key, held in plans.items()}
-    views = [view for key in plans if (view := state.groups.view(key))]
-    carriers = [pod for view in views for pod in view.bound if GROUP_PLAN in pod.annotations]
-    records = [record for pod in carriers if (record := recorded_plans(pod)[0])]
-    return [
-        record
-        for record in records
-        if now.items() <= {each: plan.generation for each, plan in record.groups.items()}.items()
-    ]
-
-
-def _carry_their_own(state: State, key: str, held: Reserved) -> bool:
-    """Return whether all members of a plan that are not observed as bound carry their own placements."""
-    steered, pods = state.groups[key].steered, state.cluster.pods
-    return all(
-        (known := steered.get(uid)) is not None and known.written and known.generation == held.generation
-        for uid in held.plan.placements
-        if uid in pods and not pods[uid].node
-    )
-
-
-def _missing(state: State, held: Reserved, written: Iterable[GroupPlan]) -> dict[str, Placement]:
-    """Return the placements that are not written, without those of members observed as bound: binds in flight may fail."""
-    placements, pods = held.plan.placements, state.cluster.pods
-    left = {*placements}
-    for plan in written:  # the first has nearly all, so that the others are only asked for the rest
-        left = {uid for uid in left if uid not in plan.members}
-    left = {uid for uid in left if uid in pods and not pods[uid].node}
-    return {uid: placement for uid, placement in placements.items() if uid in left} if left else {}
-
-
-def _member(state: State, placement: Placement) -> PlannedMember:
-    if placement.offer is None:
-        return PlannedMember(placement.node)
-    indices = {device.id: device.index for device in state.cluster.index.nodes[placement.node].devices}
-    parts = placement.offer.parts
-    return PlannedMember(
-        placement.node,
-        tuple(
-            PlannedContainer(part.container, tuple(indices[device] for device in part.devices), part.share, part.core)
-            for part in parts
-        ),
-    )
 
 
 def grant_annotations(state: State, pod: PodView, entry: Entry, now: float) -> dict[str, str]:
@@ -210,10 +151,6 @@ def cleared_record(pod: PodView, written: Iterable[str]) -> dict[str, str]:
     return {key: "" for key in keys if key != GROUP_PLAN}
 
 
-MEMBERS: Final = {"PLANNED", "BOOKED", "ASSUMED", "ASSIGNED"}
-"""entries of members that are bound or planned; a member that is being deleted leaves its group"""
-
-
 def visible_to(state: State, uid: str, node: str) -> tuple[str, ...]:
     """Return the devices on the node of the pod's other members, bound or planned; none without a group."""
     members = _siblings(state, uid, node)
@@ -243,14 +180,66 @@ def visibility_events(state: State, bound: Bind) -> list[Event]:
     return [Event("Warning", "VisibilityReduced", sentence, bound.namespace, bound.name, bound.uid, bound.node)]
 
 
-def _unaware(state: State, entry: Entry, generation: int, own: set[int]) -> str:
-    """Return the name of a bound member whose record does not list the devices; empty if it lists them."""
-    pod = state.pod(entry.pod)
-    if pod is None or entry.state == "PLANNED":
-        return ""
-    if not pod.node:  # its record is not observed yet; it lists what its own plan has
-        return pod.name if entry.grant.generation != generation else ""
-    return pod.name if TOPOLOGY in pod.annotations and not own <= visible(pod) else ""
+def _carry_their_own(state: State, key: str, held: Reserved) -> bool:
+    """Return whether all members of a plan that are not observed as bound carry their own placements."""
+    steered, pods = state.groups[key].steered, state.cluster.pods
+    return all(
+        (known := steered.get(uid)) is not None and known.written and known.generation == held.generation
+        for uid in held.plan.placements
+        if uid in pods and not pods[uid].node
+    )
+
+
+def _records(state: State, plans: Mapping[str, Reserved]) -> list[RecordedPlans]:
+    """Return what bound members carry of these plans: one generation has the same placements for its whole life."""
+    now = {key: held.generation for key, held in plans.items()}
+    views = [view for key in plans if (view := state.groups.view(key))]
+    carriers = [pod for view in views for pod in view.bound if GROUP_PLAN in pod.annotations]
+    records = [record for pod in carriers if (record := recorded_plans(pod)[0])]
+    return [
+        record
+        for record in records
+        if now.items() <= {each: plan.generation for each, plan in record.groups.items()}.items()
+    ]
+
+
+def _missing(state: State, held: Reserved, written: Iterable[GroupPlan]) -> dict[str, Placement]:
+    """Return the placements that are not written, without those of members observed as bound: binds in flight may fail."""
+    placements, pods = held.plan.placements, state.cluster.pods
+    left = {*placements}
+    for plan in written:  # the first has nearly all, so that the others are only asked for the rest
+        left = {uid for uid in left if uid not in plan.members}
+    left = {uid for uid in left if uid in pods and not pods[uid].node}
+    return {uid: placement for uid, placement in placements.items() if uid in left} if left else {}
+
+
+def _room(beside: Mapping[str, str]) -> int:
+    """Return the bytes that a record may have beside other annotations."""
+    return min(MAX_BYTES, ANNOTATION_BYTES - RESERVED_BYTES - annotation_bytes(beside) - len(GROUP_PLAN))
+
+
+def _text(pod: PodView, groups: Mapping[str, GroupPlan], now: float) -> str:
+    return recorded_text(RecordedPlans(pod.uid, max(0, int(1000 * now)), groups))
+
+
+def _member(state: State, placement: Placement) -> PlannedMember:
+    if placement.offer is None:
+        return PlannedMember(placement.node)
+    indices = {device.id: device.index for device in state.cluster.index.nodes[placement.node].devices}
+    parts = placement.offer.parts
+    return PlannedMember(
+        placement.node,
+        tuple(
+            PlannedContainer(part.container, tuple(indices[device] for device in part.devices), part.share, part.core)
+            for part in parts
+        ),
+    )
+
+
+def _annotation(pod: PodView, groups: Mapping[str, GroupPlan], beside: Mapping[str, str], now: float) -> dict[str, str]:
+    """Return the annotation, if it has room beside the others."""
+    text = _text(pod, groups, now)
+    return {GROUP_PLAN: text} if len(text.encode()) <= _room(beside) else {}
 
 
 def _siblings(state: State, uid: str, node: str) -> list[Entry]:
@@ -260,5 +249,16 @@ def _siblings(state: State, uid: str, node: str) -> list[Entry]:
     if view is None or uid in view.extra:
         return []
     entries = state.cluster.ledger.on(node)
-    members = [entry for entry in entries if entry.state in MEMBERS and state.groups.key_of(entry.pod) == key]
+    own = (entry for entry in entries if entry.state in MEMBERS and not entry.purpose)
+    members = [entry for entry in own if state.groups.key_of(entry.pod) == key]
     return [entry for entry in members if entry.pod not in {uid, *view.extra}]
+
+
+def _unaware(state: State, entry: Entry, generation: int, own: set[int]) -> str:
+    """Return the name of a bound member whose record does not list the devices; empty if it lists them."""
+    pod = state.pod(entry.pod)
+    if pod is None or entry.state == "PLANNED":
+        return ""
+    if not pod.node:  # its record is not observed yet; it lists what its own plan has
+        return pod.name if entry.grant.generation != generation else ""
+    return pod.name if TOPOLOGY in pod.annotations and not own <= visible(pod) else ""

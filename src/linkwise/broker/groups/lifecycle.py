@@ -1,4 +1,4 @@
-"""Lifecycle of groups: what follows for their stages from changes of members, nodes and objects, and from deadlines.
+"""Lifecycle of groups: the stages that follow from changes of members, nodes and objects, or from deadlines.
 
 Groups whose members were refused are planned again in the background as soon as that may succeed. A member is woken when
 it would get a better answer than its last one.
@@ -75,7 +75,7 @@ __all__ = [
 FIRST_BACKOFF: Final = 5.0  # seconds
 MAX_BACKOFF: Final = 60.0  # seconds
 LONGEST_BACKOFF: Final = 1.25 * MAX_BACKOFF
-"""with jitter"""
+"""with jitter; a deadline further away was set before the clock went back"""
 MAX_REFUSED_BINDS: Final = 3
 """binds of a member to its planned node that are refused before the node is avoided"""
 FEW_REPLANS: Final = 8
@@ -336,6 +336,7 @@ def back_off(state: State, key: str, reason: Reason, now: float, sentence: str =
     """Drop a plan and back off exponentially, with jitter by group so that groups do not collide again."""
     first = bundle_keys(state, key)[0]
     times = state.groups[key].expirations + 1
+    # A hash of the key, because decisions use no randomness: a replay must compute the same time.
     spread = 0.75 + crc32(first.encode()) % 1000 / 2000
     until = now + spread * min(MAX_BACKOFF, FIRST_BACKOFF * 2 ** (times - 1))
     if state.groups.plan_of(key):

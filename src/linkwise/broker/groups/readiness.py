@@ -105,87 +105,12 @@ def waits_for_volumes(stage: Stage) -> bool:
     return isinstance(stage, Waiting) and stage.reason.kind.startswith(_CLAIM)
 
 
-def _without_volumes(state: State, view: GroupView, least: int) -> Reason | None:
-    """Return what keeps so many pending members of a gang from their volumes that fewer than `least` can start."""
-    reasons = (claim_reason(state, pod) for pod in view.waiting if pod.volume_claims)
-    lacking = [reason for reason in reasons if reason]
-    return lacking[0] if len(view.waiting) - len(lacking) < least else None
-
-
 def claim_reason(state: State, pod: PodView) -> Reason | None:
     """Return the first of the pod's PersistentVolumeClaims that keeps it from being scheduled, as a reason."""
     shared = state.cluster.shared
     reasons = (shared.claim_reason(pod.namespace, name) for name in pod.volume_claims)
     found = next(filter(None, reasons), None)
     return replace(found, asked=(str(found.asked), pod_name(pod))) if found else None
-
-
-def _needs_pod_group(state: State, view: GroupView) -> bool:
-    """Return whether the group is not planned without its PodGroup: nothing else defines it, or Volcano would not bind it."""
-    return view.group.source == NATIVE or any(is_gated(pod) and is_volcano(state.settings, pod) for pod in view.waiting)
-
-
-def _incomplete(state: State, view: GroupView, now: float) -> Reason | None:
-    """Return what a group lacks; None if it is complete."""
-    group, record = view.group, state.groups.get(view.key)
-    # A gate of ours is removed when the group is planned; others are for their owners to remove.
-    gated = sum(1 for pod in view.waiting if (has_other_gates(pod) if state.settings.group.gates else pod.gates))
-    if gated:
-        return Reason("001.members", asked=view.seen, found=gated, kind="gated")
-    since = record.since if record else None
-    waited = 0.0 if since is None else abs(now - since)  # a clock set back does not prolong the wait
-    in_window = waited < state.settings.group.window
-    pod_group = missing_pod_group(state, view)
-    if pod_group and (in_window or _needs_pod_group(state, view)):
-        return Reason("001.group", asked=pod_group, found=group.source, kind="object")
-    present = len(view.waiting) if group.match_policy == "only-waiting" and view.least else view.seen
-    # rule 001.gang: all or nothing; while members are missing none starts and nothing is reserved.
-    if present < view.least:
-        return Reason("001.gang", asked=view.least, found=present, kind="missing")
-    if view.least and (without := _without_volumes(state, view, view.least - (present - len(view.waiting)))):
-        return without
-    if group.total is not None and view.seen < group.total and in_window:
-        return Reason("001.members", asked=group.total, found=view.seen, kind="missing")
-    return None
-
-
-def _bundle_incomplete(state: State, view: GroupView, now: float) -> Reason | None:
-    """Return a refusal if another gang of the bundle is incomplete."""
-    for name, other in bundled(state, view.group):
-        if other is None or _mixed_schedulers(other) or _incomplete(state, other, now):
-            return Reason("001.gang", asked=name, kind="bundle")
-    return None
-
-
-def _unsettled(state: State, view: GroupView, now: float) -> Reason | None:
-    """Return a refusal while pods of a job may follow: their number is unknown, and controllers create them one by one.
-
-    The time counts from the last pod on, up to the window. Pods that follow bound ones, as after a failure, do not wait.
-    """
-    record, settings = state.groups.get(view.key), state.settings.group
-    if not view.group.settles or view.bound or record is None or record.since is None or not settings.settle:
-        return None
-    if not 0 <= now - record.since < settings.window:
-        return None
-    until = _settles_at(state, view)
-    settled = (
-        not isinstance(record.stage, Idle | Waiting) if until is None else not now < until <= now + settings.settle
-    )
-    return None if settled else Reason("001.members", found=view.seen, kind=SETTLING)
-
-
-def _settles_at(state: State, view: GroupView) -> float | None:
-    """Return when the wait for more pods of a job ends; None if it does not wait, or pods were added since it did."""
-    match state.groups.stage(view.key):
-        case Waiting(reason=Reason(kind=kind, found=int(seen)), until=until) if kind == SETTLING and view.seen <= seen:
-            return until
-    return None
-
-
-def _mixed_schedulers(view: GroupView) -> Reason | None:
-    """Return a refusal if members use different schedulers, each of which sees only its own."""
-    names = schedulers_of(view)
-    return Reason("001.group", found=names, kind="schedulers") if len(names) > 1 else None
 
 
 def schedulers_of(view: GroupView) -> tuple[str, ...]:
@@ -197,16 +122,6 @@ def schedulers_of(view: GroupView) -> tuple[str, ...]:
     return tuple(
         sorted({pod.scheduler for pod in view.waiting if pod.scheduler and (declared or asks_for_devices(pod))})
     )
-
-
-def _misshapen(state: State, view: GroupView) -> Reason | None:
-    """Return why the hardware does not support the shape of a Volcano job; None if it does, or if it is not a job."""
-    if view.group.source != VOLCANO_SOURCE or is_made_for_pods(view.key):
-        return None
-    # rule 003.one-pod: looked at when the pods are there, since a job may have been created past the webhook.
-    requests = (state.request(pod) for pod in (*view.bound, *view.waiting))
-    tasks = ((request.group.role if request.group else "", 1, request) for request in requests)
-    return job_refusal(tasks, state.settings.job_shape)
 
 
 def bundle(state: State, key: str) -> list[GroupView]:
@@ -268,11 +183,89 @@ def alternatives(views: Sequence[GroupView]) -> Iterator[tuple[GroupView, tuple[
             yield least, left
 
 
-def _required_only(view: GroupView) -> GroupView:
-    """Reduce a gang to the members that must start, by rank."""
-    minimum = view.group.minimum
-    need = len(view.waiting) if minimum is None else max(0, minimum - len(view.bound))
-    return replace(view, waiting=view.waiting[:need])
+def _mixed_schedulers(view: GroupView) -> Reason | None:
+    """Return a refusal if members use different schedulers, each of which sees only its own."""
+    names = schedulers_of(view)
+    return Reason("001.group", found=names, kind="schedulers") if len(names) > 1 else None
+
+
+def _incomplete(state: State, view: GroupView, now: float) -> Reason | None:
+    """Return what a group lacks; None if it is complete."""
+    group, record = view.group, state.groups.get(view.key)
+    # A gate of ours is removed when the group is planned; others are for their owners to remove.
+    gated = sum(1 for pod in view.waiting if (has_other_gates(pod) if state.settings.group.gates else pod.gates))
+    if gated:
+        return Reason("001.members", asked=view.seen, found=gated, kind="gated")
+    since = record.since if record else None
+    waited = 0.0 if since is None else abs(now - since)  # a clock set back does not prolong the wait
+    in_window = waited < state.settings.group.window
+    pod_group = missing_pod_group(state, view)
+    if pod_group and (in_window or _needs_pod_group(state, view)):
+        return Reason("001.group", asked=pod_group, found=group.source, kind="object")
+    present = len(view.waiting) if group.match_policy == "only-waiting" and view.least else view.seen
+    # rule 001.gang: all or nothing; while members are missing none starts and nothing is reserved.
+    if present < view.least:
+        return Reason("001.gang", asked=view.least, found=present, kind="missing")
+    if view.least and (without := _without_volumes(state, view, view.least - (present - len(view.waiting)))):
+        return without
+    if group.total is not None and view.seen < group.total and in_window:
+        return Reason("001.members", asked=group.total, found=view.seen, kind="missing")
+    return None
+
+
+def _needs_pod_group(state: State, view: GroupView) -> bool:
+    """Return whether the group is not planned without its PodGroup: nothing else defines it, or Volcano would not bind it."""
+    return view.group.source == NATIVE or any(is_gated(pod) and is_volcano(state.settings, pod) for pod in view.waiting)
+
+
+def _without_volumes(state: State, view: GroupView, least: int) -> Reason | None:
+    """Return what keeps so many pending members of a gang from their volumes that fewer than `least` can start."""
+    reasons = (claim_reason(state, pod) for pod in view.waiting if pod.volume_claims)
+    lacking = [reason for reason in reasons if reason]
+    return lacking[0] if len(view.waiting) - len(lacking) < least else None
+
+
+def _misshapen(state: State, view: GroupView) -> Reason | None:
+    """Return why the hardware does not support the shape of a Volcano job; None if it does, or if it is not a job."""
+    if view.group.source != VOLCANO_SOURCE or is_made_for_pods(view.key):
+        return None
+    # rule 003.one-pod: looked at when the pods are there, since a job may have been created past the webhook.
+    requests = (state.request(pod) for pod in (*view.bound, *view.waiting))
+    tasks = ((request.group.role if request.group else "", 1, request) for request in requests)
+    return job_refusal(tasks, state.settings.job_shape)
+
+
+def _bundle_incomplete(state: State, view: GroupView, now: float) -> Reason | None:
+    """Return a refusal if another gang of the bundle is incomplete."""
+    for name, other in bundled(state, view.group):
+        if other is None or _mixed_schedulers(other) or _incomplete(state, other, now):
+            return Reason("001.gang", asked=name, kind="bundle")
+    return None
+
+
+def _unsettled(state: State, view: GroupView, now: float) -> Reason | None:
+    """Return a refusal while pods of a job may follow: their number is unknown, and controllers create them one by one.
+
+    The time counts from the last pod on, up to the window. Pods that follow bound ones, as after a failure, do not wait.
+    """
+    record, settings = state.groups.get(view.key), state.settings.group
+    if not view.group.settles or view.bound or record is None or record.since is None or not settings.settle:
+        return None
+    if not 0 <= now - record.since < settings.window:
+        return None
+    until = _settles_at(state, view)
+    settled = (
+        not isinstance(record.stage, Idle | Waiting) if until is None else not now < until <= now + settings.settle
+    )
+    return None if settled else Reason("001.members", found=view.seen, kind=SETTLING)
+
+
+def _settles_at(state: State, view: GroupView) -> float | None:
+    """Return when the wait for more pods of a job ends; None if it does not wait, or pods were added since it did."""
+    match state.groups.stage(view.key):
+        case Waiting(reason=Reason(kind=kind, found=int(seen)), until=until) if kind == SETTLING and view.seen <= seen:
+            return until
+    return None
 
 
 def _is_satisfied(groups: Groups, key: str) -> bool:
@@ -285,3 +278,10 @@ def _are_linked(groups: Groups, key: str, other: str, names: tuple[str, ...]) ->
     plan = groups.plan_of(other)
     apart = plan is not None and not (groups.plan_of(key) and key in plan.bundle)
     return not apart and groups.bundle_of(other) == names
+
+
+def _required_only(view: GroupView) -> GroupView:
+    """Reduce a gang to the members that must start, by rank."""
+    minimum = view.group.minimum
+    need = len(view.waiting) if minimum is None else max(0, minimum - len(view.bound))
+    return replace(view, waiting=view.waiting[:need])

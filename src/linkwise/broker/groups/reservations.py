@@ -207,10 +207,10 @@ def note_emptied(state: State, key: str, uid: str, before: Entry | None) -> None
 def release_forgotten(state: State) -> None:
     """Release what plans of groups reserve that have no members any more: these may be in other groups by now."""
     forgotten, state.cluster.changes.forgotten_groups = state.cluster.changes.forgotten_groups, []
-    for key, names in forgotten:
-        entries = ((name, state.cluster.ledger.get(name)) for name in names)
-        planned = [(name, entry) for name, entry in entries if entry and entry.state == "PLANNED"]
-        state.cluster.ledger.drop([name for name, entry in planned if entry.grant.plan == key or name.endswith(PLACE)])
+    for key, reserved in forgotten:
+        entries = (entry for each in reserved if (entry := state.cluster.ledger.get(each)))
+        planned = (entry for entry in entries if entry.state == "PLANNED")
+        state.cluster.ledger.drop([entry.key for entry in planned if entry.grant.plan == key or entry.purpose])
 
 
 def keep_places(state: State, now: float) -> None:
@@ -229,7 +229,7 @@ def give_up_places(state: State, key: str) -> None:
     """Release the devices kept for replacements of a group."""
     record = state.groups.get(key)
     if record and record.places:
-        state.cluster.ledger.drop([name for name in record.places.entries if state.cluster.ledger.get(name)])
+        state.cluster.ledger.drop_held(record.places.pods, "replacement")
         record.places = None
         state.groups.note_deadline(key)
 
@@ -242,11 +242,11 @@ def _unclaimed(state: State, grant: Grant) -> bool:
 
 
 def _keep(state: State, key: str, grant: Grant, now: float) -> None:
-    name, until = f"{grant.pod}{PLACE}", now + state.settings.group.grace
+    until = now + state.settings.group.grace
     inventory, record = state.cluster.inventories.get(grant.offer.node), state.groups[key]
-    entry = Entry(replace(grant, pod=name), "PLANNED", expires=until)
+    entry = Entry(grant, "PLANNED", expires=until, purpose="replacement")
     state.cluster.ledger.plan([entry], inventory.allocations if inventory else ())
-    record.places = KeptPlaces(until, (*(record.places.entries if record.places else ()), name))
+    record.places = KeptPlaces(until, (*(record.places.pods if record.places else ()), grant.pod))
     state.groups.note_deadline(key)
 
 

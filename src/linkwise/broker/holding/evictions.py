@@ -20,11 +20,11 @@ from linkwise.broker.groups.readiness import bundle, bundle_keys
 from linkwise.broker.groups.reservations import is_over
 from linkwise.broker.holding.victims import room_for_group, room_for_pod
 from linkwise.broker.readers import event_name, outbid_text, pod_events
-from linkwise.broker.records.bookings import ROOM, Preemption
+from linkwise.broker.records.bookings import Preemption
 from linkwise.broker.records.groups import Answer
 from linkwise.broker.records.members import Idle, Planning, Unschedulable
 from linkwise.broker.wake_ups import flush
-from linkwise.engine.ledger import Entry
+from linkwise.engine.ledger import Entry, Held
 from linkwise.engine.reasons.phrases import count_text, groups_text, pod_text
 from linkwise.model.verdict import Grant, Offer, Part, Reason
 
@@ -86,7 +86,7 @@ def hold_freed(state: State) -> bool:
             if node is None or inventory is None or place.offer is None:
                 continue
             free, room = rooms.setdefault(place.node, ({device.id for device in node.free()}, node.room()))
-            held = ledger.get(uid + ROOM)
+            held = ledger.get(Held(uid, "preemption"))
             before = held.grant.offer.parts if held else tuple(replace(part, devices=()) for part in place.offer.parts)
             parts = tuple(
                 _hold_part(part, known, free, room) for part, known in zip(place.offer.parts, before, strict=True)
@@ -127,8 +127,7 @@ def end(state: State, preemptor: str) -> None:
     """Remove a record and release what it holds."""
     record = state.preemptions.remove(preemptor)
     if record:
-        names = [uid + ROOM for uid in record.plan.placements]
-        state.cluster.ledger.drop([name for name in names if state.cluster.ledger.get(name)])
+        state.cluster.ledger.drop_held(record.plan.placements, "preemption")
         flush(state)
 
 
@@ -293,13 +292,13 @@ def _hold_part(part: Part, held: Part, free: set[str], room: dict[str, int]) -> 
 def _entry(state: State, record: Preemption, uid: str, offer: Offer) -> Entry:
     pod = state.pod(uid)
     query = state.query(pod) if pod else None
-    grant = Grant(uid + ROOM, query.policy.name if query else "", offer, mode=query.ask.mode if query else "whole")
-    return Entry(grant, "PLANNED", record.namespace, expires=record.until)
+    grant = Grant(uid, query.policy.name if query else "", offer, mode=query.ask.mode if query else "whole")
+    return Entry(grant, "PLANNED", record.namespace, expires=record.until, purpose="preemption")
 
 
 def _holds_all(state: State, record: Preemption) -> bool:
     """Return whether everything that is planned is held."""
-    held = {uid: state.cluster.ledger.get(uid + ROOM) for uid in record.plan.placements}
+    held = {uid: state.cluster.ledger.get(Held(uid, "preemption")) for uid in record.plan.placements}
     return all(
         place.offer is None or ((entry := held[uid]) is not None and entry.grant.offer.parts == place.offer.parts)
         for uid, place in record.plan.placements.items()

@@ -39,9 +39,9 @@ from linkwise.broker.wake_ups import flush
 from linkwise.dialects.linkwise.group_plan import has_other_gates
 from linkwise.engine.feasibility import unfit
 from linkwise.engine.ledger import Entry
-from linkwise.engine.queue.reservation import RESERVED, Reservation, room_on
+from linkwise.engine.queue.reservation import Reservation, room_on
 from linkwise.model.ask import Load
-from linkwise.model.verdict import Grant
+from linkwise.model.verdict import Grant, Held, Key, pods_of
 from linkwise.model.views import FINISHED
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def _unavailable(state: State, owner: str) -> set[str]:
 def _hosts(state: State, demand: Demand, name: str, room: ReservedRoom) -> bool:
     """Return whether the node has the other resources of a pod once the awaited pods have ended."""
     load, view = state.cluster.load(name), state.cluster.nodes[name]
-    for uid in room.awaited:
+    for uid in pods_of(room.awaited):
         pod = state.cluster.pods.get(uid)
         load = load.minus(demand_of(pod)[0]) if pod else load
     return unfit(demand, view, capacity_of(view), load) is None
@@ -297,7 +297,7 @@ def _group_seats(state: State, key: str, now: float) -> tuple[tuple[str, str], .
     ways = [WhatIf(state, view, steps) for view, _ in alternatives(views)]
     drained = 0
     while True:
-        gone = frozenset(entry.pod for name in nearest[:drained] for entry in state.cluster.ledger.on(name))
+        gone = frozenset(entry.key for name in nearest[:drained] for entry in state.cluster.ledger.on(name))
         plan = next(filter(None, (way.plan(Assumption(gone, but=frozenset(taken))) for way in ways)), None)
         if plan:
             seats = tuple((uid, place.node) for uid, place in plan.placements.items() if place.offer)
@@ -365,8 +365,8 @@ def _room(state: State, name: str, wanted: list[tuple[str, Query]]) -> ReservedR
     inventory = cluster.inventories.get(name)
     if inventory is None or any(cluster.index.unserved(query, name) for _, query in wanted):
         return None
-    own = {entry for uid, _ in wanted for entry in (uid, f"{uid}{RESERVED}")}
-    entries = [entry for entry in cluster.ledger.on(name) if entry.pod not in own]
+    own: set[Key] = {key for uid, _ in wanted for key in (uid, Held(uid, "reservation"))}
+    entries = [entry for entry in cluster.ledger.on(name) if entry.key not in own]
     return room_on(inventory, entries, [query for _, query in wanted], {*own, *cluster.ended_on(inventory)})
 
 
@@ -384,10 +384,10 @@ def _enter(state: State, each: Reservation, rooms: dict[str, ReservedRoom], wait
     release(state, changed)
     for uid, offer in kept.items():
         pod, inventory = state.cluster.pods[uid], state.cluster.inventories[offer.node]
-        if state.cluster.ledger.get(f"{uid}{RESERVED}"):
+        if reserved_entry(state, uid):
             continue
-        grant = Grant(f"{uid}{RESERVED}", waiting[uid].policy.name, offer, mode=waiting[uid].ask.mode)
-        entry = Entry(grant, "RESERVED", pod.namespace, pod.created, expires=each.until)
+        grant = Grant(uid, waiting[uid].policy.name, offer, mode=waiting[uid].ask.mode)
+        entry = Entry(grant, "RESERVED", pod.namespace, pod.created, expires=each.until, purpose="reservation")
         if not state.cluster.ledger.has_conflict(entry, inventory.allocations):
             state.cluster.ledger.reserve(entry, inventory.allocations)
             if each.owner in state.groups:  # the index does not count that as a gain, and for the group it is one

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.readers import outbid_text, pod_events
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.preemption import eviction_frees_enough
-from linkwise.engine.queue.reservation import RESERVED
 from linkwise.engine.reasons.phrases import count_text, groups_text, pod_text, with_unit
 from linkwise.engine.usage import node_of, usage_of
-from linkwise.model.verdict import Reason
+from linkwise.model.verdict import Held, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -48,26 +47,23 @@ MOST_NAMED: Final = 3
 
 def reserved_entry(state: State, uid: str) -> Entry | None:
     """Return what is kept free for a pod."""
-    entry = state.cluster.ledger.get(f"{uid}{RESERVED}")
-    return entry if entry and entry.state == "RESERVED" else None
+    return state.cluster.ledger.get(Held(uid, "reservation"))
 
 
 def reserved_nodes(state: State, uids: Iterable[str]) -> dict[str, Node]:
     """Return the nodes on which devices are kept free for these pods, as the pods see them: with the devices free."""
-    cluster, kept = state.cluster, {f"{uid}{RESERVED}" for uid in uids}
+    cluster, kept = state.cluster, {Held(uid, "reservation") for uid in uids}
     nodes: dict[str, Node] = {}
-    for name in {entry.node for pod in kept if (entry := cluster.ledger.get(pod))} & cluster.inventories.keys():
+    for name in {entry.node for key in kept if (entry := cluster.ledger.get(key))} & cluster.inventories.keys():
         inventory = cluster.inventories[name]
-        staying = [entry for entry in cluster.ledger.on(name) if entry.pod not in kept]
+        staying = [entry for entry in cluster.ledger.on(name) if entry.key not in kept]
         nodes[name] = node_of(inventory, usage_of(inventory, staying, cluster.ended_on(inventory)))
     return nodes
 
 
 def release(state: State, uids: Iterable[str]) -> list[str]:
     """Release what is kept free for these pods, which get other devices or none; return the nodes."""
-    entries = [entry for uid in uids if (entry := reserved_entry(state, uid))]
-    state.cluster.ledger.drop([entry.pod for entry in entries])
-    return [entry.node for entry in entries]
+    return state.cluster.ledger.drop_held(uids, "reservation")
 
 
 def end_reservation(state: State, reservation: Reservation) -> None:
@@ -80,13 +76,13 @@ def reserved_reason(state: State, query: Query, name: str, uid: str = "") -> Rea
     """Return a refusal if the node has enough free devices for a query, and they are reserved for others than this pod."""
     cluster = state.cluster
     inventory = cluster.inventories.get(name)
-    kept = [entry for entry in cluster.ledger.on(name) if entry.state == "RESERVED" and entry.pod != f"{uid}{RESERVED}"]
+    kept = [entry for entry in cluster.ledger.on(name) if entry.purpose == "reservation" and entry.pod != uid]
     if inventory is None or not kept or cluster.index.unserved(query, name):
         return None
-    pods = {entry.pod for entry in kept}
-    if not eviction_frees_enough(cluster.ledger, inventory, query, pods, cluster.ended_on(inventory)):
+    keys = {entry.key for entry in kept}
+    if not eviction_frees_enough(cluster.ledger, inventory, query, keys, cluster.ended_on(inventory)):
         return None
-    reservation = state.reservations.of_pod(kept[0].pod.removesuffix(RESERVED))
+    reservation = state.reservations.of_pod(kept[0].pod)
     return Reason("001.hold", found=owner_text(state, reservation) if reservation else "another pod", kind="reserved")
 
 
@@ -103,7 +99,7 @@ def yield_reservation(state: State, pod: PodView, query: Query, names: Sequence[
     """End a reservation of lower priority if the pod fits on one of the nodes then; false if that helps nowhere."""
     cluster = state.cluster
     for each in outranked(state, pod.priority, (pod.uid,)):
-        kept = {f"{uid}{RESERVED}" for uid, _ in each.seats}
+        kept = {Held(uid, "reservation") for uid, _ in each.seats}
         for name in each.nodes:
             inventory = cluster.inventories.get(name)
             if name not in names or inventory is None or cluster.index.unserved(query, name):

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.preemption import Harm
     from linkwise.model.ask import Demand
+    from linkwise.model.verdict import Key
     from linkwise.model.views import PodView
 
 __all__ = ["Option", "Preemptor", "harm_in", "leaving_on", "lower_on", "room_for_group", "room_for_pod", "with_gangs"]
@@ -361,7 +362,7 @@ class Preemptor:
     state: State
     pod: PodView
     query: Query
-    own: frozenset[str] = frozenset()
+    own: frozenset[Key] = frozenset()
     """entries of the ledger that are reserved for it"""
     _demand: Demand = field(init=False)
     _barred: Collection[str] = field(init=False)
@@ -417,10 +418,10 @@ class Preemptor:
         if known is None or needs is None:
             return lambda _: True  # a record that has only indices, or no memory
         freed = {
-            entry.pod: sum(part.share or known.memory for part in entry.grant.offer.parts if device in part.devices)
+            entry.key: sum(part.share or known.memory for part in entry.grant.offer.parts if device in part.devices)
             for entry in cluster.ledger.on(name)
         }
-        used = sum(share for uid, share in freed.items() if uid not in leaving and uid not in self.own)
+        used = sum(share for key, share in freed.items() if key not in leaving and key not in self.own)
         needed = sum(needs) - (known.memory - used)
         return lambda gone: sum(freed.get(uid, 0) for uid in gone) >= needed
 

@@ -1,4 +1,4 @@
-"""Access record: devices in use by policy and namespace, pods that wait for a limit, and nodes that a rule leaves out.
+"""Access record: devices in use by policy and namespace, with the pods that wait for a limit.
 
 Nothing is counted and nothing is cached while there is no policy. Bound: counts follow the ledger entry by entry, and the
 nodes that a rule leaves out follow the log of the index.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from linkwise.broker.cluster.cluster import Cluster
     from linkwise.engine.access import AccessRule
     from linkwise.model.ask import Ask
-    from linkwise.model.verdict import Entry
+    from linkwise.model.verdict import Entry, Key
     from linkwise.model.views import PodView
 
 __all__ = ["Access"]
@@ -54,7 +54,7 @@ class Access:
         """refused pods by policy, as the status had it at the start"""
         self._in_use: Counter[_Key] = Counter()
         self._pods: Counter[_Key] = Counter()
-        self._counted: dict[str, tuple[int, tuple[_Key, ...]]] = {}
+        self._counted: dict[Key, tuple[int, tuple[_Key, ...]]] = {}
         """by ledger entry, the devices and where they are counted"""
         self._barred: dict[tuple[object, ...], _Barred] = {}
 
@@ -99,22 +99,22 @@ class Access:
     def catch_up(self) -> None:
         """Count the entries that changed since the last time; namespaces with fewer devices go to `freed`."""
         ledger = self._cluster.ledger
-        if ledger.changed_pods is None:
+        if ledger.changed_keys is None:
             if self:
                 self.recount()
             return
-        if not ledger.changed_pods:
+        if not ledger.changed_keys:
             return
         before: dict[_Key, int] = {}
-        for name in ledger.changed_pods:
-            devices, keys = self._counted.pop(name, (0, ()))
+        for changed in ledger.changed_keys:
+            devices, keys = self._counted.pop(changed, (0, ()))
             for key in keys:
                 before.setdefault(key, self._in_use[key])
                 self._in_use[key] -= devices
                 self._pods[key] -= 1
-            if entry := ledger.get(name):
+            if entry := ledger.get(changed):
                 self._count(entry, before)
-        ledger.changed_pods.clear()
+        ledger.changed_keys.clear()
         self.freed |= {key[1]: None for key, count in before.items() if self._in_use[key] < count}
         for key in before:
             if not self._in_use[key] and not self._pods[key]:
@@ -127,7 +127,7 @@ class Access:
         self._pods.clear()
         self._counted.clear()
         self._barred.clear()
-        ledger.changed_pods = set() if self else None
+        ledger.changed_keys = set() if self else None
         for entry in ledger.entries() if self else ():
             self._count(entry, {})
         self.freed |= {pod.namespace: None for uid in self.limited if (pod := self._find_pod(uid))}
@@ -135,17 +135,17 @@ class Access:
     def _count(self, entry: Entry, before: dict[_Key, int]) -> None:
         if entry.state == "RESERVED":
             return  # kept free for a pod that does not use it yet
-        pod = self._find_pod(entry.pod.partition("/")[0])
+        pod = self._find_pod(entry.pod)
         subject = subject_of(pod) if pod else Subject(entry.namespace)
         rule = self._cluster.shared.access.rule(subject)
         if rule is None:
             return
         ask, devices = entry.unrecorded_ask, len(entry.grant.offer.devices)
         keys = tuple((term.policy.name, entry.namespace) for term in rule.terms)
-        self._counted[entry.pod] = max(devices, devices_of(ask) if ask else 0), keys
+        self._counted[entry.key] = max(devices, devices_of(ask) if ask else 0), keys
         for key in keys:
             before.setdefault(key, self._in_use[key])
-            self._in_use[key] += self._counted[entry.pod][0]
+            self._in_use[key] += self._counted[entry.key][0]
             self._pods[key] += 1
 
     # refusals

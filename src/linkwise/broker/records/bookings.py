@@ -17,11 +17,13 @@ from linkwise.engine.planning.plan import Plan  # noqa: TC001 - snapshots are de
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["LONGEST", "ROOM", "Attempt", "Bookings", "Preemption", "Preemptions"]
+__all__ = ["LONGEST", "Attempt", "Bookings", "Preemption", "Preemptions"]
 
 FIRST: Final = 2.0  # seconds
 LONGEST: Final = 60.0  # seconds
 """between two attempts"""
+ROOM: Final = "/room"
+"""ends the names of ledger entries that are held for a preemptor; its UID comes before"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class Attempt:
 
     def again(self, now: float, problem: str = "") -> Attempt:
         """The next attempt, after a time that doubles."""
+        # The count stops at ten: the longest pause is reached by then, and the power stays small.
         return Attempt(now + min(LONGEST, FIRST * 2**self.tries), min(self.tries + 1, 10), problem)
 
 
@@ -50,10 +53,6 @@ class Bookings:
     def restore(self, leaving: Mapping[str, float], attempts: Mapping[str, Attempt]) -> None:
         """Replace the content with that of a snapshot."""
         self.leaving, self.attempts = dict(leaving), dict(attempts)
-
-
-ROOM: Final = "/room"
-"""ends the names of ledger entries that are held for a preemptor; its UID comes before"""
 
 
 @dataclass(frozen=True, slots=True)

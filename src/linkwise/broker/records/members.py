@@ -64,6 +64,22 @@ __all__ = [
 Enrolled = tuple["PodView", "Group"]
 """a member, and the group that it declares"""
 _NUMBERS: Final = re.compile(r"([0-9]+)")
+Requested = tuple[tuple[int, tuple[str, ...], tuple[str, ...]], ...]
+"""what a plan is made for: by group, how many members must be placed, the pending ones, and the bound ones with their nodes"""
+Event = Literal["wait", "plan", "reserve", "change", "fail", "finish", "break", "expire", "preempt", "retry", "forget"]
+"""
+wait      the group is not ready
+plan      planning starts, or starts again
+reserve   the plan is complete, or restored after a restart
+change    members of the plan left or were bound, or its time changed
+fail      too few members fit
+finish    all members of the plan are bound or gone
+break     the plan can't be carried out any more
+expire    the plan was not carried out in time, or was made again too often
+preempt   a pod or group of higher priority needs the devices
+retry     the backoff is over
+forget    no member that was tried is pending any more
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +186,6 @@ def _order(pod: PodView, group: Group) -> tuple[object, ...]:
 def _natural(name: str) -> tuple[tuple[str, int], ...]:
     parts = _NUMBERS.split(name)
     return tuple((text, int(number or 0)) for text, number in zip(parts[::2], [*parts[1::2], ""], strict=True))
-
-
-Requested = tuple[tuple[int, tuple[str, ...], tuple[str, ...]], ...]
-"""what a plan is made for: by group, how many members must be placed, the pending ones, and the bound ones with their nodes"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,22 +308,10 @@ class BackingOff:
 
 
 Stage = Idle | Waiting | Planning | Reserved | Unschedulable | BackingOff
+
+
 STAGES: Final = (Idle, Waiting, Planning, Reserved, Unschedulable, BackingOff)
 
-Event = Literal["wait", "plan", "reserve", "change", "fail", "finish", "break", "expire", "preempt", "retry", "forget"]
-"""
-wait      the group is not ready
-plan      planning starts, or starts again
-reserve   the plan is complete, or restored after a restart
-change    members of the plan left or were bound, or its time changed
-fail      too few members fit
-finish    all members of the plan are bound or gone
-break     the plan can't be carried out any more
-expire    the plan was not carried out in time, or was made again too often
-preempt   a pod or group of higher priority needs the devices
-retry     the backoff is over
-forget    no member that was tried is pending any more
-"""
 
 TABLE: Final[Mapping[tuple[type[Stage], Event], type[Stage]]] = {
     (Idle, "wait"): Waiting,

@@ -59,6 +59,7 @@ def _bind_pending(state: State, pod: PodView, tentative: Entry | None, node: str
     """Bind a pod that has no devices assumed; those that it was offered or that are planned for it come first."""
     request, uid = state.request(pod), pod.uid
     query = state.query_of(request, pod)
+    # A member that is not observed yet is known by its own request alone.
     grouped = request.group is not None or uid in state.groups.key_by_pod
     if grouped and (wrong_node := _wrong_node(state, pod, node, now)):
         return BindAnswer(wrong_node)
@@ -119,10 +120,11 @@ def _devices_for(state: State, query: Query, offered: Entry | None, node: str) -
 
     What is reserved for the pod is as free to it as what it was offered.
     """
-    there = state.cluster.node_without(node, {offered.pod}) if offered and offered.node == node else None
+    there = state.cluster.node_without(node, {offered.key}) if offered and offered.node == node else None
     if offered is None or there is None:
         return pick_on(state, query, node)
     queued = state.queue.get(offered.pod) if offered.state == "OFFERED" else None
+    # Devices were offered for the request of that time: it may have been changed since, and want others.
     same_request = queued is not None and queued.query == query
     if same_request and query.takes(there, offered.grant.offer):
         return offered.grant.offer

@@ -76,6 +76,54 @@ def filter_nodes(state: State, pod: PodView, names: Sequence[str], now: float, *
     return FilterAnswer(answer.nodes, answer.failed, answer.unresolvable, answer.partial, effects, request.policy)
 
 
+def prioritize(state: State, pod: PodView, names: Sequence[str], now: float) -> list[tuple[str, int]]:
+    """Return dense ranks from 0: equal nodes have equal ranks, and small differences are not lost.
+
+    Nodes offered to the pod without success come last, or it would be sent there again and again.
+    """
+    # rule 000.normalise: at the wire a dense rank.
+    reconcile_later(state, now)
+    query = state.query(pod)
+    if query is None:
+        return [(name, 0) for name in names]
+    queued = state.queue.get(pod.uid)
+    failed = queued.failed if queued else frozenset()
+    scores = Candidates(state, query, pod.uid, state.settings.budget).scores(names)
+    return ranked(names, {name: (name not in failed, *score) for name, score in scores.items()})
+
+
+def ranked(names: Sequence[str], scores: Mapping[str, tuple[int, ...]]) -> list[tuple[str, int]]:
+    """Return the rank of each name among the different scores, the lowest first; 0 without a score."""
+    ranks = {score: rank for rank, score in enumerate(sorted(set(scores.values())))}
+    return [(name, ranks[scores[name]] if name in scores else 0) for name in names]
+
+
+def simulate_filter(
+    state: State, pod: PodView, names: Sequence[str], templates: Sequence[NodeView], now: float
+) -> FilterAnswer:
+    """Return the best of the nodes that exist, and every template on which the pod fits: price may decide among those."""
+    known = filter_nodes(state, pod, names, now, keep=False)
+    refused, fitting = _judged(state, pod, templates, now)
+    nodes = [*known.nodes, *fitting]
+    if nodes:
+        return FilterAnswer(nodes, partial=known.partial, effects=known.effects, policy=known.policy)
+    # There are no pods on a template that could be evicted.
+    unresolvable = {**known.unresolvable, **refused}
+    return FilterAnswer([], known.failed, unresolvable, known.partial, known.effects, known.policy)
+
+
+def simulate_scores(
+    state: State, pod: PodView, names: Sequence[str], templates: Sequence[NodeView]
+) -> dict[str, tuple[int, ...]]:
+    """Return comparable scores of nodes that exist and of templates; those without one are not suitable."""
+    query = state.query(pod)
+    if query is None:
+        return {}
+    scores = dict(Candidates(state, query, pod.uid, state.settings.budget).scores(names))
+    verdicts = _verdicts(query, templates, state.access.rule_of(pod))
+    return scores | {name: found for name, found in verdicts.items() if not isinstance(found, Reject)}
+
+
 def _answer(  # noqa: PLR0913 - the verb's arguments and the request
     state: State, pod: PodView, request: PodRequest, names: Sequence[str], now: float, *, keep: bool, grouped: bool
 ) -> FilterAnswer:
@@ -90,6 +138,13 @@ def _answer(  # noqa: PLR0913 - the verb's arguments and the request
             state.queue.join(state.asked(pod, query, now))  # it may have been alone before
         return member
     return _answer_single(state, pod, query, names, now, keep=keep)
+
+
+def _answer_assumed(state: State, entry: Entry, names: Sequence[str]) -> FilterAnswer:
+    """Answer for a pod that is being bound: only its node."""
+    if entry.node in names and state.cluster.has(entry):
+        return FilterAnswer([entry.node])
+    return FilterAnswer([], {}, dict.fromkeys(names, BEING_BOUND))
 
 
 def _answer_single(  # noqa: PLR0913 - same
@@ -168,19 +223,6 @@ def _place(  # noqa: PLR0913 - same
     return FilterAnswer([], failed, final, candidates.partial)
 
 
-def _ready(state: State, names: Sequence[str]) -> Sequence[str]:
-    unready = state.cluster.unready
-    return [name for name in names if name not in unready] if unready else names
-
-
-def _reserved_for_others(state: State, query: Query, uid: str, names: Sequence[str]) -> dict[str, str]:
-    """Return the refusals of nodes whose free devices are reserved: evicting pods there would only help the reservation."""
-    reasons = {
-        name: reserved_reason(state, query, name, uid) for name in state.reservations.taken().intersection(names)
-    }
-    return {name: short_refusal(reason) for name, reason in reasons.items() if reason}
-
-
 def _choose(state: State, pod: PodView, candidates: Candidates, names: Sequence[str]) -> list[str]:
     """Return the best node, or all that fit if what was offered before has failed too often."""
     queued, settings, unready = state.queue.get(pod.uid), state.settings, state.cluster.unready
@@ -192,6 +234,11 @@ def _choose(state: State, pod: PodView, candidates: Candidates, names: Sequence[
         return nodes
     # Something other than devices seems to stop it.
     return candidates.all(_ready(state, names))
+
+
+def _ready(state: State, names: Sequence[str]) -> Sequence[str]:
+    unready = state.cluster.unready
+    return [name for name in names if name not in unready] if unready else names
 
 
 def _remember(
@@ -223,59 +270,12 @@ def _best_of(state: State, uid: str, candidates: Candidates, nodes: Sequence[str
     return (candidates.best(fresh, 1) or candidates.best(nodes, 1))[0]
 
 
-def prioritize(state: State, pod: PodView, names: Sequence[str], now: float) -> list[tuple[str, int]]:
-    """Return dense ranks from 0: equal nodes have equal ranks, and small differences are not lost.
-
-    Nodes offered to the pod without success come last, or it would be sent there again and again.
-    """
-    # rule 000.normalise: at the wire a dense rank.
-    reconcile_later(state, now)
-    query = state.query(pod)
-    if query is None:
-        return [(name, 0) for name in names]
-    queued = state.queue.get(pod.uid)
-    failed = queued.failed if queued else frozenset()
-    scores = Candidates(state, query, pod.uid, state.settings.budget).scores(names)
-    return ranked(names, {name: (name not in failed, *score) for name, score in scores.items()})
-
-
-def ranked(names: Sequence[str], scores: Mapping[str, tuple[int, ...]]) -> list[tuple[str, int]]:
-    """Return the rank of each name among the different scores, the lowest first; 0 without a score."""
-    ranks = {score: rank for rank, score in enumerate(sorted(set(scores.values())))}
-    return [(name, ranks[scores[name]] if name in scores else 0) for name in names]
-
-
-def _answer_assumed(state: State, entry: Entry, names: Sequence[str]) -> FilterAnswer:
-    """Answer for a pod that is being bound: only its node."""
-    if entry.node in names and state.cluster.has(entry):
-        return FilterAnswer([entry.node])
-    return FilterAnswer([], {}, dict.fromkeys(names, BEING_BOUND))
-
-
-def simulate_filter(
-    state: State, pod: PodView, names: Sequence[str], templates: Sequence[NodeView], now: float
-) -> FilterAnswer:
-    """Return the best of the nodes that exist, and every template on which the pod fits: price may decide among those."""
-    known = filter_nodes(state, pod, names, now, keep=False)
-    refused, fitting = _judged(state, pod, templates, now)
-    nodes = [*known.nodes, *fitting]
-    if nodes:
-        return FilterAnswer(nodes, partial=known.partial, effects=known.effects, policy=known.policy)
-    # There are no pods on a template that could be evicted.
-    unresolvable = {**known.unresolvable, **refused}
-    return FilterAnswer([], known.failed, unresolvable, known.partial, known.effects, known.policy)
-
-
-def simulate_scores(
-    state: State, pod: PodView, names: Sequence[str], templates: Sequence[NodeView]
-) -> dict[str, tuple[int, ...]]:
-    """Return comparable scores of nodes that exist and of templates; those without one are not suitable."""
-    query = state.query(pod)
-    if query is None:
-        return {}
-    scores = dict(Candidates(state, query, pod.uid, state.settings.budget).scores(names))
-    verdicts = _verdicts(query, templates, state.access.rule_of(pod))
-    return scores | {name: found for name, found in verdicts.items() if not isinstance(found, Reject)}
+def _reserved_for_others(state: State, query: Query, uid: str, names: Sequence[str]) -> dict[str, str]:
+    """Return the refusals of nodes whose free devices are reserved: evicting pods there would only help the reservation."""
+    reasons = {
+        name: reserved_reason(state, query, name, uid) for name in state.reservations.taken().intersection(names)
+    }
+    return {name: short_refusal(reason) for name, reason in reasons.items() if reason}
 
 
 def _judged(state: State, pod: PodView, templates: Sequence[NodeView], now: float) -> tuple[dict[str, str], list[str]]:

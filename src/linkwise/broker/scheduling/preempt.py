@@ -17,17 +17,19 @@ from linkwise.broker.holding.reserved_devices import outranked
 from linkwise.broker.holding.victims import Preemptor, harm_in, leaving_on, lower_on
 from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.engine.preemption import Search, violations
-from linkwise.engine.queue.reservation import RESERVED
+from linkwise.model.verdict import Held
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
+    from linkwise.model.verdict import Key
     from linkwise.model.views import PodView
 
 __all__ = ["budget_violations", "preempt"]
 
+# Bounded, because kube-scheduler waits for the answer.
 TRIES: Final = 1000
 """sets of victims that are tried per call, over all nodes"""
 NODES: Final = 32
@@ -75,12 +77,12 @@ def _is_invalid(state: State, pod: PodView, query: Query) -> bool:
     return bool(query.policy.admit(query.ask) or (state.access and not_permitted(state, pod, query)))
 
 
-def _reserved(state: State, pod: PodView) -> tuple[frozenset[str], frozenset[str]]:
+def _reserved(state: State, pod: PodView) -> tuple[frozenset[Key], frozenset[str]]:
     """Return the entries that are reserved for the pod or give way to it, and nodes whose evictions would help others."""
     if not state.reservations.made:
         return frozenset(), frozenset()
     lower = outranked(state, pod.priority, (pod.uid,))
-    own = {f"{uid}{RESERVED}" for uid in (pod.uid, *(uid for each in lower for uid, _ in each.seats))}
+    own = {Held(uid, "reservation") for uid in (pod.uid, *(uid for each in lower for uid, _ in each.seats))}
     others = (each for each in state.reservations if each not in lower and state.reservations.of_pod(pod.uid) != each)
     return frozenset(own), frozenset(node for each in others for node in each.nodes)
 

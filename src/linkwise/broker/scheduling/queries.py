@@ -1,4 +1,4 @@
-"""Queries that decide nothing: admission, dry runs, preferred devices, dry plans, and a vendor for requests that any can serve.
+"""Queries that decide nothing: admission, dry runs, preferred devices, and a vendor for requests that any can serve.
 
 `preferred` returns the devices that kubelet should allocate: those that the scheduler chose, or would choose.
 
@@ -62,6 +62,10 @@ __all__ = [
     "views_of_new",
 ]
 
+FOREVER: Final = 1 << 40
+MOST_GROUPS: Final = 1000
+"""groups of which the choice for the first member is remembered"""
+
 
 def admit(state: State, pod: PodView, requester: Requester | None = None) -> Admission:
     """Return whether the pod's request is valid for any node, and permitted to its creator.
@@ -73,19 +77,6 @@ def admit(state: State, pod: PodView, requester: Requester | None = None) -> Adm
         # rule 002.access: at admission with the real user.
         state.access.refusals[refused.noun] += 1
     return admission
-
-
-def _admission(state: State, pod: PodView, requester: Requester | None) -> tuple[Admission, Reason | None]:
-    """Return the same, with the reason of a refusal, and count nothing."""
-    rule = _rule_of(state, pod, requester)
-    defaults = _default_shares(pod, rule)  # the pod of a template gets them when it is created
-    request = state.request(_with_defaults(pod, defaults) if defaults else pod)
-    if request.ask is None:
-        broken = request.broken
-        warnings = tuple(problem for problem in request.problems if problem is not broken)
-        return Admission(broken.text if broken else "", warnings), None
-    refused = state.policies[request.policy].admit(request.ask) or (rule.refusal(request.ask) if rule else None)
-    return Admission(refusal(refused) if refused else "", request.problems), refused
 
 
 def largest_node(state: State, query: Query) -> int:
@@ -113,11 +104,6 @@ def split_up(query: Query, largest: int) -> tuple[int, int]:
     return (-(-asked // size), size) if size else (0, 0)
 
 
-def _is_admitted(query: Query, devices: int) -> bool:
-    part = replace(query.ask.containers[0], devices=devices)
-    return query.policy.admit(replace(query.ask, containers=(part,), required=())) is None
-
-
 def additions(state: State, pod: PodView, requester: Requester, *, keep: bool = True) -> Additions:
     """Return what a new pod gets beside what its manifest has; without `keep`, nothing is remembered of it."""
     choice = choose_vendor(state, pod, lambda variant: _admission(state, variant, requester)[0].refusal, keep=keep)
@@ -136,44 +122,6 @@ def additions(state: State, pod: PodView, requester: Requester, *, keep: bool = 
 def creator(state: State, requester: Requester) -> dict[str, str]:
     """Return the annotations that record who created a pod or a workload."""
     return creator_annotations(requester.user, requester.groups, state.cluster.shared.access.groups)
-
-
-def _is_in_gang(state: State, pod: PodView) -> bool:
-    """Return whether a pod must start together with others; kube-scheduler gates the pods of its own PodGroups by itself."""
-    group = None if pod.scheduling_group else state.group_said(pod)[0]
-    return group is not None and (group.is_gang or points_to_pod_group(pod, group))
-
-
-def _is_planned_for_volcano(state: State, pod: PodView) -> bool:
-    """Return whether the devices of a pod of Volcano are planned, in a gang or alone.
-
-    Members without devices need no node of their own: Volcano starts the gang as a whole, and tries them when the gates of
-    the others are removed.
-    """
-    return state.settings.group.gates and is_volcano(state.settings, pod) and state.request(pod).ask is not None
-
-
-def _rule_of(state: State, pod: PodView, requester: Requester | None) -> AccessRule | None:
-    rules = state.cluster.shared.access
-    return rules.rule(subject_of(pod, requester)) if rules else None
-
-
-def _default_shares(pod: PodView, rule: AccessRule | None) -> Mapping[str, Mapping[str, str]]:
-    return share_defaults(pod, rule.default_share) if rule and rule.default_share else {}
-
-
-def _with_defaults(pod: PodView, defaults: Mapping[str, Mapping[str, str]]) -> PodView:
-    containers = (
-        replace(
-            container,
-            requests={**container.requests, **defaults[container.name]},
-            limits={**container.limits, **defaults[container.name]},
-        )
-        if container.name in defaults
-        else container
-        for container in pod.containers
-    )
-    return replace(pod, containers=tuple(containers))
 
 
 def admit_job(state: State, tasks: Sequence[tuple[str, int, PodView]], requester: Requester | None = None) -> Admission:
@@ -245,9 +193,6 @@ def preferred(state: State, name: str, available: Sequence[str], required: Seque
     return choose_available(words, node, available, required, size, policies=state.policies, by_resource=chosen)
 
 
-FOREVER: Final = 1 << 40
-
-
 def dry_plan(state: State, pods: Sequence[PodView]) -> Plan | None:
     """Return the plan for these pods as one group, beside bound members; None if too few of them fit."""
     return trial_plan(state, views_of_new(state, pods), FOREVER) if pods else None
@@ -265,19 +210,6 @@ def views_of_new(state: State, pods: Sequence[PodView]) -> list[GroupView]:
             groups[group.key] = state.groups.complete(pod, group)
         waiting.setdefault(group.key, []).append(pod)
     return [_view_of(state, group, waiting[key]) for key, group in groups.items()]
-
-
-def _view_of(state: State, group: Group, pods: Sequence[PodView]) -> GroupView:
-    view = state.groups.view(group.key)
-    bound = view.bound if view else ()
-    there = {pod.uid for pod in bound}
-    waiting = tuple(pod for pod in pods if pod.uid not in there and not pod.node)
-    group = with_all_members(group, len(waiting) + len(bound))
-    return GroupView(group, waiting, bound, satisfied=view is not None and view.satisfied)
-
-
-MOST_GROUPS: Final = 1000
-"""groups of which the choice for the first member is remembered"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,17 +265,69 @@ def choose_vendor(state: State, pod: PodView, admitted: Callable[[PodView], str]
     return VendorChoice(chosen)
 
 
-def _serving(state: State) -> dict[str, list[str]]:
-    """The nodes that provide each resource of whole devices."""
-    old = renamed_resources()
-    resources = {
-        resource for dialect in DIALECTS if dialect.vendor for resource in dialect.whole_devices if resource not in old
-    }
-    nodes: dict[str, list[str]] = {}
-    for name in state.cluster.index.nodes.keys() & state.cluster.nodes.keys():
-        for resource in state.cluster.inventories[name].words & resources:
-            nodes.setdefault(resource, []).append(name)
-    return nodes
+def _admission(state: State, pod: PodView, requester: Requester | None) -> tuple[Admission, Reason | None]:
+    """Return the same, with the reason of a refusal, and count nothing."""
+    rule = _rule_of(state, pod, requester)
+    defaults = _default_shares(pod, rule)  # the pod of a template gets them when it is created
+    request = state.request(_with_defaults(pod, defaults) if defaults else pod)
+    if request.ask is None:
+        broken = request.broken
+        warnings = tuple(problem for problem in request.problems if problem is not broken)
+        return Admission(broken.text if broken else "", warnings), None
+    refused = state.policies[request.policy].admit(request.ask) or (rule.refusal(request.ask) if rule else None)
+    return Admission(refusal(refused) if refused else "", request.problems), refused
+
+
+def _rule_of(state: State, pod: PodView, requester: Requester | None) -> AccessRule | None:
+    rules = state.cluster.shared.access
+    return rules.rule(subject_of(pod, requester)) if rules else None
+
+
+def _default_shares(pod: PodView, rule: AccessRule | None) -> Mapping[str, Mapping[str, str]]:
+    return share_defaults(pod, rule.default_share) if rule and rule.default_share else {}
+
+
+def _with_defaults(pod: PodView, defaults: Mapping[str, Mapping[str, str]]) -> PodView:
+    containers = (
+        replace(
+            container,
+            requests={**container.requests, **defaults[container.name]},
+            limits={**container.limits, **defaults[container.name]},
+        )
+        if container.name in defaults
+        else container
+        for container in pod.containers
+    )
+    return replace(pod, containers=tuple(containers))
+
+
+def _is_admitted(query: Query, devices: int) -> bool:
+    part = replace(query.ask.containers[0], devices=devices)
+    return query.policy.admit(replace(query.ask, containers=(part,), required=())) is None
+
+
+def _is_in_gang(state: State, pod: PodView) -> bool:
+    """Return whether a pod must start together with others; kube-scheduler gates the pods of its own PodGroups by itself."""
+    group = None if pod.scheduling_group else state.group_said(pod)[0]
+    return group is not None and (group.is_gang or points_to_pod_group(pod, group))
+
+
+def _is_planned_for_volcano(state: State, pod: PodView) -> bool:
+    """Return whether the devices of a pod of Volcano are planned, in a gang or alone.
+
+    Members without devices need no node of their own: Volcano starts the gang as a whole, and tries them when the gates of
+    the others are removed.
+    """
+    return state.settings.group.gates and is_volcano(state.settings, pod) and state.request(pod).ask is not None
+
+
+def _view_of(state: State, group: Group, pods: Sequence[PodView]) -> GroupView:
+    view = state.groups.view(group.key)
+    bound = view.bound if view else ()
+    there = {pod.uid for pod in bound}
+    waiting = tuple(pod for pod in pods if pod.uid not in there and not pod.node)
+    group = with_all_members(group, len(waiting) + len(bound))
+    return GroupView(group, waiting, bound, satisfied=view is not None and view.satisfied)
 
 
 def _option(
@@ -402,6 +386,26 @@ def _pending(state: State, resource: str) -> int:
     return sum(ask.devices for pod in waiting if (ask := state.request(pod).ask))
 
 
+def _serving(state: State) -> dict[str, list[str]]:
+    """The nodes that provide each resource of whole devices."""
+    old = renamed_resources()
+    resources = {
+        resource for dialect in DIALECTS if dialect.vendor for resource in dialect.whole_devices if resource not in old
+    }
+    nodes: dict[str, list[str]] = {}
+    for name in state.cluster.index.nodes.keys() & state.cluster.nodes.keys():
+        for resource in state.cluster.inventories[name].words & resources:
+            nodes.setdefault(resource, []).append(name)
+    return nodes
+
+
+def _no_vendor(options: Sequence[_Option]) -> str:
+    if not options:
+        return f"{ACCELERATOR}: no node provides devices of any vendor; see `linkwise get nodes`"
+    reasons = "; ".join(f"{option.resource}: {option.refusal}" for option in options)
+    return f"{ACCELERATOR}: no vendor's devices can serve this request. {reasons}"
+
+
 def _resource_of_group(state: State, key: str) -> str:
     """The resource that members of the group were given; empty if there are none."""
     view = state.groups.view(key)
@@ -415,10 +419,3 @@ def _devices_needed(state: State, pod: PodView, resource: str) -> int:
     group = state.group_said(pod)[0]
     members = (group.total or group.minimum or 1) if group else 1
     return members * (ask.devices if ask else 0)
-
-
-def _no_vendor(options: Sequence[_Option]) -> str:
-    if not options:
-        return f"{ACCELERATOR}: no node provides devices of any vendor; see `linkwise get nodes`"
-    reasons = "; ".join(f"{option.resource}: {option.refusal}" for option in options)
-    return f"{ACCELERATOR}: no vendor's devices can serve this request. {reasons}"

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
+    from linkwise.model.verdict import Key
     from linkwise.model.views import PodView
 
 __all__ = ["Task", "book", "next_record", "reconcile_bookings", "reconcile_bound", "unbook"]
@@ -120,29 +121,6 @@ def reconcile_bookings(state: State, now: float) -> None:
         if entry and query and _is_free(state, query, entry):
             # rule 003.between: the claim is a booking from the moment when the leaving pods are gone.
             ledger.book(entry, state.cluster.inventories[entry.node].allocations)
-
-
-def _as_planned(state: State, entry: Entry) -> Entry | None:
-    """Return the entry as the plan of its group reserves it; None if no plan does."""
-    stage = state.groups.plan_of(entry.grant.plan) if entry.state == "BOOKED" else None
-    placement = stage.plan.placements.get(entry.pod) if stage else None
-    if stage is None or placement is None or placement.offer != entry.grant.offer:
-        return None
-    grant = replace(entry.grant, generation=stage.generation)
-    return replace(entry, grant=grant, state="PLANNED", expires=stage.expires, decision=None)
-
-
-def _unusable(state: State, pod: PodView, query: Query, node: str) -> str:
-    """Return why no device of the node can be booked for the pod, whichever are free."""
-    view = state.cluster.nodes.get(node)
-    if view is None or node not in state.cluster.index.nodes:
-        return f"node {node or 'without a name'} is unknown"
-    if not view.ready:
-        return f"node {node} is not ready"
-    if invalid := query.policy.admit(query.ask):
-        return refusal(invalid)
-    denied = refused_on(state, pod, query, node) if state.access else None
-    return refusal(denied) if denied else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,25 +229,6 @@ class _Allocation:
         return Entry(grant, "BOOKED", self.pod.namespace, self.pod.created, expires=self._expires)
 
 
-def _leaving_on(state: State, node: str) -> frozenset[str]:
-    """Return the pods of a node that are terminating, or that a Volcano session evicts."""
-    evicted = {uid for uid in state.bookings.leaving if (entry := state.cluster.ledger.get(uid)) and entry.node == node}
-    return leaving_on(state, node) | evicted
-
-
-def _owners(state: State, claim: Entry) -> set[str]:
-    """Return the other pods that use devices of a claim."""
-    devices = set(claim.grant.offer.devices)
-    entries = state.cluster.ledger.on(claim.node)
-    return {entry.pod for entry in entries if entry.pod != claim.pod and devices & set(entry.grant.offer.devices)}
-
-
-def _is_free(state: State, query: Query, entry: Entry) -> bool:
-    """Return whether no other pod uses the devices of an entry."""
-    node = state.cluster.node_without(entry.node, {entry.pod})
-    return node is not None and query.takes(node, entry.grant.offer)
-
-
 def reconcile_bound(state: State, now: float) -> None:
     """Write the devices of pods that Volcano has bound; choose them first where none were booked."""
     if state.recovering or not (state.cluster.unwritten or state.cluster.changes.overwritten):
@@ -308,6 +267,48 @@ def next_record(state: State) -> float | None:
     """Return when the next record is due; 0 if it is now."""
     attempts = state.bookings.attempts
     return min((attempts[uid].due if uid in attempts else 0.0 for uid in state.cluster.unwritten), default=None)
+
+
+def _unusable(state: State, pod: PodView, query: Query, node: str) -> str:
+    """Return why no device of the node can be booked for the pod, whichever are free."""
+    view = state.cluster.nodes.get(node)
+    if view is None or node not in state.cluster.index.nodes:
+        return f"node {node or 'without a name'} is unknown"
+    if not view.ready:
+        return f"node {node} is not ready"
+    if invalid := query.policy.admit(query.ask):
+        return refusal(invalid)
+    denied = refused_on(state, pod, query, node) if state.access else None
+    return refusal(denied) if denied else ""
+
+
+def _as_planned(state: State, entry: Entry) -> Entry | None:
+    """Return the entry as the plan of its group reserves it; None if no plan does."""
+    stage = state.groups.plan_of(entry.grant.plan) if entry.state == "BOOKED" else None
+    placement = stage.plan.placements.get(entry.pod) if stage else None
+    if stage is None or placement is None or placement.offer != entry.grant.offer:
+        return None
+    grant = replace(entry.grant, generation=stage.generation)
+    return replace(entry, grant=grant, state="PLANNED", expires=stage.expires, decision=None)
+
+
+def _is_free(state: State, query: Query, entry: Entry) -> bool:
+    """Return whether no other pod uses the devices of an entry."""
+    node = state.cluster.node_without(entry.node, {entry.key})
+    return node is not None and query.takes(node, entry.grant.offer)
+
+
+def _owners(state: State, claim: Entry) -> set[Key]:
+    """Return the other pods that use devices of a claim."""
+    devices = set(claim.grant.offer.devices)
+    entries = state.cluster.ledger.on(claim.node)
+    return {entry.key for entry in entries if entry.key != claim.key and devices & set(entry.grant.offer.devices)}
+
+
+def _leaving_on(state: State, node: str) -> frozenset[str]:
+    """Return the pods of a node that are terminating, or that a Volcano session evicts."""
+    evicted = {uid for uid in state.bookings.leaving if (entry := state.cluster.ledger.get(uid)) and entry.node == node}
+    return leaving_on(state, node) | evicted
 
 
 def _is_ours(state: State, pod: PodView) -> bool:

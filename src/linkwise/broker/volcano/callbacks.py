@@ -1,4 +1,4 @@
-"""Callbacks of Volcano: predicate and prioritize, the victims of a pod, and jobs that are about to be enqueued.
+"""Callbacks of Volcano: predicate, prioritize, victims of a pod, and jobs about to be enqueued.
 
 Volcano asks node by node, before it knows which of them it takes, so that nothing is reserved here. A member of a group is
 answered by the plan of its group: the first question plans it.
@@ -69,6 +69,12 @@ UNRESOLVABLE: Final = 3
 STEP: Final = 10_000
 """between two classes of nodes: nodeorder and binpack add hundreds each, and must not outvote the order of the classes"""
 _NOT_READY: Final = Reason("001.filters", kind="not ready")
+PERMIT: Final = 1
+ABSTAIN: Final = 0
+"""other plugins decide"""
+REJECT: Final = -1
+TRIES: Final = 1000
+"""sets of victims that are tried per call"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,67 +134,6 @@ def rank(state: State, pod: PodView, names: Sequence[str]) -> dict[str, float]:
     return {name: by_name[name] + STEP * (classes[scores[name]] if name in scores else 0) for name in names}
 
 
-def _invalid(state: State, pod: PodView, query: Query, node: str, own: Entry | None) -> Fit | None:
-    """Return why the pod can't be scheduled on the node whatever is free there; None if it can."""
-    if reason := query.policy.admit(query.ask):
-        return Fit(UNRESOLVABLE, refusal(reason))
-    if state.access and (reason := not_permitted(state, pod, query) or refused_on(state, pod, query, node)):
-        return Fit(UNRESOLVABLE, refusal(reason))
-    if node not in state.cluster.nodes:
-        return Fit(UNRESOLVABLE, f"node {node or 'without a name'} is unknown")
-    if node in state.cluster.unready:
-        return Fit(UNRESOLVABLE, refusal(_NOT_READY))
-    stale = carried_devices(state, pod, node, own)[1] if pod.annotations and not pod.node else ""
-    return Fit(UNSCHEDULABLE, stale) if stale else None
-
-
-def _by_entry(state: State, entry: Entry, pod: PodView, node: str) -> Fit:
-    """Answer for a pod that has devices booked or is bound: only its node."""
-    if entry.node != node:
-        return Fit(UNRESOLVABLE, f"pod {pod_name(pod)} has devices on node {entry.node}")
-    if entry.booked and entry.state == "BOOKED" and not state.cluster.has(entry):
-        return Fit(UNSCHEDULABLE, f"the devices booked for pod {pod_name(pod)} are no longer available on node {node}")
-    return Fit()
-
-
-def _refused_member(state: State, pod: PodView, query: Query | None, node: str, answer: FilterAnswer) -> Fit:
-    """Word the refusal of a member: by the node itself if that does not fit, else by its group."""
-    code = UNSCHEDULABLE if node in answer.failed else UNRESOLVABLE
-    text = answer.failed.get(node) or answer.unresolvable.get(node) or ""
-    match state.groups.stage(state.groups.key_of(pod.uid)):
-        case Reserved(plan=plan):
-            placement = plan.placements.get(pod.uid)
-            return Fit(code, f"pod {pod_name(pod)} is planned on node {placement.node}" if placement else text)
-        case Waiting(reason=reason) | BackingOff(reason=reason):
-            return Fit(code, refusal_to(state, pod, reason))
-        case Unschedulable(reason=reason):
-            alone = _alone(state, pod, query, node) if query else Fit()
-            return alone if alone.reason else Fit(code, refusal(reason))
-        case Planning():
-            return Fit(UNRESOLVABLE, text)
-    return Fit(code, text)
-
-
-def _alone(state: State, pod: PodView, query: Query, node: str) -> Fit:
-    """Answer for a pod by the devices of one node."""
-    rejected = Candidates(state, query, pod.uid).refusal(node)
-    if rejected is None:
-        return Fit()
-    # rule 003.predicate: a node with enough chips and no fitting ring is refused with both rings' numbers.
-    kept = reserved_reason(state.within(pod.namespace), query, node, pod.uid) if state.reservations.made else None
-    if kept:
-        return Fit(UNRESOLVABLE, refusal(kept))
-    return Fit(UNRESOLVABLE if rejected.final else UNSCHEDULABLE, refusal_to(state, pod, rejected.reason))
-
-
-PERMIT: Final = 1
-ABSTAIN: Final = 0
-"""other plugins decide"""
-REJECT: Final = -1
-TRIES: Final = 1000
-"""sets of victims that are tried per call"""
-
-
 @dataclass(frozen=True, slots=True)
 class Victims:
     """The verdict on some candidates, and those that must go."""
@@ -223,17 +168,6 @@ def victims(state: State, pod: PodView, uids: Sequence[str]) -> Victims:
     return Victims(REJECT if served or views else ABSTAIN)
 
 
-def _least_harm(preemptor: Preemptor, node: str, views: Sequence[PodView]) -> Sequence[PodView]:
-    """Return the victims on a node that do the least harm; empty if no eviction helps there."""
-    state, leaving = preemptor.state, leaving_on(preemptor.state, node)
-
-    def enough(gone: frozenset[str]) -> bool:
-        return preemptor.frees_devices(node, gone | leaving)
-
-    search = Search(enough, lambda pods: harm_in(state, pods), TRIES)
-    return preemptor.victims(node, search, [view for view in views if view.node == node and not view.deleting])
-
-
 @dataclass(frozen=True, slots=True)
 class Job:
     """A job as Volcano sends it: its pods, and what its PodGroup requires at least."""
@@ -260,6 +194,70 @@ def invalid_job(state: State, job: Job) -> str:
     return next((wrong for name, devices in sums.items() if (wrong := _invalid_sum(state, job, name, devices))), "")
 
 
+def _invalid(state: State, pod: PodView, query: Query, node: str, own: Entry | None) -> Fit | None:
+    """Return why the pod can't be scheduled on the node whatever is free there; None if it can."""
+    if reason := query.policy.admit(query.ask):
+        return Fit(UNRESOLVABLE, refusal(reason))
+    if state.access and (reason := not_permitted(state, pod, query) or refused_on(state, pod, query, node)):
+        return Fit(UNRESOLVABLE, refusal(reason))
+    if node not in state.cluster.nodes:
+        return Fit(UNRESOLVABLE, f"node {node or 'without a name'} is unknown")
+    if node in state.cluster.unready:
+        return Fit(UNRESOLVABLE, refusal(_NOT_READY))
+    stale = carried_devices(state, pod, node, own)[1] if pod.annotations and not pod.node else ""
+    return Fit(UNSCHEDULABLE, stale) if stale else None
+
+
+def _by_entry(state: State, entry: Entry, pod: PodView, node: str) -> Fit:
+    """Answer for a pod that has devices booked or is bound: only its node."""
+    if entry.node != node:
+        return Fit(UNRESOLVABLE, f"pod {pod_name(pod)} has devices on node {entry.node}")
+    if entry.booked and entry.state == "BOOKED" and not state.cluster.has(entry):
+        return Fit(UNSCHEDULABLE, f"the devices booked for pod {pod_name(pod)} are no longer available on node {node}")
+    return Fit()
+
+
+def _alone(state: State, pod: PodView, query: Query, node: str) -> Fit:
+    """Answer for a pod by the devices of one node."""
+    rejected = Candidates(state, query, pod.uid).refusal(node)
+    if rejected is None:
+        return Fit()
+    # rule 003.predicate: a node with enough chips and no fitting ring is refused with both rings' numbers.
+    kept = reserved_reason(state.within(pod.namespace), query, node, pod.uid) if state.reservations.made else None
+    if kept:
+        return Fit(UNRESOLVABLE, refusal(kept))
+    return Fit(UNRESOLVABLE if rejected.final else UNSCHEDULABLE, refusal_to(state, pod, rejected.reason))
+
+
+def _refused_member(state: State, pod: PodView, query: Query | None, node: str, answer: FilterAnswer) -> Fit:
+    """Word the refusal of a member: by the node itself if that does not fit, else by its group."""
+    code = UNSCHEDULABLE if node in answer.failed else UNRESOLVABLE
+    text = answer.failed.get(node) or answer.unresolvable.get(node) or ""
+    match state.groups.stage(state.groups.key_of(pod.uid)):
+        case Reserved(plan=plan):
+            placement = plan.placements.get(pod.uid)
+            return Fit(code, f"pod {pod_name(pod)} is planned on node {placement.node}" if placement else text)
+        case Waiting(reason=reason) | BackingOff(reason=reason):
+            return Fit(code, refusal_to(state, pod, reason))
+        case Unschedulable(reason=reason):
+            alone = _alone(state, pod, query, node) if query else Fit()
+            return alone if alone.reason else Fit(code, refusal(reason))
+        case Planning():
+            return Fit(UNRESOLVABLE, text)
+    return Fit(code, text)
+
+
+def _least_harm(preemptor: Preemptor, node: str, views: Sequence[PodView]) -> Sequence[PodView]:
+    """Return the victims on a node that do the least harm; empty if no eviction helps there."""
+    state, leaving = preemptor.state, leaving_on(preemptor.state, node)
+
+    def enough(gone: frozenset[str]) -> bool:
+        return preemptor.frees_devices(node, gone | leaving)
+
+    search = Search(enough, lambda pods: harm_in(state, pods), TRIES)
+    return preemptor.victims(node, search, [view for view in views if view.node == node and not view.deleting])
+
+
 def _invalid_pods(state: State, job: Job) -> str:
     requests = [(task, state.request(state.pod(view.uid) or view)) for task, view in job.pods]
     for _, request in requests:
@@ -269,6 +267,13 @@ def _invalid_pods(state: State, job: Job) -> str:
             return refusal(reason)
     misshapen = job_refusal(((task, 1, request) for task, request in requests), state.settings.job_shape)
     return refusal(misshapen) if misshapen else ""
+
+
+def _count(text: str) -> int:
+    try:
+        return whole_quantity(text)
+    except InputError:
+        return 0
 
 
 def _invalid_sum(state: State, job: Job, resource: str, devices: int) -> str:
@@ -302,10 +307,3 @@ def _by_profile(state: State, job: Job, resource: str, devices: int) -> list[Pod
     if request.ask is None or not profiles:
         return [request]
     return [replace(request, ask=replace(request.ask, profile=profile)) for profile in sorted(profiles)]
-
-
-def _count(text: str) -> int:
-    try:
-        return whole_quantity(text)
-    except InputError:
-        return 0

@@ -1,4 +1,4 @@
-"""Members of Volcano's groups: those that need no plan, the devices that one carries, and the places that equal ones may swap.
+"""Members of Volcano's groups: which need no plan, which devices one carries, and which may swap places.
 
 Volcano's controllers give every pod a PodGroup, so most groups need no plan: the best node for one pod is what predicate and
 prioritize find anyway.
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from linkwise.model.views import PodView
 
 __all__ = ["carried_devices", "lone_group", "lone_reason", "member_on", "trade_places"]
+
+_template: Final = attrgetter("containers", "node_selector", "affinity", "tolerations", "priority", "scheduler")
+"""what decides where a member may go, apart from the plan"""
 
 
 def lone_group(state: State, pod: PodView) -> GroupView | None:
@@ -85,23 +88,6 @@ def carried_devices(state: State, pod: PodView, node: str, own: Entry | None) ->
     return (offer, "") if query.takes(there, offer) else (None, _stale(pod, held.offer))
 
 
-def _ids(inventory: NodeInventory, devices: Iterable[str]) -> Iterable[str]:
-    """Yield the ids of devices, of which a record may have only the index; in their order."""
-    return (next(iter(resolved(inventory, (device,)))) for device in devices)
-
-
-def _stale(pod: PodView, offer: Offer) -> str:
-    place = f" of node {offer.node}" if offer.node else ""
-    return (
-        f"pod {pod_name(pod)} carries devices {', '.join(offer.devices)}{place} in its annotations, which are not its own "
-        "any more; it is scheduled when they are cleared"
-    )
-
-
-_template: Final = attrgetter("containers", "node_selector", "affinity", "tolerations", "priority", "scheduler")
-"""what decides where a member may go, apart from the plan"""
-
-
 def member_on(state: State, pod: PodView, node: str) -> str:
     """Return the member whose place on the node the pod may take: itself, or an equal one; empty if there is none."""
     key = state.groups.key_of(pod.uid)
@@ -133,6 +119,19 @@ def trade_places(state: State, pod: PodView, other: str) -> None:
     placements = {**places, pod.uid: places[other], other: places[pod.uid]}
     plan = replace(stage.plan, placements=placements)
     move(state, key, "change", replace(stage, plan=plan, generation=generation))
+
+
+def _stale(pod: PodView, offer: Offer) -> str:
+    place = f" of node {offer.node}" if offer.node else ""
+    return (
+        f"pod {pod_name(pod)} carries devices {', '.join(offer.devices)}{place} in its annotations, which are not its own "
+        "any more; it is scheduled when they are cleared"
+    )
+
+
+def _ids(inventory: NodeInventory, devices: Iterable[str]) -> Iterable[str]:
+    """Yield the ids of devices, of which a record may have only the index; in their order."""
+    return (next(iter(resolved(inventory, (device,)))) for device in devices)
 
 
 def _may_trade(state: State, key: str, pod: PodView, uid: str) -> bool:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["DEMOTED", "NAME_FIELD", "demote_refused", "describe_pod_group", "expire_demoted", "lost_pin", "pinned_node"]
 
 NAME_FIELD: Final = "metadata.name"
+DEMOTED: Final = 600.0  # seconds
+"""outlives the refused pod: its replacement has another UID, and would be planned on the same node again"""
 
 
 def pinned_node(pod: PodView) -> str:
@@ -50,14 +52,6 @@ def describe_pod_group(pod: PodView) -> str:
     return f"kubectl describe podgroup -n {namespace} {name}"
 
 
-def _node_of(term: NodeTerm) -> str:
-    named = (field for field in term.fields if field.key == NAME_FIELD and field.operator == "In")
-    return next((field.values[0] for field in named if len(field.values) == 1), "")
-
-
-DEMOTED: Final = 600.0  # seconds
-
-
 def demote_refused(state: State, view: GroupView, stage: Reserved, now: float) -> tuple[str, ...]:
     """Let the next plans of a group avoid the nodes of those members for which Volcano found no node; return the nodes.
 
@@ -81,3 +75,8 @@ def expire_demoted(state: State, now: float) -> None:
         for key, nodes in state.groups.demoted.items()
     }
     state.groups.demoted = {key: nodes for key, nodes in left.items() if nodes}
+
+
+def _node_of(term: NodeTerm) -> str:
+    named = (field for field in term.fields if field.key == NAME_FIELD and field.operator == "In")
+    return next((field.values[0] for field in named if len(field.values) == 1), "")

@@ -54,7 +54,6 @@ def command(  # noqa: PLR0913 - one per flag
     This command is read-only.
     """
     kind, name = kind_and_name(what, KINDS)
-    from linkwise.cli.reports.answers import answers_of  # noqa: PLC0415 - imports the client
-    from linkwise.cli.reports.describe import describe  # noqa: PLC0415 - imports rich
+    from linkwise.cli.reports.answers import answers_of, describe  # noqa: PLC0415 - imports the client
 
     describe(answers_of(service, kubeconfig, context), kind, name, namespace, form)

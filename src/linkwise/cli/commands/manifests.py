@@ -1,4 +1,4 @@
-"""`linkwise manifests`: prints a complete installation, or its CRDs, RBAC manifests, webhook and policies that protect records."""
+"""`linkwise manifests`: prints a complete installation, or its CRDs, RBAC, webhook or admission policies."""
 
 from __future__ import annotations
 

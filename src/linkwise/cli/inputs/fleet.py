@@ -11,7 +11,7 @@ import yaml
 
 from linkwise.cli.options.io import file_name
 from linkwise.config.schema import hint, refusal
-from linkwise.config.yaml_tree import content_of, pairs, place_of, root_of
+from linkwise.config.yaml_documents import content_of, pairs, place_of, root_of
 from linkwise.dialects.registry import BY_NAME
 from linkwise.errors import InputError
 from linkwise.model.verdict import Problem

@@ -67,7 +67,7 @@ def _parse(content: bytes) -> object:
     import msgspec  # noqa: PLC0415 - only needed for a machine file
     import yaml  # noqa: PLC0415 - same
 
-    from linkwise.config.yaml_tree import fault_of  # noqa: PLC0415 - same
+    from linkwise.config.yaml_documents import fault_of  # noqa: PLC0415 - same
 
     try:
         if content.lstrip().startswith((b"{", b"[")):

@@ -1,4 +1,4 @@
-"""Options and arguments shared by the commands that talk to a cluster, and names of objects, validated at once."""
+"""Cluster options: arguments of the commands that talk to a cluster, with names of objects validated at once."""
 
 from __future__ import annotations
 
@@ -29,6 +29,12 @@ __all__ = [
 
 EXIT_CODES: Final = """Exit codes: 0 success; 1 the cluster can't be reached, permission denied, or not found; 2 invalid
 arguments."""
+_DEFAULT_NAMESPACE: Final = "linkwise-system"
+_LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_NAME: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_NAMESPACE: Final = re.compile(_LABEL)
+_MAX_NAME, _MAX_NAMESPACE = 253, 63  # characters
+_Command = TypeVar("_Command", bound="Callable[..., Any]")
 
 
 def cluster_flags(function: Function) -> Function:
@@ -69,14 +75,6 @@ def namespace_flag(function: Function) -> Function:
         help="Namespace. [default: that of the context]",
         shell_complete=complete_namespaces,
     )(function)
-
-
-_DEFAULT_NAMESPACE: Final = "linkwise-system"
-_LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
-_NAME: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
-_NAMESPACE: Final = re.compile(_LABEL)
-_MAX_NAME, _MAX_NAMESPACE = 253, 63  # characters
-_Command = TypeVar("_Command", bound="Callable[..., Any]")
 
 
 def name_option(default: str, help_text: str) -> Callable[[_Command], _Command]:

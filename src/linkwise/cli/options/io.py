@@ -1,4 +1,4 @@
-"""Input files, given with -f as for kubectl or as arguments, and output options: JSON by `--json` and by `-o json`."""
+"""Input and output options: files with -f as for kubectl or as arguments, JSON by `--json` or `-o json`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["file_name", "files_flag", "form_flag", "json_flag", "named_files"]
+
+_JSON_REQUESTED: Final = "linkwise.json"
+"""key in the click context, set when the hidden spelling was used"""
 
 
 def files_flag(help_text: str) -> Callable[[Function], Function]:
@@ -43,10 +46,6 @@ def named_files(files: Sequence[str], bare: Sequence[str]) -> tuple[str, ...]:
 def file_name(file: str) -> str:
     """Return the name of a file for messages."""
     return "standard input" if file == "-" else file
-
-
-_JSON_REQUESTED: Final = "linkwise.json"
-"""key in the click context, set when the hidden spelling was used"""
 
 
 def json_flag(help_text: str) -> Callable[[Function], Function]:

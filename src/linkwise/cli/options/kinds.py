@@ -70,6 +70,20 @@ _RUN_BY_OTHERS: Final = {
     "cronjob": "a CronJob creates Jobs, job/NAME",
 }
 """kinds whose pods do not name them"""
+DIRECTIVES: Final = {"": 4, "slash": 4 | 2, "file": 0, "dir": 16}
+"""what cobra's shell scripts do with completions, by their kind: 4 no files, 2 no space behind, 0 files, 16 folders"""
+SECONDS: Final = 2.0
+"""after which nothing is completed; a shell that hangs is worse"""
+_PLURALS: Final = {"policy": "policies", "usage": "usage", "capacity": "capacity"}
+_RESOURCES: Final = {
+    "node": "nodes",
+    "device": "nodes",
+    "pod": "pods",
+    "policy": "acceleratorpolicies.linkwise.dev",
+    "group": "podgroups.scheduling.x-k8s.io",
+    "vcjob": "jobs.batch.volcano.sh",
+}
+"""where names of a kind come from, if not from the kind of that name"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,44 +137,6 @@ def kinds_and_names(arguments: Sequence[str], kinds: Sequence[str]) -> tuple[Nam
     return tuple(found)
 
 
-def _known(kinds: Sequence[str]) -> str:
-    return " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
-
-
-def _kind(text: str, kinds: Sequence[str], known: str, *, name_missing: bool) -> str:
-    word = text.lower()
-    alias = _ALIASES.get(word) or _ALIASES.get(word.removesuffix("s"), "")
-    kind = next((kind for kind in kinds if word in {kind, f"{kind}s"}), alias)
-    if kind in kinds:
-        return kind
-    singular = word.removesuffix("s")
-    if singular in _RUN_BY_OTHERS and "raycluster" in kinds:
-        raise InputError(f'unknown resource type "{text}": {_RUN_BY_OTHERS[singular]}')
-    from difflib import get_close_matches  # noqa: PLC0415 - only needed for a typo
-
-    near = get_close_matches(word, kinds, n=1)
-    if near:
-        raise InputError(f'unknown resource type "{text}"; did you mean {near[0]}?')
-    hint = f"; for a {kinds[0]} of that name use {kinds[0]}/{text}" if name_missing else ""
-    raise InputError(f'unknown resource type "{text}"; use {known}{hint}')
-
-
-DIRECTIVES: Final = {"": 4, "slash": 4 | 2, "file": 0, "dir": 16}
-"""what cobra's shell scripts do with completions, by their kind: 4 no files, 2 no space behind, 0 files, 16 folders"""
-SECONDS: Final = 2.0
-"""after which nothing is completed; a shell that hangs is worse"""
-_PLURALS: Final = {"policy": "policies", "usage": "usage", "capacity": "capacity"}
-_RESOURCES: Final = {
-    "node": "nodes",
-    "device": "nodes",
-    "pod": "pods",
-    "policy": "acceleratorpolicies.linkwise.dev",
-    "group": "podgroups.scheduling.x-k8s.io",
-    "vcjob": "jobs.batch.volcano.sh",
-}
-"""where names of a kind come from, if not from the kind of that name"""
-
-
 def complete_objects(kinds: Sequence[str], *, several: bool = False) -> Callable[..., list[CompletionItem]]:
     """Complete KIND, KIND/NAME and KIND NAME; with `several`, more names after the first."""
 
@@ -205,6 +181,60 @@ def kubeconfig_contexts(context: click.Context, parameter: click.Parameter, text
     return _items(name for name in _quietly(contexts) if name.startswith(text))
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One object, or all of a kind."""
+
+    kind: str
+    """as the user wrote it"""
+    name: str = ""
+    """empty for those that a selector matches"""
+
+
+def targets_of(arguments: Sequence[str], *, selected: bool) -> tuple[Target, ...]:
+    """Parse `pod x y`, `pod/x job/y` or, with a selector, `pods` or `pods,jobs`; InputError says what is missing."""
+    if not arguments:
+        raise InputError("objects required: KIND NAME, KIND/NAME, or KIND with -l")
+    if any("/" in argument for argument in arguments):
+        if selected:
+            raise InputError("a name can't be used together with -l or --all")
+        pairs = [argument.partition("/") for argument in arguments]
+        wrong = next(("".join(pair) for pair in pairs if not (pair[0] and pair[2])), "")
+        if wrong:
+            raise InputError(f"{wrong}: KIND/NAME required, because other arguments have that form")
+        return tuple(dict.fromkeys(Target(kind, name) for kind, _, name in pairs))
+    kind, *names = arguments
+    if selected and names:
+        raise InputError("a name can't be used together with -l or --all")
+    if not selected and not names:
+        raise InputError(f"name required: {kind} NAME, or {kind} with -l SELECTOR or --all")
+    if selected:
+        return tuple(Target(word) for word in dict.fromkeys(kind.split(",")) if word)
+    return tuple(dict.fromkeys(Target(kind, name) for name in names))
+
+
+def _known(kinds: Sequence[str]) -> str:
+    return " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
+
+
+def _kind(text: str, kinds: Sequence[str], known: str, *, name_missing: bool) -> str:
+    word = text.lower()
+    alias = _ALIASES.get(word) or _ALIASES.get(word.removesuffix("s"), "")
+    kind = next((kind for kind in kinds if word in {kind, f"{kind}s"}), alias)
+    if kind in kinds:
+        return kind
+    singular = word.removesuffix("s")
+    if singular in _RUN_BY_OTHERS and "raycluster" in kinds:
+        raise InputError(f'unknown resource type "{text}": {_RUN_BY_OTHERS[singular]}')
+    from difflib import get_close_matches  # noqa: PLC0415 - only needed for a typo
+
+    near = get_close_matches(word, kinds, n=1)
+    if near:
+        raise InputError(f'unknown resource type "{text}"; did you mean {near[0]}?')
+    hint = f"; for a {kinds[0]} of that name use {kinds[0]}/{text}" if name_missing else ""
+    raise InputError(f'unknown resource type "{text}"; use {known}{hint}')
+
+
 def _items(words: Iterable[str]) -> list[CompletionItem]:
     return [CompletionItem(word) for word in words]
 
@@ -229,31 +259,6 @@ def _candidates(
         return []
     names = _names(_resource(before[0], kinds), params)
     return [name for name in names if name.startswith(text) and name not in before]
-
-
-def _by_short_name(kinds: Sequence[str], text: str) -> list[str]:
-    """A word that is a kind already, such as `po`, is complete."""
-    return [text] if text and _resource(text, kinds, default="") else []
-
-
-def _resource(word: str, kinds: Sequence[str], default: str | None = None) -> str:
-    """The resource whose names complete a kind."""
-    if not kinds:
-        return word
-    from linkwise.errors import InputError  # noqa: PLC0415 - same
-
-    try:
-        (named,) = kinds_and_names((word,), kinds)
-    except (InputError, ValueError):
-        return word if default is None else default
-    return "" if named.kind in {"usage", "capacity"} else _RESOURCES.get(named.kind, named.kind)
-
-
-def _kinds(params: dict[str, Any]) -> list[str]:
-    from linkwise.kube.client.resources import served_kinds  # noqa: PLC0415 - imports the client
-
-    served = _ask(params, served_kinds)
-    return sorted({one.kind.plural for one in served if "list" in one.verbs})
 
 
 def _names(resource: str, params: dict[str, Any]) -> list[str]:
@@ -289,33 +294,26 @@ def _ask(params: dict[str, Any], work: Callable[[Any], Any]) -> Any:  # noqa: AN
     return asyncio.run(limited())
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One object, or all of a kind."""
+def _resource(word: str, kinds: Sequence[str], default: str | None = None) -> str:
+    """The resource whose names complete a kind."""
+    if not kinds:
+        return word
+    from linkwise.errors import InputError  # noqa: PLC0415 - same
 
-    kind: str
-    """as the user wrote it"""
-    name: str = ""
-    """empty for those that a selector matches"""
+    try:
+        (named,) = kinds_and_names((word,), kinds)
+    except (InputError, ValueError):
+        return word if default is None else default
+    return "" if named.kind in {"usage", "capacity"} else _RESOURCES.get(named.kind, named.kind)
 
 
-def targets_of(arguments: Sequence[str], *, selected: bool) -> tuple[Target, ...]:
-    """Parse `pod x y`, `pod/x job/y` or, with a selector, `pods` or `pods,jobs`; InputError says what is missing."""
-    if not arguments:
-        raise InputError("objects required: KIND NAME, KIND/NAME, or KIND with -l")
-    if any("/" in argument for argument in arguments):
-        if selected:
-            raise InputError("a name can't be used together with -l or --all")
-        pairs = [argument.partition("/") for argument in arguments]
-        wrong = next(("".join(pair) for pair in pairs if not (pair[0] and pair[2])), "")
-        if wrong:
-            raise InputError(f"{wrong}: KIND/NAME required, because other arguments have that form")
-        return tuple(dict.fromkeys(Target(kind, name) for kind, _, name in pairs))
-    kind, *names = arguments
-    if selected and names:
-        raise InputError("a name can't be used together with -l or --all")
-    if not selected and not names:
-        raise InputError(f"name required: {kind} NAME, or {kind} with -l SELECTOR or --all")
-    if selected:
-        return tuple(Target(word) for word in dict.fromkeys(kind.split(",")) if word)
-    return tuple(dict.fromkeys(Target(kind, name) for name in names))
+def _kinds(params: dict[str, Any]) -> list[str]:
+    from linkwise.kube.client.resources import served_kinds  # noqa: PLC0415 - imports the client
+
+    served = _ask(params, served_kinds)
+    return sorted({one.kind.plural for one in served if "list" in one.verbs})
+
+
+def _by_short_name(kinds: Sequence[str], text: str) -> list[str]:
+    """A word that is a kind already, such as `po`, is complete."""
+    return [text] if text and _resource(text, kinds, default="") else []

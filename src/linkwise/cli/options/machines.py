@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ProfileName", "read_devices", "read_free_memory", "read_generation"]
 
+_SPAN: Final = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?")
+
 
 class ProfileName(click.Choice[str]):
     """Profile name; the error for an unknown one suggests a similar name and lists all."""
@@ -40,9 +42,6 @@ class ProfileName(click.Choice[str]):
 
         completions = [name for name in self.choices if word and name.startswith(word)]
         return next(iter(completions or get_close_matches(word, self.choices, n=1)), "")
-
-
-_SPAN: Final = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?")
 
 
 def read_devices(text: str | None, names: Sequence[str], option: str) -> list[int] | None:

@@ -113,38 +113,6 @@ def pick_by_free_memory(
     return True
 
 
-def _rings(request: RingAffinityLine, reply: object) -> Table:
-    """Return one row per ring; a star marks chosen devices, a minus devices in use, a question mark unhealthy ones."""
-    profile, node = ring_profile(request.profile), ring_node(request.profile, request.idle, request.healthy)
-    chosen = reply.devices if isinstance(reply, GroupAnswer) else ()
-    table = Table.grid(padding=(0, 1))
-    for number, group in enumerate(profile.groups(len(node.devices))):
-        cells = [_cell(node.devices[index], node, chosen) for index in group]
-        table.add_row(Text(f"{profile.noun} {number}", "bold"), *cells)
-    return table
-
-
-def _cell(device: Device, node: Node, chosen: tuple[int, ...]) -> Text:
-    if device.index in chosen:
-        return Text(f"*{device.index}", "bold green")
-    if not device.healthy:
-        return Text(f"?{device.index}", "red")
-    return Text(f"-{device.index}", "dim") if device.id in node.used else Text(f" {device.index}")
-
-
-def _memory_bars(room: dict[int, int], share: int, chosen: tuple[int, ...]) -> Table:
-    largest = max(room.values(), default=0) or 1
-    table = Table.grid(padding=(0, 1))
-    for device in sorted(room):
-        star = "*" if device in chosen else " "
-        colour = "bold green" if device in chosen else "" if room[device] >= share else "dim"
-        bar = "#" * round(40 * room[device] / largest)
-        table.add_row(
-            Text(f"{star}{device}", colour), Text(str(room[device]), colour, justify="right"), Text(bar, colour)
-        )
-    return table
-
-
 def pick_by_policy(  # noqa: PLR0913 - the options of the command
     name: str,
     topology: Topology,
@@ -175,6 +143,38 @@ def pick_by_policy(  # noqa: PLR0913 - the options of the command
     lines.add("", f"{policy.summary or f'by the policy {name}'}; {terms}")
     Console(highlight=False).print(lines.rows)
     return True
+
+
+def _rings(request: RingAffinityLine, reply: object) -> Table:
+    """Return one row per ring; a star marks chosen devices, a minus devices in use, a question mark unhealthy ones."""
+    profile, node = ring_profile(request.profile), ring_node(request.profile, request.idle, request.healthy)
+    chosen = reply.devices if isinstance(reply, GroupAnswer) else ()
+    table = Table.grid(padding=(0, 1))
+    for number, group in enumerate(profile.groups(len(node.devices))):
+        cells = [_cell(node.devices[index], node, chosen) for index in group]
+        table.add_row(Text(f"{profile.noun} {number}", "bold"), *cells)
+    return table
+
+
+def _cell(device: Device, node: Node, chosen: tuple[int, ...]) -> Text:
+    if device.index in chosen:
+        return Text(f"*{device.index}", "bold green")
+    if not device.healthy:
+        return Text(f"?{device.index}", "red")
+    return Text(f"-{device.index}", "dim") if device.id in node.used else Text(f" {device.index}")
+
+
+def _memory_bars(room: dict[int, int], share: int, chosen: tuple[int, ...]) -> Table:
+    largest = max(room.values(), default=0) or 1
+    table = Table.grid(padding=(0, 1))
+    for device in sorted(room):
+        star = "*" if device in chosen else " "
+        colour = "bold green" if device in chosen else "" if room[device] >= share else "dim"
+        bar = "#" * round(40 * room[device] / largest)
+        table.add_row(
+            Text(f"{star}{device}", colour), Text(str(room[device]), colour, justify="right"), Text(bar, colour)
+        )
+    return table
 
 
 def _offer(policy: Policy, ask: Ask, node: Node) -> Offer | str:

@@ -1,4 +1,4 @@
-"""Documents of `-o json` and `-o yaml`, with apiVersion and kind as those of kubectl, and explanations in any format."""
+"""Documents of `-o json` and `-o yaml`, with apiVersion and kind as those of kubectl."""
 
 from __future__ import annotations
 

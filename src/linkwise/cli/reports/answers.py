@@ -1,4 +1,4 @@
-"""Answers about a cluster: from the service, or from a cluster that is read here, or from what is published on pods.
+"""Answers of the service, or of the published records without one, and their pages for `linkwise describe`.
 
 The service knows the cluster already, so it is asked first, with the user's own rights. Where there is none, or it does not
 answer this user, the cluster is read with the user's rights; with rights in one namespace only, what is published remains.
@@ -10,6 +10,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+import click
+
 from linkwise.assembly.cluster_reader import read_cluster, with_cluster
 from linkwise.assembly.service_client import (
     DEFAULT_SERVICE,
@@ -20,6 +22,9 @@ from linkwise.assembly.service_client import (
     ServiceUnavailableError,
     parse_service,
 )
+from linkwise.cli.render.documents import show_document
+from linkwise.cli.render.pages import print_page
+from linkwise.cli.render.tables import terminal
 from linkwise.errors import ClusterError, NotFoundError
 from linkwise.kube.errors import ForbiddenError
 
@@ -39,7 +44,7 @@ if TYPE_CHECKING:
     Selections = Callable[[str], Sequence[Selection]]
     """what is selected, by the namespace of the context"""
 
-__all__ = ["Answers", "answers_of"]
+__all__ = ["Answers", "answers_of", "describe"]
 
 Document = dict[str, Any]
 
@@ -205,12 +210,26 @@ def sections_of(cluster: ClusterView, selections: Selections) -> list[Section]:
     return [section_of(cluster, selection) for selection in selections(cluster.namespace)]
 
 
-async def _default_namespace(connection: Connection) -> str:
-    return connection.namespace
+def describe(answers: Answers, kind: str, name: str, namespace: str | None, form: str | None) -> None:
+    """Print the details of an object to standard output."""
+    if form:
+        document, note = answers.explanation(kind, name, namespace)
+    else:
+        page, note = answers.description(kind, name, namespace)
+    if note:
+        click.echo(f"note: {note}", err=True)
+    if form:
+        show_document(document, form)
+    else:
+        print_page(terminal(), page)
 
 
 def _note(unavailable: ClusterError, others: str = "") -> str:
     return f"only what is published on the pods is shown{others}, because {unavailable}"
+
+
+async def _default_namespace(connection: Connection) -> str:
+    return connection.namespace
 
 
 def _failed(what: str, unavailable: ServiceUnavailableError, refusal: ClusterError | None) -> ClusterError:

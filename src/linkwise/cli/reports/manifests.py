@@ -15,11 +15,11 @@ from linkwise.dialects.amd import RESOURCE as ANY_COUNT
 from linkwise.dialects.dialect import where_pod
 from linkwise.dialects.groups.membership import group_by_owner, may_have_group
 from linkwise.dialects.groups.owners import counts_every_pod
+from linkwise.dialects.kubernetes.pod_templates import job_stamp, pod_templates
 from linkwise.dialects.linkwise.dialect import ACCELERATOR
 from linkwise.dialects.misspelt_keys import misspelt_keys
 from linkwise.dialects.nvidia import opaque
 from linkwise.dialects.pod_resources import effective, resources_of, with_resources_renamed
-from linkwise.dialects.pod_templates import job_stamp, pod_templates
 from linkwise.dialects.registry import DIALECTS, held_by, owners, understand
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.engine.reasons.phrases import count_text
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     import yaml
 
-    from linkwise.dialects.pod_templates import PodTemplate
+    from linkwise.dialects.kubernetes.pod_templates import PodTemplate
     from linkwise.dialects.registry import Understood
     from linkwise.manifests.objects import Manifest
     from linkwise.model.ask import Ask

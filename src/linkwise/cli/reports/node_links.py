@@ -43,20 +43,6 @@ def node_source(name: str, kubeconfig: Path | None, context: str | None) -> Sour
     return Source(Topology(devices, problems=(problem,)), facts)
 
 
-def _facts(inventory: NodeInventory, device: Device) -> DeviceFacts:
-    numa = None if device.numa is None else str(device.numa)
-    memory = {"MiB": device.memory, "GiB": device.memory * 1024}.get(inventory.unit) or None
-    return DeviceFacts(
-        f"device {device.index}",
-        device.id,
-        device.model,
-        device.bus_id,
-        memory,
-        numa=numa,
-        health="" if device.healthy else "unhealthy",
-    )
-
-
 def annotate(name: str, topology: Topology, kubeconfig: Path | None, context: str | None, *, dry: bool) -> None:
     """Write the link matrix on the node and print what changed; errors say why nothing was written."""
     reader = read_cluster(kubeconfig, context)
@@ -77,6 +63,20 @@ def annotate(name: str, topology: Topology, kubeconfig: Path | None, context: st
     click.echo(f"node/{name} {result}{' (server dry run)' if dry else ''}")
     if dry:
         click.echo(f"{TOPOLOGY}: {text}")
+
+
+def _facts(inventory: NodeInventory, device: Device) -> DeviceFacts:
+    numa = None if device.numa is None else str(device.numa)
+    memory = {"MiB": device.memory, "GiB": device.memory * 1024}.get(inventory.unit) or None
+    return DeviceFacts(
+        f"device {device.index}",
+        device.id,
+        device.model,
+        device.bus_id,
+        memory,
+        numa=numa,
+        health="" if device.healthy else "unhealthy",
+    )
 
 
 def _check(reader: ClusterView, name: str, topology: Topology, text: str) -> None:

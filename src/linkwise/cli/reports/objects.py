@@ -1,4 +1,4 @@
-"""Objects that commands change: found in the cluster or read from manifests, then applied, annotated or deleted one by one."""
+"""Objects that commands change: found in the cluster or in manifests, then applied, annotated or deleted."""
 
 from __future__ import annotations
 
@@ -143,56 +143,6 @@ def send(  # noqa: PLR0913 - the options of the command
     return with_cluster(kubeconfig, context, work)
 
 
-async def _kind(applying: Applying, one: SourceObject) -> Kind:
-    try:
-        return await applying.kind(one.version, one.kind)
-    except NotSentError:
-        raise  # the server can't be reached, which has nothing to do with the object
-    except ClusterError as error:
-        raise type(error)(f"{one.place}: {error}") from error
-
-
-def _with_namespace(one: SourceObject, namespace: str) -> dict[str, Any]:
-    if not namespace or one.namespace:
-        return one.document
-    return {**one.document, "metadata": {**one.document["metadata"], "namespace": namespace}}
-
-
-def _print(applied: Applied, one: SourceObject, *, dry: bool) -> bool:
-    for warning in applied.warnings:
-        click.echo(f"Warning: {warning}", err=True)
-    if applied.outcome is None:
-        click.echo(f"linkwise: {one.place}: {applied.name}: {applied.error}", err=True)
-        return False
-    click.echo(f"{applied.name} {applied.outcome}{' (server dry run)' if dry else ''}")
-    return True
-
-
-def _object(file: str, manifest: Manifest, namespace: str | None) -> SourceObject:
-    document, name = manifest.document, file_name(file)
-
-    def error(key: str, sentence: str) -> InputError:
-        place = manifest.place(key)
-        return InputError(f"{name}:{place.line}:{place.column}: {sentence}")
-
-    version, kind, meta = document.get("apiVersion"), document.get("kind"), document.get("metadata")
-    for key, value in (("apiVersion", version), ("kind", kind)):
-        if not isinstance(value, str) or not value:
-            raise error(
-                key, f"{key} is missing; every object needs kind and apiVersion, such as kind: Pod, apiVersion: v1"
-            )
-    own, space = (meta.get("name"), meta.get("namespace") or "") if isinstance(meta, dict) else (None, "")
-    if not isinstance(own, str) or not own:
-        more = "; generateName can't be applied" if isinstance(meta, dict) and meta.get("generateName") else ""
-        raise error("metadata", f"{kind} has no metadata.name{more}")
-    if not isinstance(space, str):
-        raise error("namespace", f"{kind} {own}: metadata.namespace is not text")
-    if namespace and space and space != namespace:
-        raise error("namespace", f"{kind} {own} is in namespace {space}, but -n is {namespace}")
-    place = manifest.place()
-    return SourceObject(document, str(version), str(kind), own, space, f"{name}:{place.line}:{place.column}")
-
-
 @dataclass(frozen=True, slots=True)
 class Deletion:
     """What to delete, and how."""
@@ -226,6 +176,56 @@ def delete(deletion: Deletion, kubeconfig: Path | None, context: str | None) -> 
     return with_cluster(kubeconfig, context, work)
 
 
+def _object(file: str, manifest: Manifest, namespace: str | None) -> SourceObject:
+    document, name = manifest.document, file_name(file)
+
+    def error(key: str, sentence: str) -> InputError:
+        place = manifest.place(key)
+        return InputError(f"{name}:{place.line}:{place.column}: {sentence}")
+
+    version, kind, meta = document.get("apiVersion"), document.get("kind"), document.get("metadata")
+    for key, value in (("apiVersion", version), ("kind", kind)):
+        if not isinstance(value, str) or not value:
+            raise error(
+                key, f"{key} is missing; every object needs kind and apiVersion, such as kind: Pod, apiVersion: v1"
+            )
+    own, space = (meta.get("name"), meta.get("namespace") or "") if isinstance(meta, dict) else (None, "")
+    if not isinstance(own, str) or not own:
+        more = "; generateName can't be applied" if isinstance(meta, dict) and meta.get("generateName") else ""
+        raise error("metadata", f"{kind} has no metadata.name{more}")
+    if not isinstance(space, str):
+        raise error("namespace", f"{kind} {own}: metadata.namespace is not text")
+    if namespace and space and space != namespace:
+        raise error("namespace", f"{kind} {own} is in namespace {space}, but -n is {namespace}")
+    place = manifest.place()
+    return SourceObject(document, str(version), str(kind), own, space, f"{name}:{place.line}:{place.column}")
+
+
+async def _kind(applying: Applying, one: SourceObject) -> Kind:
+    try:
+        return await applying.kind(one.version, one.kind)
+    except NotSentError:
+        raise  # the server can't be reached, which has nothing to do with the object
+    except ClusterError as error:
+        raise type(error)(f"{one.place}: {error}") from error
+
+
+def _with_namespace(one: SourceObject, namespace: str) -> dict[str, Any]:
+    if not namespace or one.namespace:
+        return one.document
+    return {**one.document, "metadata": {**one.document["metadata"], "namespace": namespace}}
+
+
+def _print(applied: Applied, one: SourceObject, *, dry: bool) -> bool:
+    for warning in applied.warnings:
+        click.echo(f"Warning: {warning}", err=True)
+    if applied.outcome is None:
+        click.echo(f"linkwise: {one.place}: {applied.name}: {applied.error}", err=True)
+        return False
+    click.echo(f"{applied.name} {applied.outcome}{' (server dry run)' if dry else ''}")
+    return True
+
+
 async def _of_files(connection: Connection, sources: Sequence[SourceObject], namespace: str) -> list[FoundObject]:
     """The objects of files, the last one first: what was created later may need what was created before."""
     applying = Applying(connection)
@@ -256,6 +256,10 @@ async def _delete_all(connection: Connection, objects: Sequence[FoundObject], de
     return success
 
 
+def _dry(deletion: Deletion) -> str:
+    return " (server dry run)" if deletion.dry else ""
+
+
 async def _await_end(connection: Connection, leaving: Sequence[tuple[FoundObject, str]], timeout: float) -> None:  # noqa: ASYNC109 - that of the command
     one = leaving[0][0]
     try:
@@ -266,7 +270,3 @@ async def _await_end(connection: Connection, leaving: Sequence[tuple[FoundObject
         raise ClusterError(
             f"{one.shown} still exists after {timeout:g} seconds: a finalizer or its node may hold it"
         ) from error
-
-
-def _dry(deletion: Deletion) -> str:
-    return " (server dry run)" if deletion.dry else ""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.broker import Broker
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import PodDeleted
 from linkwise.cli.inputs.fleet import fleet_of
 from linkwise.cli.inputs.job_pods import note
@@ -25,6 +24,7 @@ from linkwise.explain.group.group import explain_group
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.explain.reports import FILE_SOURCE
 from linkwise.explain.text.group import group_lines
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from linkwise.views.blocks import plain
 from linkwise.views.description import group_page
@@ -104,6 +104,32 @@ def plan_groups(job: JobFile, broker: Broker, now: float) -> Iterator[Planned]:
             yield Planned(own, tuple(node for node in inspect_nodes(broker, None, now) if node.name in served))
 
 
+def show(planned: Sequence[Planned], *, explain: bool, form: str | None) -> None:
+    """Print all groups in the order in which they were planned."""
+    if form == "name":
+        sys.stdout.write("".join(f"group/{plan.group.key}\n" for plan in planned))
+        return
+    if form in {"json", "yaml"}:
+        print_data(list_document("Plan", (_document(plan.group, explain=explain) for plan in planned)), form)
+        return
+    console = terminal()
+    for number, plan in enumerate(planned):
+        if number:
+            console.print()
+        print_page(console, group_page(plan.group, plan.nodes, explain=explain, wide=form == "wide", in_file=True))
+
+
+def _machines(text: str, known: Iterable[str]) -> Iterator[WatchEvent]:
+    """Yield the nodes of a fleet such as `dgx1-v100=4,hgx-h100/share=2`, with names that the cluster does not use."""
+    taken = set(known)
+    for machine, count in fleet_of(text).items():
+        name, _, mode = machine.partition("/")
+        width = len(str(count - 1))  # as `linkwise up` numbers them
+        names = (f"{machine.replace('/', '-')}-{number:0{width}}" for number in itertools.count())
+        for node in itertools.islice((one for one in names if one not in taken), count):
+            yield from fleet_node(profile(name), node, mode=_MODES[mode])
+
+
 def _replace_pending(job: JobFile, broker: Broker, now: float) -> None:
     """Remove the pending pods of a group that is in the file too: with them, it would be planned twice over."""
     keys = {group.key for pods in job.groups if (group := group_of(pods[0])[0])}
@@ -136,32 +162,6 @@ def _as_what_if(group: GroupExplanation) -> GroupExplanation:
         replace(member, state="schedulable") if member.state == "planned" else member for member in group.members
     )
     return replace(group, stage="schedulable", held=0.0, members=members)
-
-
-def _machines(text: str, known: Iterable[str]) -> Iterator[WatchEvent]:
-    """Yield the nodes of a fleet such as `dgx1-v100=4,hgx-h100/share=2`, with names that the cluster does not use."""
-    taken = set(known)
-    for machine, count in fleet_of(text).items():
-        name, _, mode = machine.partition("/")
-        width = len(str(count - 1))  # as `linkwise up` numbers them
-        names = (f"{machine.replace('/', '-')}-{number:0{width}}" for number in itertools.count())
-        for node in itertools.islice((one for one in names if one not in taken), count):
-            yield from fleet_node(profile(name), node, mode=_MODES[mode])
-
-
-def show(planned: Sequence[Planned], *, explain: bool, form: str | None) -> None:
-    """Print all groups in the order in which they were planned."""
-    if form == "name":
-        sys.stdout.write("".join(f"group/{plan.group.key}\n" for plan in planned))
-        return
-    if form in {"json", "yaml"}:
-        print_data(list_document("Plan", (_document(plan.group, explain=explain) for plan in planned)), form)
-        return
-    console = terminal()
-    for number, plan in enumerate(planned):
-        if number:
-            console.print()
-        print_page(console, group_page(plan.group, plan.nodes, explain=explain, wide=form == "wide", in_file=True))
 
 
 def _document(group: GroupExplanation, *, explain: bool) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Baseline of the demo: a topology-unaware scheduler, and the measures by which the stories compare its devices with Linkwise's.
+"""Baseline of the demo: a topology-unaware scheduler, with which the stories compare Linkwise.
 
 It counts free devices and ignores how they are connected. It takes the node with the largest free fraction, as
 kube-scheduler's LeastAllocated scoring does, and of equal nodes the first by name, where kube-scheduler chooses at random. On
@@ -81,10 +81,6 @@ def nodes_by_free_memory(nodes: Sequence[NodeInspection], amount: int) -> list[N
     return [node for node in enough if _free(node) / node.memory == most]
 
 
-def _free(node: NodeInspection) -> int:
-    return node.memory - node.taken
-
-
 def bottleneck(topology: Topology, devices: Sequence[int]) -> float:
     """Bandwidth of the slowest pair of a set, in GB/s."""
     return fabric_of(topology.bandwidth, topology.links).bottleneck(mask_of(devices))
@@ -115,3 +111,7 @@ def link_kind(topology: Topology, pair: Sequence[int]) -> str:
 def is_in_one_ring(inventory: NodeInventory, devices: Collection[int]) -> bool:
     """Whether all devices are in one ring of their node."""
     return any(set(devices) <= set(ring) for ring in rings_of(inventory))
+
+
+def _free(node: NodeInspection) -> int:
+    return node.memory - node.taken

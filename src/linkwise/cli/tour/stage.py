@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import yaml
 
 from linkwise.assembly.local_cluster import LocalCluster
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import NodeObject
 from linkwise.config.settings import HttpSettings, ServeSettings
 from linkwise.dialects.aliyun import COUNT, MEMORY
@@ -36,6 +35,7 @@ from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.settings import PlacingSettings
 from linkwise.model.topology import Topology, numbered
 from linkwise.model.views import NodeView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import MachineProfile, profile
 from linkwise.wire.kubernetes.objects import pod_view
 from linkwise.wire.kubernetes.to_objects import node_object
@@ -59,6 +59,19 @@ POLL_INTERVAL: Final = 0.005  # seconds
 NAMESPACE: Final = "default"
 INVENTORIES: Final = "deviceinventories.linkwise.dev"
 VOLCANO_JOBS: Final = "jobs.batch.volcano.sh"
+_FAST: Final = ClusterSettings(
+    scheduler=SchedulerSettings(queue=QueueSettings(initial_backoff=0.05, max_backoff=0.5)),
+    simulation=SimulationSettings(start_delay=0.02, stop_seconds=0.02, job_seconds=24 * 3600.0, restart_delay=1.0),
+)
+"""containers start within milliseconds, and jobs run for longer than anyone watches"""
+POOL: Final = "pool"
+"""node label by which the pods of a story select its nodes"""
+FAULTY: Final = ("atlas-2", 7)
+"""node and device that is unhealthy from the start"""
+_GPU_MEMORY: Final = 16276  # MiB
+_DESK: Final = MachineProfile("desk", "nvidia", "Tesla K80", 11441, Topology(numbered(2)), cpus=16, host_memory=64)
+"""two GPUs without link data"""
+_HOST: Final = {"cpu": "64", "memory": "256Gi", "pods": "110"}
 
 
 class StageError(LinkwiseError):
@@ -254,13 +267,6 @@ def manifest(file: str) -> str:
     return (files("linkwise.cli.tour") / "manifests" / file).read_text("utf-8")
 
 
-_FAST: Final = ClusterSettings(
-    scheduler=SchedulerSettings(queue=QueueSettings(initial_backoff=0.05, max_backoff=0.5)),
-    simulation=SimulationSettings(start_delay=0.02, stop_seconds=0.02, job_seconds=24 * 3600.0, restart_delay=1.0),
-)
-"""containers start within milliseconds, and jobs run for longer than anyone watches"""
-
-
 @contextlib.asynccontextmanager
 async def open_stage(placing: PlacingSettings | None = None) -> AsyncIterator[Stage]:
     """Start the cluster of the demo, with one faulty chip; `placing` are the settings of the service."""
@@ -271,16 +277,6 @@ async def open_stage(placing: PlacingSettings | None = None) -> AsyncIterator[St
         stage.fail_device(*FAULTY)
         await stage.wait_synced()
         yield stage
-
-
-POOL: Final = "pool"
-"""node label by which the pods of a story select its nodes"""
-FAULTY: Final = ("atlas-2", 7)
-"""node and device that is unhealthy from the start"""
-_GPU_MEMORY: Final = 16276  # MiB
-_DESK: Final = MachineProfile("desk", "nvidia", "Tesla K80", 11441, Topology(numbered(2)), cpus=16, host_memory=64)
-"""two GPUs without link data"""
-_HOST: Final = {"cpu": "64", "memory": "256Gi", "pods": "110"}
 
 
 def tour_nodes() -> Iterator[list[Raw]]:

@@ -40,6 +40,13 @@ _NEXT: Final = {
     "linkwise explain pod/NAME": "why a pod is pending, or why it got its devices",
     "linkwise demo": "this demo, story by story; its cluster stays up",
 }
+RULE: Final = (
+    "Linkwise is compared with a topology-unaware scheduler, which gets the same pods in the same order and takes the "
+    "node with the largest free fraction (ties: the first by name) and the lowest-numbered free devices there."
+)
+"""how the baseline decides: the comparison is fair only if readers know it"""
+MIN_WIDTH: Final = 77
+"""columns that the table needs for one line per story"""
 
 
 def run_tour(console: Console, stories: Sequence[Story], *, once: bool) -> int:
@@ -59,6 +66,41 @@ def run_stories(consoles: Mapping[Story, Console], placing: PlacingSettings | No
         return runner.run(run())
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Outcome of a story."""
+
+    story: Story
+    checks: tuple[Check, ...]
+    score: Score | None = None
+    """None if the story was cut off by an error"""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the story came to its end and all its checks passed."""
+        return self.score is not None and all(check.passed for check in self.checks)
+
+    @property
+    def failed(self) -> list[str]:
+        """Claims of the checks that failed."""
+        return [check.claim for check in self.checks if not check.passed]
+
+
+def print_score_card(page: Page, results: Sequence[Result]) -> None:
+    """Print the table, the number of checks passed and the claims that failed."""
+    page.show(_table(page, results))
+    page.console.print()
+    page.console.print(Text(RULE, "dim"))
+    page.console.print()
+    checks = [check for result in results for check in result.checks]
+    failed = [check.claim for check in checks if not check.passed]
+    line = f"{len(checks) - len(failed)} of {len(checks)} checks passed on the running cluster"
+    mark = check_mark(page.console, passed=not failed)
+    page.console.print(Text.assemble(mark, " ", (f"{line}{'. Failed:' if failed else '.'}", mark.style)))
+    for claim in failed:
+        page.console.print(Text.assemble("  ", mark, f" {claim}"))
+
+
 async def _run_until_signal(console: Console, stories: Sequence[Story], *, once: bool) -> int:
     page, stop = Page(console), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -73,6 +115,23 @@ async def _run_until_signal(console: Console, stories: Sequence[Story], *, once:
     with contextlib.suppress(asyncio.CancelledError):
         await tour
     return EXIT_FAILED if page.failed or interrupted else 0
+
+
+async def _wait_for_enter(page: Page) -> None:
+    """Wait for a line from the terminal while the cluster keeps running."""
+    page.console.print()
+    page.console.print(Text("Press Enter to continue, Ctrl-C to quit.", "dim"), end=" ")
+    loop, readable = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(sys.stdin.fileno(), readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+    sys.stdin.readline()
+
+
+async def _no_pause(_: Page) -> None:
+    return
 
 
 async def _run_on_cluster(
@@ -114,16 +173,6 @@ async def _show(
     await asyncio.Event().wait()
 
 
-async def _run_story(stage: Stage, page: Page, story: Story) -> Result:
-    """Run one story; an error of the cluster ends it with a failed check."""
-    earlier, score = len(page.checks), None
-    try:
-        score = await story.run(stage, page)
-    except (LinkwiseError, ApiError) as error:
-        page.check((str(error), False))
-    return Result(story, tuple(page.checks[earlier:]), score)
-
-
 def _introduce(stage: Stage, page: Page) -> None:
     page.title("Linkwise demo")
     page.say(
@@ -132,6 +181,16 @@ def _introduce(stage: Stage, page: Page) -> None:
         "checked on that cluster."
     )
     page.say(RULE)
+
+
+async def _run_story(stage: Stage, page: Page, story: Story) -> Result:
+    """Run one story; an error of the cluster ends it with a failed check."""
+    earlier, score = len(page.checks), None
+    try:
+        score = await story.run(stage, page)
+    except (LinkwiseError, ApiError) as error:
+        page.check((str(error), False))
+    return Result(story, tuple(page.checks[earlier:]), score)
 
 
 def _print_next_steps(page: Page) -> None:
@@ -158,67 +217,6 @@ def _print_commands(stage: Stage, page: Page) -> None:
     ):
         page.console.print(Text(f"  {line}", "bold cyan"), soft_wrap=True)
     page.say("Press Ctrl-C to stop the cluster; nothing is left behind. `linkwise up` starts one of your own.")
-
-
-async def _no_pause(_: Page) -> None:
-    return
-
-
-async def _wait_for_enter(page: Page) -> None:
-    """Wait for a line from the terminal while the cluster keeps running."""
-    page.console.print()
-    page.console.print(Text("Press Enter to continue, Ctrl-C to quit.", "dim"), end=" ")
-    loop, readable = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(sys.stdin.fileno(), readable.set)
-    try:
-        await readable.wait()
-    finally:
-        loop.remove_reader(sys.stdin.fileno())
-    sys.stdin.readline()
-
-
-RULE: Final = (
-    "Linkwise is compared with a topology-unaware scheduler, which gets the same pods in the same order and takes the "
-    "node with the largest free fraction (ties: the first by name) and the lowest-numbered free devices there."
-)
-"""how the baseline decides: the comparison is fair only if readers know it"""
-MIN_WIDTH: Final = 77
-"""columns that the table needs for one line per story"""
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """Outcome of a story."""
-
-    story: Story
-    checks: tuple[Check, ...]
-    score: Score | None = None
-    """None if the story was cut off by an error"""
-
-    @property
-    def passed(self) -> bool:
-        """Whether the story came to its end and all its checks passed."""
-        return self.score is not None and all(check.passed for check in self.checks)
-
-    @property
-    def failed(self) -> list[str]:
-        """Claims of the checks that failed."""
-        return [check.claim for check in self.checks if not check.passed]
-
-
-def print_score_card(page: Page, results: Sequence[Result]) -> None:
-    """Print the table, the number of checks passed and the claims that failed."""
-    page.show(_table(page, results))
-    page.console.print()
-    page.console.print(Text(RULE, "dim"))
-    page.console.print()
-    checks = [check for result in results for check in result.checks]
-    failed = [check.claim for check in checks if not check.passed]
-    line = f"{len(checks) - len(failed)} of {len(checks)} checks passed on the running cluster"
-    mark = check_mark(page.console, passed=not failed)
-    page.console.print(Text.assemble(mark, " ", (f"{line}{'. Failed:' if failed else '.'}", mark.style)))
-    for claim in failed:
-        page.console.print(Text.assemble("  ", mark, f" {claim}"))
 
 
 def _table(page: Page, results: Sequence[Result]) -> Table:

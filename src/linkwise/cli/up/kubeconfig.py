@@ -1,4 +1,4 @@
-"""The kubeconfig of `linkwise up --kubeconfig`: private to its owner, removed at the end, and never written over another file."""
+"""The kubeconfig of `linkwise up --kubeconfig`: private, removed at the end, never written over another file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ascend dialect: whole NPU chips by Huawei's resource names, and the annotations that name the chips of a pod's containers.
+"""Ascend dialect: whole NPU chips by Huawei's resource names, and the annotations that name a pod's chips.
 
 Source: seed 003, steps 3 and 4 of the algorithm; contract ascend, sections 1 to 5 and 8. A list names the chips of a
 pod, not those of each container: read again, containers get theirs in the order of the pod, ascending, as `#index`.
@@ -167,8 +167,29 @@ class _Wanted:
     """chips of each container, in the order of the pod"""
 
 
-def _problem(pod: PodView, key: str, sentence: str) -> Problem:
-    return Problem(where_pod(pod), key, sentence)
+def served_annotations(
+    pod: PodView, numbers: Collection[int], addresses: Mapping[int, str], server: str
+) -> dict[str, str]:
+    """The annotations of a pod all of whose containers have chips, as far as they differ from those it has.
+
+    Args:
+        pod: as the API server has it.
+        numbers: of the chips that its containers have, and that the kubelet has allocated.
+        addresses: IP addresses of chips by number; without those of all its chips there is no entry for a rank table.
+        server: IP address of the node.
+    """
+    resource = requested_chips(pod)
+    if not resource or not numbers:
+        return {}
+    # rule 003.record: what is mounted, under Huawei's own keys.
+    chips = chip_names(numbers, resource)
+    desired = {REAL: chips, KUBELET: chips}
+    if pod.annotations.get(PREDICATE_TIME):
+        desired[PREDICATE_TIME] = str(CONSUMED)
+    if server and all(addresses.get(number) for number in numbers):
+        details = {number: ChipDetails(addresses[number]) for number in numbers}
+        desired[rank_key(resource)] = rank_text(Ranks(pod.name, Server(server, host=server), details))
+    return {key: text for key, text in desired.items() if pod.annotations.get(key) != text}
 
 
 def _wanted(pod: PodView) -> _Wanted | Problem | None:
@@ -198,6 +219,10 @@ def _amounts(pod: PodView, resource: str) -> dict[str, int]:
         return {}
     amounts = by_container(pod, resource)
     return {found.name: amounts[found.name] for found in pod.containers if found.name in amounts}
+
+
+def _problem(pod: PodView, key: str, sentence: str) -> Problem:
+    return Problem(where_pod(pod), key, sentence)
 
 
 def _profile(pod: PodView, resource: str) -> str:
@@ -256,28 +281,3 @@ def _number(device: str, resource: str, writing: Writing) -> int:
         return chip_number(device, resource)
     except InputError as error:
         raise InputError(f"{shown(device)} is not a device of node {writing.grant.offer.node}") from error
-
-
-def served_annotations(
-    pod: PodView, numbers: Collection[int], addresses: Mapping[int, str], server: str
-) -> dict[str, str]:
-    """The annotations of a pod all of whose containers have chips, as far as they differ from those it has.
-
-    Args:
-        pod: as the API server has it.
-        numbers: of the chips that its containers have, and that the kubelet has allocated.
-        addresses: IP addresses of chips by number; without those of all its chips there is no entry for a rank table.
-        server: IP address of the node.
-    """
-    resource = requested_chips(pod)
-    if not resource or not numbers:
-        return {}
-    # rule 003.record: what is mounted, under Huawei's own keys.
-    chips = chip_names(numbers, resource)
-    desired = {REAL: chips, KUBELET: chips}
-    if pod.annotations.get(PREDICATE_TIME):
-        desired[PREDICATE_TIME] = str(CONSUMED)
-    if server and all(addresses.get(number) for number in numbers):
-        details = {number: ChipDetails(addresses[number]) for number in numbers}
-        desired[rank_key(resource)] = rank_text(Ranks(pod.name, Server(server, host=server), details))
-    return {key: text for key, text in desired.items() if pod.annotations.get(key) != text}

@@ -75,6 +75,20 @@ MODEL_LABEL: Final = "node.kubernetes.io/npu.chip.name"
 SEPARATED: Final = "ManuallySeparateNPU"
 _KEPT_LABELS: Final = re.compile(r"accelerator|host-arch|huawei\.com/topotree.*")
 _KEPT_NUMBERS: Final = {"SuperPodID": "super-pod", "ServerIndex": "server-index"}  # below zero: not known
+NAMESPACE: Final = "kube-system"
+PREFIX: Final = "mindx-dl-deviceinfo-"
+"""of the name of the ConfigMap; the node's name follows"""
+DATA_KEY: Final = "DeviceInfoCfg"
+REFRESH: Final = 300  # seconds
+"""after which Huawei's device plugin writes the ConfigMap again without a change, so that readers see that it lives"""
+_LABELS: Final = {"mx-consumer-cim": "true", "mx-consumer-volcano": "true"}
+_UNKNOWN: Final = -1
+"""super pod and server index of a machine that belongs to none"""
+_DETAILS: Final = "baseDeviceInfos"
+_UNHEALTHY: Final = "-Unhealthy"
+_UNREACHABLE: Final = "-NetworkUnhealthy"
+_SUFFIXES: Final = ("", _UNHEALTHY, _UNREACHABLE)
+_ESCAPES: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 def node_facts(view: NodeView, objects: Mapping[str, Mapping[str, object]]) -> NodeFacts | None:
@@ -209,28 +223,6 @@ class _Reading:
         return set()
 
 
-def _separated(fault: object) -> object:
-    entry = json_object(fault)
-    out = entry.get("fault_type") == "CardUnhealthy" and entry.get("fault_handling") == "SeparateNPU"
-    return entry.get("npu_name", "") if out else ""
-
-
-NAMESPACE: Final = "kube-system"
-PREFIX: Final = "mindx-dl-deviceinfo-"
-"""of the name of the ConfigMap; the node's name follows"""
-DATA_KEY: Final = "DeviceInfoCfg"
-REFRESH: Final = 300  # seconds
-"""after which Huawei's device plugin writes the ConfigMap again without a change, so that readers see that it lives"""
-_LABELS: Final = {"mx-consumer-cim": "true", "mx-consumer-volcano": "true"}
-_UNKNOWN: Final = -1
-"""super pod and server index of a machine that belongs to none"""
-_DETAILS: Final = "baseDeviceInfos"
-_UNHEALTHY: Final = "-Unhealthy"
-_UNREACHABLE: Final = "-NetworkUnhealthy"
-_SUFFIXES: Final = ("", _UNHEALTHY, _UNREACHABLE)
-_ESCAPES: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-
-
 @dataclass(frozen=True, slots=True)
 class ChipStates:
     """The chips of a node under one resource, by number."""
@@ -316,6 +308,18 @@ def is_current(document: Mapping[str, object], desired: DeviceInfo, now: float) 
     return dict(shown) == dict(desired.lists) and type(written) is int and now - written < REFRESH
 
 
+def _separated(fault: object) -> object:
+    entry = json_object(fault)
+    out = entry.get("fault_type") == "CardUnhealthy" and entry.get("fault_handling") == "SeparateNPU"
+    return entry.get("npu_name", "") if out else ""
+
+
+def _go_json(value: object) -> str:
+    """JSON as Go's encoding/json writes it."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return "".join(_ESCAPES.get(letter, letter) for letter in text)
+
+
 def _fault(number: int, resource: str) -> dict[str, object]:
     return {
         "fault_type": "CardUnhealthy",
@@ -325,9 +329,3 @@ def _fault(number: int, resource: str) -> dict[str, object]:
         "fault_handling": "SeparateNPU",
         "fault_code": "",
     }
-
-
-def _go_json(value: object) -> str:
-    """JSON as Go's encoding/json writes it."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    return "".join(_ESCAPES.get(letter, letter) for letter in text)

@@ -1,4 +1,4 @@
-"""Ascend chips by name and address: lists of chips, details on nodes, and the rank tables of jobs (hccl.json).
+"""Rank tables: Ascend chips by name and address, as lists, details on nodes, or hccl.json of a job.
 
 Source: contract ascend, sections 1, 3 and 5. In the annotation for rank tables ids of chips are texts; `super_pod_id`
 is a number, as the operator's own type has it, and is read in both forms.
@@ -58,6 +58,19 @@ _KEY: Final = "ascend.kubectl.kubernetes.io/ascend-910-configuration"
 _KEYS: Final = {"huawei.com/npu": "ascend.kubectl.kubernetes.io/ascend-npu-configuration"}
 RANK_KEYS: Final = (_KEY, *_KEYS.values())
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
+KEY: Final = "hccl.json"
+INITIALIZING: Final = '{"status":"initializing"}'
+"""until all pods of the job have their chips"""
+_LABEL: Final = "ring-controller.atlas"
+_VERSION: Final = "1.0"
+_JOB_LABELS: Final = (
+    "volcano.sh/job-name",
+    "training.kubeflow.org/job-name",
+    "batch.kubernetes.io/job-name",
+    "job-name",
+)
+_RANK: Final = "hccl/rankIndex"
+_RANK_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +183,6 @@ def read_ranks(pod: PodView, resource: str) -> Ranks | Problem | None:
         return Problem(where_pod(pod), key, str(error))
 
 
-def _chips(devices: list[object]) -> dict[int, ChipDetails]:
-    chips = dict(_chip(json_object(device)) for device in devices)
-    if len(chips) != len(devices):
-        raise InputError("a device_id is listed twice; each chip has one entry")
-    return chips
-
-
 def json_object(text: object) -> Mapping[str, object]:
     """The JSON object in a text; InputError if there is none."""
     value = _json(text)
@@ -200,66 +206,6 @@ def shown(value: object) -> str:
     return repr(value if len(value) <= 60 else f"{value[:57]}...")
 
 
-def _json(text: object) -> object:
-    try:
-        return json.loads(text) if isinstance(text, str) else text
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{shown(text)} is not valid JSON; let the device plugin write it again") from error
-
-
-def _details(name: str, value: object) -> ChipDetails:
-    entry = json_object(value)
-    try:
-        return ChipDetails(_text(entry, "IP"), _number(entry.get("SuperDeviceID"), "SuperDeviceID"))
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from error
-
-
-def _device(number: int, details: ChipDetails) -> dict[str, str]:
-    device = {"device_id": str(number), "device_ip": details.ip}
-    return device if details.super_device is None else {**device, "super_device_id": str(details.super_device)}
-
-
-def _chip(device: Mapping[str, object]) -> tuple[int, ChipDetails]:
-    number = _number(device.get("device_id"), "device_id")
-    if number is None:
-        raise InputError("a device has no device_id; let the device plugin write it again")
-    return number, ChipDetails(_text(device, "device_ip"), _number(device.get("super_device_id"), "super_device_id"))
-
-
-def _text(entry: Mapping[str, object], key: str) -> str:
-    found = entry.get(key, "")
-    if not isinstance(found, str):
-        raise InputError(f"{key} is {shown(found)}, a text is expected")
-    return found
-
-
-def _number(found: object, key: str) -> int | None:
-    """Upstream writes a number below zero where a super pod is not known."""
-    if found is None or found == "":
-        return None
-    if type(found) is int:
-        return found if found >= 0 else None
-    if isinstance(found, str) and _NUMBER.fullmatch(found):
-        return int(found)
-    raise InputError(f"{key} is {shown(found)}, a number is expected")
-
-
-KEY: Final = "hccl.json"
-INITIALIZING: Final = '{"status":"initializing"}'
-"""until all pods of the job have their chips"""
-_LABEL: Final = "ring-controller.atlas"
-_VERSION: Final = "1.0"
-_JOB_LABELS: Final = (
-    "volcano.sh/job-name",
-    "training.kubeflow.org/job-name",
-    "batch.kubernetes.io/job-name",
-    "job-name",
-)
-_RANK: Final = "hccl/rankIndex"
-_DIGITS: Final = re.compile(r"[0-9]{1,9}")
-
-
 def table_job(pod: PodView) -> str:
     """The job of a pod that wants a rank table; empty if it wants none. A pod without a job is one of its own."""
     if not pod.labels.get(_LABEL, "").startswith("ascend-910"):
@@ -275,7 +221,7 @@ def config_map_name(job: str) -> str:
 def rank_index(pod: PodView) -> int | None:
     """The rank of a pod in its job, by its annotation; None without one that can be read."""
     text = pod.annotations.get(_RANK, "")
-    return int(text) if _DIGITS.fullmatch(text) else None
+    return int(text) if _RANK_NUMBER.fullmatch(text) else None
 
 
 def table_text(entries: Sequence[Ranks]) -> str:
@@ -307,3 +253,55 @@ def read_table(text: object) -> dict[str, object] | None:
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) and found.get("status") in {"initializing", "completed"} else None
+
+
+def _details(name: str, value: object) -> ChipDetails:
+    entry = json_object(value)
+    try:
+        return ChipDetails(_text(entry, "IP"), _number(entry.get("SuperDeviceID"), "SuperDeviceID"))
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+
+
+def _text(entry: Mapping[str, object], key: str) -> str:
+    found = entry.get(key, "")
+    if not isinstance(found, str):
+        raise InputError(f"{key} is {shown(found)}, a text is expected")
+    return found
+
+
+def _number(found: object, key: str) -> int | None:
+    """Upstream writes a number below zero where a super pod is not known."""
+    if found is None or found == "":
+        return None
+    if type(found) is int:
+        return found if found >= 0 else None
+    if isinstance(found, str) and _NUMBER.fullmatch(found):
+        return int(found)
+    raise InputError(f"{key} is {shown(found)}, a number is expected")
+
+
+def _device(number: int, details: ChipDetails) -> dict[str, str]:
+    device = {"device_id": str(number), "device_ip": details.ip}
+    return device if details.super_device is None else {**device, "super_device_id": str(details.super_device)}
+
+
+def _chips(devices: list[object]) -> dict[int, ChipDetails]:
+    chips = dict(_chip(json_object(device)) for device in devices)
+    if len(chips) != len(devices):
+        raise InputError("a device_id is listed twice; each chip has one entry")
+    return chips
+
+
+def _chip(device: Mapping[str, object]) -> tuple[int, ChipDetails]:
+    number = _number(device.get("device_id"), "device_id")
+    if number is None:
+        raise InputError("a device has no device_id; let the device plugin write it again")
+    return number, ChipDetails(_text(device, "device_ip"), _number(device.get("super_device_id"), "super_device_id"))
+
+
+def _json(text: object) -> object:
+    try:
+        return json.loads(text) if isinstance(text, str) else text
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{shown(text)} is not valid JSON; let the device plugin write it again") from error

@@ -1,4 +1,4 @@
-"""Network of groups: HyperNode objects, Topology objects and node labels, each of which orders nodes from the broadest level.
+"""Network of groups: HyperNodes, Topology objects and node labels, each from the broadest level to the narrowest.
 
 HyperNodes of Volcano list the nodes under each switch, tier by tier; a lower tier is closer. Topology objects of Kueue and
 KAI, and Koordinator's layers, order node labels from the broadest level to the narrowest.
@@ -54,6 +54,23 @@ _LONGEST: Final = 200
 
 Expression = tuple[str, str, tuple[str, ...]]
 """a label's key, an operator and values"""
+TOPOLOGIES: Final = ("Topology.kueue.x-k8s.io", "Topology.kai.scheduler")
+LAYERS: Final = "ClusterNetworkTopology.scheduling.koordinator.sh"
+LADDERS: Final = (*TOPOLOGIES, LAYERS)
+"""kinds of objects that order labels"""
+HOSTNAME: Final = "kubernetes.io/hostname"
+CLUSTER_LAYER: Final = "ClusterTopologyLayer"
+NODE_LAYER: Final = "NodeTopologyLayer"
+Labels = Mapping[str, str]
+_SAME: Final = {label: level for level in TOPOGRAPH for label in level}
+_TIERS: Final = tuple(level[0] for level in TOPOGRAPH if level[0].startswith(FABRIC))
+_REPLACED: Final = (
+    (frozenset(_TIERS), frozenset(NVIDIA + name for name in ("core", "datacenter", "spine", "leaf", "block"))),
+    (frozenset({f"{NVIDIA}core", f"{NVIDIA}leaf"}), frozenset({f"{NVIDIA}datacenter", f"{NVIDIA}block"})),
+    (frozenset({f"{ACCELERATOR}domain", f"{ACCELERATOR}sub-domain"}), frozenset({f"{NVIDIA}accelerator"})),
+)
+"""labels of one version, and those of earlier versions that they replace on a node"""
+_SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,54 +152,83 @@ def tiers_of(hyper_nodes: Iterable[HyperNode], nodes: Mapping[str, Mapping[str, 
     return Tiers(numbers, {hyper.tier_name: hyper.tier for hyper in hypers.values() if hyper.tier_name}, paths)
 
 
-def _parents(hypers: Mapping[str, HyperNode]) -> dict[str, list[str]]:
-    """The HyperNodes that each HyperNode is a member of."""
-    parents: dict[str, list[str]] = {}
-    for hyper in hypers.values():
-        for member in hyper.members:
-            for other in hypers if member.type == "HyperNode" else ():
-                if other != hyper.name and member.takes(other, {}):
-                    parents.setdefault(other, []).append(hyper.name)
-    return parents
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """Levels of the network in order, the broadest first, and by what other names they are called."""
+
+    levels: tuple[str, ...]
+    """node labels"""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """levels by their other names, in small letters: KAI's users write `rack`, Koordinator's `spineLayer`"""
+
+    @classmethod
+    def of(cls, levels: Iterable[str], names: Mapping[str, str] | None = None) -> Ladder:
+        """Levels, each once, that are also called by what stands after the slash of their label."""
+        ordered = tuple(dict.fromkeys(levels))
+        short: dict[str, list[str]] = {}
+        for level in ordered:
+            short.setdefault(level.rpartition("/")[2].casefold(), []).append(level)
+        called = {name: found[0] for name, found in short.items() if len(found) == 1}
+        return cls(ordered, {**called, **{name.casefold(): level for name, level in (names or {}).items()}})
+
+    def level(self, name: str) -> str | None:
+        """The level that is called so."""
+        return name if name in self.levels else self.names.get(name.casefold())
 
 
-def _homes(hypers: Iterable[HyperNode], nodes: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
-    """The HyperNodes that each node is a member of itself."""
-    homes: dict[str, list[str]] = {}
-    for hyper in hypers:
-        for member in hyper.members:
-            if member.type != "Node":
-                continue
-            exact = member.pattern is None and member.labels is None
-            for name in (member.name,) if exact else nodes:
-                if name in nodes and (exact or member.takes(name, nodes[name])):
-                    homes.setdefault(name, []).append(hyper.name)
-    return homes
+def ladder_of(kind: str, name: str, document: Mapping[str, object]) -> tuple[Ladder | None, tuple[Problem, ...]]:
+    """The levels that an object orders, and what is wrong with it."""
+    report = Report(f"{kind.partition('.')[0]} {name}", "spec")
+    spec = Fields.of(document.get("spec"), "spec", report)
+    ladder = None
+    if spec is not None:
+        ladder = _layers(spec) if kind == LAYERS else _levels(spec)
+    return None if report.broken else ladder, tuple(report.problems)
 
 
-def _domains(
-    hypers: Mapping[str, HyperNode], parents: Mapping[str, Sequence[str]], homes: Sequence[str]
-) -> dict[int, str]:
-    """The domain of each tier; of two in one tier, which a tree does not have, the first by name."""
-    domains: dict[int, str] = {}
-    seen, open_ones = set(homes), list(homes)
-    while open_ones:
-        hyper = hypers[open_ones.pop()]
-        domains[hyper.tier] = min(hyper.name, domains.get(hyper.tier, hyper.name))
-        new = [name for name in parents.get(hyper.name, ()) if name not in seen]
-        seen.update(new)
-        open_ones += new
-    return domains
+def same_level(label: str) -> tuple[str, ...]:
+    """Return the labels that name the level of this one, the newest first; most levels have one."""
+    return _SAME.get(label, (label,))
 
 
-def _path(numbers: Sequence[int], domains: Mapping[int, str]) -> tuple[str, ...]:
-    """A domain that lies in no broader one stands for itself there."""
-    path: list[str] = []
-    word = ""
-    for number in reversed(numbers):
-        word = domains.get(number, word)
-        path.append(word)
-    return tuple(reversed(path))
+def current_labels(labels: Labels) -> Labels:
+    """Return the labels without those of earlier versions of topograph on a node that has newer ones.
+
+    An upgrade may leave the old labels in place, so they are not used for levels that the new ones lack.
+    """
+    stale = [old for new, old in _REPLACED if not new.isdisjoint(labels) and not old.isdisjoint(labels)]
+    dropped = frozenset().union(*stale)
+    return {label: value for label, value in labels.items() if label not in dropped} if dropped else labels
+
+
+def invalid_labels(labels: Labels) -> tuple[str, ...]:
+    """Return labels of topograph that name no level, and tiers that are missing below a broader one, as `no LABEL`."""
+    ours = [label for label in labels if label.startswith((FABRIC, ACCELERATOR))]
+    if not ours:
+        return ()
+    unknown = [label for label in ours if label not in _SAME]
+    highest = next((number for number, label in enumerate(_TIERS) if label in labels), TIERS)
+    missing = [f"no {label}" for label in _TIERS[highest:] if label not in labels]
+    return (*sorted(unknown), *missing)
+
+
+def label_problem(nodes: Mapping[str, Iterable[str]]) -> Problem:
+    """Return one problem for the invalid labels of all nodes."""
+    by_label: dict[str, list[str]] = {}
+    for node, labels in sorted(nodes.items()):
+        for label in labels:
+            by_label.setdefault(label, []).append(node)
+    named = [f"{label} on {len(names)} node(s) such as {names[0]}" for label, names in sorted(by_label.items())]
+    more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
+    return Problem(
+        "nodes", FABRIC, f"{'; '.join(named[:_SHOWN])}{more}; the labels are tier-0 to tier-{TIERS - 1}, 0 is closest"
+    )
+
+
+def _met(value: str | None, operator: str, values: tuple[str, ...]) -> bool:
+    if operator in {"In", "NotIn"}:
+        return (value in values) == (operator == "In")
+    return (value is not None) == (operator == "Exists")
 
 
 def _member(entry: Fields) -> Selector | None:
@@ -235,61 +281,54 @@ def _expressions(matched: Fields) -> Iterator[Expression]:
             yield key, operator, values
 
 
-def _met(value: str | None, operator: str, values: tuple[str, ...]) -> bool:
-    if operator in {"In", "NotIn"}:
-        return (value in values) == (operator == "In")
-    return (value is not None) == (operator == "Exists")
+def _parents(hypers: Mapping[str, HyperNode]) -> dict[str, list[str]]:
+    """The HyperNodes that each HyperNode is a member of."""
+    parents: dict[str, list[str]] = {}
+    for hyper in hypers.values():
+        for member in hyper.members:
+            for other in hypers if member.type == "HyperNode" else ():
+                if other != hyper.name and member.takes(other, {}):
+                    parents.setdefault(other, []).append(hyper.name)
+    return parents
 
 
-TOPOLOGIES: Final = ("Topology.kueue.x-k8s.io", "Topology.kai.scheduler")
-LAYERS: Final = "ClusterNetworkTopology.scheduling.koordinator.sh"
-LADDERS: Final = (*TOPOLOGIES, LAYERS)
-"""kinds of objects that order labels"""
-HOSTNAME: Final = "kubernetes.io/hostname"
-
-CLUSTER_LAYER: Final = "ClusterTopologyLayer"
-NODE_LAYER: Final = "NodeTopologyLayer"
-
-
-@dataclass(frozen=True, slots=True)
-class Ladder:
-    """Levels of the network in order, the broadest first, and by what other names they are called."""
-
-    levels: tuple[str, ...]
-    """node labels"""
-    names: Mapping[str, str] = field(default_factory=dict)
-    """levels by their other names, in small letters: KAI's users write `rack`, Koordinator's `spineLayer`"""
-
-    @classmethod
-    def of(cls, levels: Iterable[str], names: Mapping[str, str] | None = None) -> Ladder:
-        """Levels, each once, that are also called by what stands after the slash of their label."""
-        ordered = tuple(dict.fromkeys(levels))
-        short: dict[str, list[str]] = {}
-        for level in ordered:
-            short.setdefault(level.rpartition("/")[2].casefold(), []).append(level)
-        called = {name: found[0] for name, found in short.items() if len(found) == 1}
-        return cls(ordered, {**called, **{name.casefold(): level for name, level in (names or {}).items()}})
-
-    def level(self, name: str) -> str | None:
-        """The level that is called so."""
-        return name if name in self.levels else self.names.get(name.casefold())
+def _homes(hypers: Iterable[HyperNode], nodes: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
+    """The HyperNodes that each node is a member of itself."""
+    homes: dict[str, list[str]] = {}
+    for hyper in hypers:
+        for member in hyper.members:
+            if member.type != "Node":
+                continue
+            exact = member.pattern is None and member.labels is None
+            for name in (member.name,) if exact else nodes:
+                if name in nodes and (exact or member.takes(name, nodes[name])):
+                    homes.setdefault(name, []).append(hyper.name)
+    return homes
 
 
-def ladder_of(kind: str, name: str, document: Mapping[str, object]) -> tuple[Ladder | None, tuple[Problem, ...]]:
-    """The levels that an object orders, and what is wrong with it."""
-    report = Report(f"{kind.partition('.')[0]} {name}", "spec")
-    spec = Fields.of(document.get("spec"), "spec", report)
-    ladder = None
-    if spec is not None:
-        ladder = _layers(spec) if kind == LAYERS else _levels(spec)
-    return None if report.broken else ladder, tuple(report.problems)
+def _domains(
+    hypers: Mapping[str, HyperNode], parents: Mapping[str, Sequence[str]], homes: Sequence[str]
+) -> dict[int, str]:
+    """The domain of each tier; of two in one tier, which a tree does not have, the first by name."""
+    domains: dict[int, str] = {}
+    seen, open_ones = set(homes), list(homes)
+    while open_ones:
+        hyper = hypers[open_ones.pop()]
+        domains[hyper.tier] = min(hyper.name, domains.get(hyper.tier, hyper.name))
+        new = [name for name in parents.get(hyper.name, ()) if name not in seen]
+        seen.update(new)
+        open_ones += new
+    return domains
 
 
-def _levels(spec: Fields) -> Ladder:
-    labels = [entry.text("nodeLabel") for entry in spec.objects("levels")]
-    if not labels:
-        spec.report.refuse("spec.levels is empty; name at least one node label")
-    return Ladder.of(label for label in labels if label)
+def _path(numbers: Sequence[int], domains: Mapping[int, str]) -> tuple[str, ...]:
+    """A domain that lies in no broader one stands for itself there."""
+    path: list[str] = []
+    word = ""
+    for number in reversed(numbers):
+        word = domains.get(number, word)
+        path.append(word)
+    return tuple(reversed(path))
 
 
 def _layers(spec: Fields) -> Ladder:
@@ -329,53 +368,8 @@ def _downwards(below: Mapping[str, str]) -> list[str]:
     return order
 
 
-Labels = Mapping[str, str]
-
-_SAME: Final = {label: level for level in TOPOGRAPH for label in level}
-_TIERS: Final = tuple(level[0] for level in TOPOGRAPH if level[0].startswith(FABRIC))
-_REPLACED: Final = (
-    (frozenset(_TIERS), frozenset(NVIDIA + name for name in ("core", "datacenter", "spine", "leaf", "block"))),
-    (frozenset({f"{NVIDIA}core", f"{NVIDIA}leaf"}), frozenset({f"{NVIDIA}datacenter", f"{NVIDIA}block"})),
-    (frozenset({f"{ACCELERATOR}domain", f"{ACCELERATOR}sub-domain"}), frozenset({f"{NVIDIA}accelerator"})),
-)
-"""labels of one version, and those of earlier versions that they replace on a node"""
-_SHOWN: Final = 3
-
-
-def same_level(label: str) -> tuple[str, ...]:
-    """Return the labels that name the level of this one, the newest first; most levels have one."""
-    return _SAME.get(label, (label,))
-
-
-def current_labels(labels: Labels) -> Labels:
-    """Return the labels without those of earlier versions of topograph on a node that has newer ones.
-
-    An upgrade may leave the old labels in place, so they are not used for levels that the new ones lack.
-    """
-    stale = [old for new, old in _REPLACED if not new.isdisjoint(labels) and not old.isdisjoint(labels)]
-    dropped = frozenset().union(*stale)
-    return {label: value for label, value in labels.items() if label not in dropped} if dropped else labels
-
-
-def invalid_labels(labels: Labels) -> tuple[str, ...]:
-    """Return labels of topograph that name no level, and tiers that are missing below a broader one, as `no LABEL`."""
-    ours = [label for label in labels if label.startswith((FABRIC, ACCELERATOR))]
-    if not ours:
-        return ()
-    unknown = [label for label in ours if label not in _SAME]
-    highest = next((number for number, label in enumerate(_TIERS) if label in labels), TIERS)
-    missing = [f"no {label}" for label in _TIERS[highest:] if label not in labels]
-    return (*sorted(unknown), *missing)
-
-
-def label_problem(nodes: Mapping[str, Iterable[str]]) -> Problem:
-    """Return one problem for the invalid labels of all nodes."""
-    by_label: dict[str, list[str]] = {}
-    for node, labels in sorted(nodes.items()):
-        for label in labels:
-            by_label.setdefault(label, []).append(node)
-    named = [f"{label} on {len(names)} node(s) such as {names[0]}" for label, names in sorted(by_label.items())]
-    more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
-    return Problem(
-        "nodes", FABRIC, f"{'; '.join(named[:_SHOWN])}{more}; the labels are tier-0 to tier-{TIERS - 1}, 0 is closest"
-    )
+def _levels(spec: Fields) -> Ladder:
+    labels = [entry.text("nodeLabel") for entry in spec.objects("levels")]
+    if not labels:
+        spec.report.refuse("spec.levels is empty; name at least one node label")
+    return Ladder.of(label for label in labels if label)

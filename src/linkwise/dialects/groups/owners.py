@@ -1,4 +1,4 @@
-"""Groups by owner: the workload that a pod belongs to, by the labels and owner references of its controllers; and its name for users.
+"""Groups by owner: the workload that a pod belongs to, by labels and owner references, and its name for users.
 
 Everything is read from the pod, so that no kind of job has to be watched. Source: contract koordinator, section 8, rule 1.
 
@@ -56,6 +56,14 @@ TRAINING: Final = "training.kubeflow.org/"
 RAY: Final = "ray.io/"
 MPI_OPERATORS: Final = ("mpi-operator", "mpijob-controller")
 """values of operator-name, of the MPI operator and of the training operator"""
+VOLCANO: Final = "volcano.sh/job-name"
+_HASH: Final = "pod-template-hash"
+_BY_LABEL: Final = {
+    VOLCANO: "vcjob",
+    f"{JOBSET}jobset-name": "jobset",
+    f"{LWS}name": "leaderworkerset",
+    f"{RAY}cluster": "raycluster",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,17 +208,6 @@ READERS: Final[tuple[Callable[[Words], Workload | None], ...]] = (
     _controller,
 )
 """the first that matches decides; what creates others comes before what they create"""
-
-
-VOLCANO: Final = "volcano.sh/job-name"
-_HASH: Final = "pod-template-hash"
-
-_BY_LABEL: Final = {
-    VOLCANO: "vcjob",
-    f"{JOBSET}jobset-name": "jobset",
-    f"{LWS}name": "leaderworkerset",
-    f"{RAY}cluster": "raycluster",
-}
 
 
 def workloads_of(pod: PodView) -> frozenset[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Koordinator's Device object, read and written, and its labels on a node.
+"""Koordinator's Device object: read and written, with its labels on a node.
 
 Memory is in percent, 100 per card, as in requests; the bytes of each card are kept for requests by `gpu-memory`.
 
@@ -55,6 +55,15 @@ LABELS: Final = {
 TYPE: Final = "gpu"
 MATRIX: Final = "bandwidth"
 _EXPECTED: Final = {dict: "a mapping", list: "a list", str: "a text", bool: "true or false"}
+API_VERSION: Final = "scheduling.koordinator.sh/v1alpha1"
+KIND: Final = "Device"
+MANAGED_BY: Final = "linkwise.dev/managed-by"
+MANAGER: Final = "linkwise-agent"
+"""the field manager of the agent's writes, and the value of the label"""
+_VENDORS: Final = {"ascend": "huawei"}
+"""where Koordinator has another name"""
+_MEBIBYTE: Final = 1 << 20
+_UNKNOWN: Final = -1
 
 
 @dataclass(slots=True)
@@ -106,6 +115,35 @@ def node_facts(view: NodeView, document: object, source: str) -> NodeFacts | Non
         problems=tuple(notes.problems),
     )
     return None if facts == NodeFacts(source) else facts
+
+
+def device_object(node: str, found: Discovery, labels: Mapping[str, str]) -> dict[str, object]:
+    """The object to write; `labels` are the model and the driver by these names, as valid label values."""
+    devices = sorted(found.devices, key=_minor)
+    values = {**labels, "vendor": _VENDORS.get(found.vendor, found.vendor)} if found.devices else {}
+    named = {key: values[word] for key, word in LABELS.items() if values.get(word)}
+    matrix = _matrix_text(found, devices)
+    # rule 001.report: as the seed has it, beside our own inventory.
+    topologies = {"topologies": {TYPE: [{"name": MATRIX, "topology": matrix}]}} if matrix else {}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": node, "labels": {MANAGED_BY: MANAGER, **named}},
+        "spec": {**topologies, "devices": [_entry(device) for device in devices]},
+    }
+
+
+def other_writer(document: Mapping[str, object] | None) -> str:
+    """Who else writes the object: the field manager if it is known; empty if no other client does, or there is no object."""
+    if document is None:
+        return ""
+    metadata = document.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    managers = [name for name in _spec_managers(metadata.get("managedFields")) if name != MANAGER]
+    if managers:
+        return managers[0]
+    labels = metadata.get("labels")
+    return "" if isinstance(labels, Mapping) and labels.get(MANAGED_BY) == MANAGER else "an unknown writer"
 
 
 def _labels(view: NodeView, whole: Raw, notes: _Notes) -> dict[str, str]:
@@ -162,6 +200,21 @@ def _card(item: Raw, minor: int, model: str, key: str, notes: _Notes) -> _Card:
     return _Card(key, device)
 
 
+def _amount(resources: Raw, word: str, key: str, notes: _Notes) -> int | None:
+    """Return an amount under either prefix; None if it is missing or invalid."""
+    amounts = [(prefix + word, resources[prefix + word]) for prefix in PREFIXES if prefix + word in resources]
+    numbers = set()
+    for name, value in amounts:
+        number = count(value)
+        if number is None:
+            notes.say(f"{key} {name}", "a quantity is expected, such as 16Gi or 100: it is not read")
+            return None
+        numbers.add(number)
+    if len(numbers) > 1:
+        notes.say(f"{key} {word}", f"{' and '.join(name for name, _ in amounts)} differ: neither is read")
+    return numbers.pop() if len(numbers) == 1 else None
+
+
 def _id(value: object, minor: int, key: str, notes: _Notes) -> str:
     """Return the ID as reported, even a truncated one; `#minor` if there is none."""
     text = notes.typed(value, str, f"{key}.id")
@@ -169,15 +222,6 @@ def _id(value: object, minor: int, key: str, notes: _Notes) -> str:
         notes.say(f"{key}.id", f"{text!r} is not an id: the card is known as #{minor}")
         return f"#{minor}"
     return text or f"#{minor}"
-
-
-def _with_own_ids(cards: list[_Card], notes: _Notes) -> list[_Card]:
-    times = Counter(card.device.id for card in cards)
-    for place, (key, device) in enumerate(cards):
-        if times[device.id] > 1:
-            notes.say(f"{key}.id", f"{device.id} is the id of {times[device.id]} cards: this one is #{device.index}")
-            cards[place] = cards[place]._replace(device=replace(device, id=f"#{device.index}"))
-    return cards
 
 
 def _numa(value: object, key: str, notes: _Notes) -> int | None:
@@ -196,19 +240,13 @@ def _healthy(item: Raw, key: str, notes: _Notes) -> bool:
     return "False" not in statuses and ("True" in statuses or health)
 
 
-def _amount(resources: Raw, word: str, key: str, notes: _Notes) -> int | None:
-    """Return an amount under either prefix; None if it is missing or invalid."""
-    amounts = [(prefix + word, resources[prefix + word]) for prefix in PREFIXES if prefix + word in resources]
-    numbers = set()
-    for name, value in amounts:
-        number = count(value)
-        if number is None:
-            notes.say(f"{key} {name}", "a quantity is expected, such as 16Gi or 100: it is not read")
-            return None
-        numbers.add(number)
-    if len(numbers) > 1:
-        notes.say(f"{key} {word}", f"{' and '.join(name for name, _ in amounts)} differ: neither is read")
-    return numbers.pop() if len(numbers) == 1 else None
+def _with_own_ids(cards: list[_Card], notes: _Notes) -> list[_Card]:
+    times = Counter(card.device.id for card in cards)
+    for place, (key, device) in enumerate(cards):
+        if times[device.id] > 1:
+            notes.say(f"{key}.id", f"{device.id} is the id of {times[device.id]} cards: this one is #{device.index}")
+            cards[place] = cards[place]._replace(device=replace(device, id=f"#{device.index}"))
+    return cards
 
 
 def _topology(spec: Raw, devices: tuple[Device, ...], notes: _Notes) -> Topology | None:
@@ -259,59 +297,23 @@ def _allocations(whole: Raw, devices: tuple[Device, ...], notes: _Notes) -> dict
     return allocations
 
 
-API_VERSION: Final = "scheduling.koordinator.sh/v1alpha1"
-KIND: Final = "Device"
-MANAGED_BY: Final = "linkwise.dev/managed-by"
-MANAGER: Final = "linkwise-agent"
-"""the field manager of the agent's writes, and the value of the label"""
-
-_VENDORS: Final = {"ascend": "huawei"}
-"""where Koordinator has another name"""
-_MEBIBYTE: Final = 1 << 20
-_UNKNOWN: Final = -1
-
-
-def device_object(node: str, found: Discovery, labels: Mapping[str, str]) -> dict[str, object]:
-    """The object to write; `labels` are the model and the driver by these names, as valid label values."""
-    devices = sorted(found.devices, key=_minor)
-    values = {**labels, "vendor": _VENDORS.get(found.vendor, found.vendor)} if found.devices else {}
-    named = {key: values[word] for key, word in LABELS.items() if values.get(word)}
-    matrix = _written_matrix(found, devices)
-    # rule 001.report: as the seed has it, beside our own inventory.
-    topologies = {"topologies": {TYPE: [{"name": MATRIX, "topology": matrix}]}} if matrix else {}
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "metadata": {"name": node, "labels": {MANAGED_BY: MANAGER, **named}},
-        "spec": {**topologies, "devices": [_entry(device) for device in devices]},
-    }
-
-
-def other_writer(document: Mapping[str, object] | None) -> str:
-    """Who else writes the object: the field manager if it is known; empty if no other client does, or there is no object."""
-    if document is None:
-        return ""
-    metadata = document.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
-    managers = [name for name in _spec_managers(metadata.get("managedFields")) if name != MANAGER]
-    if managers:
-        return managers[0]
-    labels = metadata.get("labels")
-    return "" if isinstance(labels, Mapping) and labels.get(MANAGED_BY) == MANAGER else "an unknown writer"
-
-
-def _spec_managers(entries: object) -> list[str]:
-    """The managers of fields of the spec."""
-    found = [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
-    return [
-        str(entry.get("manager") or "an unknown writer")
-        for entry in found
-        if isinstance(fields := entry.get("fieldsV1"), Mapping) and "f:spec" in fields
-    ]
-
-
 def _minor(device: Device) -> int:
     return device.index if device.minor is None else device.minor
+
+
+def _matrix_text(found: Discovery, devices: list[Device]) -> str:
+    """The bandwidth matrix as JSON, its rows in the order of the minors; empty if it is not complete."""
+    topology = found.topology
+    if not topology or not topology.bandwidth or {device.id for device in devices} != set(topology.devices):
+        return ""
+    order = [topology.devices.index(device.id) for device in devices]
+    rows = [[topology.bandwidth[i][j] if i != j else _diagonal(topology.bandwidth[i][i]) for j in order] for i in order]
+    return json.dumps(rows, separators=(",", ":"))
+
+
+def _diagonal(value: float) -> float:
+    """A device with itself may be anything, also what JSON can't hold."""
+    return value if 0 <= value < float("inf") else 0
 
 
 def _entry(device: Device) -> dict[str, object]:
@@ -332,16 +334,11 @@ def _entry(device: Device) -> dict[str, object]:
     return {**entry, "topology": {"socketID": _UNKNOWN, "nodeID": numa, "pcieID": "", **bus}}
 
 
-def _written_matrix(found: Discovery, devices: list[Device]) -> str:
-    """The bandwidth matrix as JSON, its rows in the order of the minors; empty if it is not complete."""
-    topology = found.topology
-    if not topology or not topology.bandwidth or {device.id for device in devices} != set(topology.devices):
-        return ""
-    order = [topology.devices.index(device.id) for device in devices]
-    rows = [[topology.bandwidth[i][j] if i != j else _diagonal(topology.bandwidth[i][i]) for j in order] for i in order]
-    return json.dumps(rows, separators=(",", ":"))
-
-
-def _diagonal(value: float) -> float:
-    """A device with itself may be anything, also what JSON can't hold."""
-    return value if 0 <= value < float("inf") else 0
+def _spec_managers(entries: object) -> list[str]:
+    """The managers of fields of the spec."""
+    found = [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
+    return [
+        str(entry.get("manager") or "an unknown writer")
+        for entry in found
+        if isinstance(fields := entry.get("fieldsV1"), Mapping) and "f:spec" in fields
+    ]

@@ -53,6 +53,11 @@ _PERCENT: Final = re.compile(r"([1-9][0-9]?|100)%")
 _CONTROLLERS: Final = "system:serviceaccount:kube-system:"
 _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 _SYSTEM: Final = "system:"
+USER: Final = "linkwise.dev/user"
+GROUPS: Final = "linkwise.dev/groups"
+CREATOR: Final = (USER, GROUPS)
+SEPARATOR: Final = "\n"
+"""between groups"""
 
 
 def policy_of(name: str, document: Mapping[str, object]) -> tuple[AcceleratorPolicy, tuple[Problem, ...]]:
@@ -108,14 +113,16 @@ def labels_of(document: Mapping[str, object]) -> dict[str, str]:
     return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
 
 
-def _is_control_plane(user: str) -> bool:
-    """Whether it is a component of Kubernetes and not a user of the cluster."""
-    return user.startswith(_CONTROLLERS) or (user.startswith(_SYSTEM) and not user.startswith(_SERVICE_ACCOUNT))
+def creator_annotations(user: str, groups: Iterable[str], named: Iterable[str]) -> dict[str, str]:
+    """Return the annotations for a user; `named` are the groups that policies name."""
+    recorded = sorted(set(named).intersection(groups))
+    return {USER: user, **({GROUPS: SEPARATOR.join(recorded)} if recorded else {})}
 
 
-def _marked(policy: AcceleratorPolicy, report: Report) -> tuple[AcceleratorPolicy, tuple[Problem, ...]]:
-    wrong = "; ".join(problem.sentence for problem in report.problems) if report.broken else ""
-    return replace(policy, invalid=wrong), tuple(report.problems)
+def recorded_creator(pod: PodView) -> tuple[str, tuple[str, ...]]:
+    """Return the recorded user, empty if there is none, and the recorded groups."""
+    lines = pod.annotations.get(GROUPS, "").split(SEPARATOR)
+    return pod.annotations.get(USER, ""), tuple(line for line in lines if line)
 
 
 def _generation(metadata: object) -> int:
@@ -123,8 +130,9 @@ def _generation(metadata: object) -> int:
     return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
 
 
-def _texts(spec: Fields, name: str) -> tuple[str, ...] | None:
-    return None if spec.raw.get(name) is None else spec.texts(name)
+def _marked(policy: AcceleratorPolicy, report: Report) -> tuple[AcceleratorPolicy, tuple[Problem, ...]]:
+    wrong = "; ".join(problem.sentence for problem in report.problems) if report.broken else ""
+    return replace(policy, invalid=wrong), tuple(report.problems)
 
 
 def _subjects(spec: Fields, name: str, report: Report) -> Subjects:
@@ -145,6 +153,10 @@ def _subjects(spec: Fields, name: str, report: Report) -> Subjects:
         _texts(fields, "namespaces") or (),
         _selector(fields, report),
     )
+
+
+def _texts(spec: Fields, name: str) -> tuple[str, ...] | None:
+    return None if spec.raw.get(name) is None else spec.texts(name)
 
 
 def _selector(subjects: Fields, report: Report) -> NamespaceSelector | None:
@@ -181,14 +193,6 @@ def _requirement(fields: Fields) -> SelectorRequirement | None:
     return SelectorRequirement(key, operator, values)
 
 
-def _share_with(sharing: Fields) -> ShareWith | None:
-    value = sharing.raw.get("with")
-    found: ShareWith | None = next((word for word in get_args(ShareWith) if word == value), None)
-    if value is not None and found is None:
-        sharing.report.refuse(f"spec.sharing.with is {shown(value)}; use {', '.join(get_args(ShareWith))}")
-    return found
-
-
 def _share(sharing: Fields, name: str) -> ShareLimit | None:
     value = sharing.raw.get(name)
     if value is None:
@@ -203,20 +207,14 @@ def _share(sharing: Fields, name: str) -> ShareLimit | None:
     return None
 
 
-USER: Final = "linkwise.dev/user"
-GROUPS: Final = "linkwise.dev/groups"
-CREATOR: Final = (USER, GROUPS)
-SEPARATOR: Final = "\n"
-"""between groups"""
+def _share_with(sharing: Fields) -> ShareWith | None:
+    value = sharing.raw.get("with")
+    found: ShareWith | None = next((word for word in get_args(ShareWith) if word == value), None)
+    if value is not None and found is None:
+        sharing.report.refuse(f"spec.sharing.with is {shown(value)}; use {', '.join(get_args(ShareWith))}")
+    return found
 
 
-def creator_annotations(user: str, groups: Iterable[str], named: Iterable[str]) -> dict[str, str]:
-    """Return the annotations for a user; `named` are the groups that policies name."""
-    recorded = sorted(set(named).intersection(groups))
-    return {USER: user, **({GROUPS: SEPARATOR.join(recorded)} if recorded else {})}
-
-
-def recorded_creator(pod: PodView) -> tuple[str, tuple[str, ...]]:
-    """Return the recorded user, empty if there is none, and the recorded groups."""
-    lines = pod.annotations.get(GROUPS, "").split(SEPARATOR)
-    return pod.annotations.get(USER, ""), tuple(line for line in lines if line)
+def _is_control_plane(user: str) -> bool:
+    """Whether it is a component of Kubernetes and not a user of the cluster."""
+    return user.startswith(_CONTROLLERS) or (user.startswith(_SYSTEM) and not user.startswith(_SERVICE_ACCOUNT))

@@ -54,19 +54,56 @@ __all__ = [
     "recorded_decision",
 ]
 
-_FIGURE: Final = r"-?(?:0|[1-9][0-9]{0,17})"
-_NUMBERS: Final = rf"\[(?:{_FIGURE}(?:,{_FIGURE})*)?\]"
+_NUMBER: Final = r"(?:0|[1-9][0-9]{0,17})"
+_SIGNED_NUMBER: Final = rf"-?{_NUMBER}"
+_NUMBERS: Final = rf"\[(?:{_SIGNED_NUMBER}(?:,{_SIGNED_NUMBER})*)?\]"
 _ROWS: Final = rf"\[{_NUMBERS}(?:,{_NUMBERS})*\]"
 _WORDS: Final = r'\[(?:"[a-z0-9 -]*"(?:,"[a-z0-9 -]*")*)?\]'
-_NODE: Final = r'"[ !#-\[\]-~]*"'
+_WORD: Final = r'"[ !#-\[\]-~]*"'  # nothing in it that JSON would have to write otherwise
 WRITTEN: Final = (
-    rf'\{{"considered":{_FIGURE},"free":(?:{_NUMBERS}|{_ROWS})(?:,"nominated":true)?'
-    rf'(?:,"runner_up":\{{"node":{_NODE},"score":{_NUMBERS}\}})?,"score":{_NUMBERS},"terms":{_WORDS}\}}'
+    rf'\{{"considered":{_SIGNED_NUMBER},"free":(?:{_NUMBERS}|{_ROWS})(?:,"nominated":true)?'
+    rf'(?:,"runner_up":\{{"node":{_WORD},"score":{_NUMBERS}\}})?,"score":{_NUMBERS},"terms":{_WORDS}\}}'
 )
 """pattern of the field exactly as we write it"""
 LARGEST: Final = 2**62
 MOST: Final = 1024
 """entries of a list that are read; no node has so many devices"""
+ACCELERATOR: Final = "linkwise.dev/accelerator"
+"""whole devices of any vendor; replaced by the resource of one vendor when the pod is created"""
+GRANT: Final = "linkwise.dev/grant"
+MODELS: Final = "linkwise.dev/models"
+DISTINCT_DEVICES: Final = "linkwise.dev/distinct-devices"
+POLICY: Final = "linkwise.dev/policy"
+VENDOR_LABEL: Final = "linkwise.dev/accelerator-vendor"
+MODEL_LABEL: Final = "linkwise.dev/accelerator-model"
+COUNT_LABEL: Final = "linkwise.dev/accelerator-count"
+MEMORY_LABEL: Final = "linkwise.dev/accelerator-memory"  # MiB of one device
+NODE_LABELS: Final = (VENDOR_LABEL, MODEL_LABEL, COUNT_LABEL, MEMORY_LABEL)
+IDLE_TAINT: Final = "linkwise.dev/idle-accelerators"
+"""key of the taint of nodes whose devices ordinary pods would make useless"""
+LABELS: Final = {VENDOR_LABEL: "vendor", MODEL_LABEL: "model", MEMORY_LABEL: "memory"}
+"""labels that the agent writes on its node, by the names of facts"""
+_DOMAIN: Final = "linkwise.dev"
+VERSION: Final = 1
+"""of the format below; other versions are ignored"""
+_GRANT_FIELDS: Final = frozenset(
+    {"version", "policy", "mode", "node", "pod", "containers", "plan", "generation", "why"}
+)
+_PART_FIELDS: Final = frozenset({"devices", "indices", "share", "core"})
+_MODES: Final[tuple[AskMode, ...]] = ("whole", "share", "percent")
+_INDICES: Final = rf'(?:"indices":\[({_NUMBER}(?:,{_NUMBER})*)\],)?'
+_PART: Final = rf'({_WORD}):\{{"core":({_NUMBER}),"devices":\[({_WORD}(?:,{_WORD})*)\],{_INDICES}"share":({_NUMBER})\}}'
+_GRANT: Final = re.compile(
+    rf'\{{"containers":\{{({_PART}(?:,{_PART})*)\}},"generation":({_NUMBER}),"mode":({_WORD}),"node":({_WORD}),'
+    rf'"plan":({_WORD}),"pod":({_WORD}),"policy":({_WORD}),"version":{VERSION}(?:,"why":{WRITTEN})?\}}'
+)
+"""a grant exactly as we write it"""
+_EACH_PART: Final = re.compile(_PART)
+_MODE_OF: Final[dict[str, AskMode]] = {mode: mode for mode in _MODES}
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
+_quick_part, _quick_offer, _quick_grant = fast_constructor(Part), fast_constructor(Offer), fast_constructor(Grant)
+_FINISHED: Final = {"Succeeded", "Failed"}
+_NO_DEVICES: Final[Mapping[str, Device]] = {}
 
 
 def decision_document(decision: Decision) -> dict[str, object]:
@@ -90,89 +127,6 @@ def recorded_decision(pod: PodView, key: str) -> Decision | None:
     fields = Fields.of(record.get("why"), "why", report) if isinstance(record, dict) else None
     decision = _read(fields) if fields else None
     return None if report.broken else decision
-
-
-def _read(fields: Fields) -> Decision | None:
-    considered, terms, score = fields.number("considered"), fields.texts("terms"), _integers(fields.raw.get("score"))
-    if considered is None or terms is None or score is None or len(score) != len(terms):
-        return None
-    free, rows = _integers(fields.raw.get("free")), _rooms(fields.raw.get("free"))
-    if free is None and rows is None:
-        return None
-    return Decision(
-        considered,
-        terms,
-        score,
-        _others(fields, len(terms)),
-        free or (),
-        rows or (),
-        fields.raw.get("nominated") is True,
-    )
-
-
-def _others(fields: Fields, terms: int) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    if "runner_up" not in fields.raw:
-        return ()
-    other = Fields.of(fields.raw["runner_up"], "why.runner_up", fields.report)
-    node, score = (other.text("node"), _integers(other.raw.get("score"))) if other else (None, None)
-    return ((node, score),) if node and score is not None and len(score) == terms else ()
-
-
-def _rooms(value: object) -> tuple[tuple[int, int, int], ...] | None:
-    if not isinstance(value, list) or len(value) > MOST:
-        return None
-    rows = [row for each in value if (row := _integers(each)) and len(row) == 3]
-    return tuple((row[0], row[1], row[2]) for row in rows) if len(rows) == len(value) else None
-
-
-def _integers(value: object) -> tuple[int, ...] | None:
-    if not isinstance(value, list) or len(value) > MOST:
-        return None
-    fits = all(isinstance(each, int) and not isinstance(each, bool) and abs(each) < LARGEST for each in value)
-    return tuple(value) if fits else None
-
-
-ACCELERATOR: Final = "linkwise.dev/accelerator"
-"""whole devices of any vendor; replaced by the resource of one vendor when the pod is created"""
-GRANT: Final = "linkwise.dev/grant"
-MODELS: Final = "linkwise.dev/models"
-DISTINCT_DEVICES: Final = "linkwise.dev/distinct-devices"
-POLICY: Final = "linkwise.dev/policy"
-
-VENDOR_LABEL: Final = "linkwise.dev/accelerator-vendor"
-MODEL_LABEL: Final = "linkwise.dev/accelerator-model"
-COUNT_LABEL: Final = "linkwise.dev/accelerator-count"
-MEMORY_LABEL: Final = "linkwise.dev/accelerator-memory"  # MiB of one device
-NODE_LABELS: Final = (VENDOR_LABEL, MODEL_LABEL, COUNT_LABEL, MEMORY_LABEL)
-IDLE_TAINT: Final = "linkwise.dev/idle-accelerators"
-"""key of the taint of nodes whose devices ordinary pods would make useless"""
-LABELS: Final = {VENDOR_LABEL: "vendor", MODEL_LABEL: "model", MEMORY_LABEL: "memory"}
-"""labels that the agent writes on its node, by the names of facts"""
-_DOMAIN: Final = "linkwise.dev"
-
-VERSION: Final = 1
-"""of the format below; other versions are ignored"""
-
-_GRANT_FIELDS: Final = frozenset(
-    {"version", "policy", "mode", "node", "pod", "containers", "plan", "generation", "why"}
-)
-_PART_FIELDS: Final = frozenset({"devices", "indices", "share", "core"})
-_MODES: Final[tuple[AskMode, ...]] = ("whole", "share", "percent")
-_WORD: Final = r'"[ !#-\[\]-~]*"'  # nothing in it that JSON would have to write otherwise
-_NUMBER: Final = r"(?:0|[1-9][0-9]{0,17})"
-_INDICES: Final = rf'(?:"indices":\[({_NUMBER}(?:,{_NUMBER})*)\],)?'
-_PART: Final = rf'({_WORD}):\{{"core":({_NUMBER}),"devices":\[({_WORD}(?:,{_WORD})*)\],{_INDICES}"share":({_NUMBER})\}}'
-_GRANT: Final = re.compile(
-    rf'\{{"containers":\{{({_PART}(?:,{_PART})*)\}},"generation":({_NUMBER}),"mode":({_WORD}),"node":({_WORD}),'
-    rf'"plan":({_WORD}),"pod":({_WORD}),"policy":({_WORD}),"version":{VERSION}(?:,"why":{WRITTEN})?\}}'
-)
-"""a grant exactly as we write it"""
-_EACH_PART: Final = re.compile(_PART)
-_MODE_OF: Final[dict[str, AskMode]] = {mode: mode for mode in _MODES}
-_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
-_quick_part, _quick_offer, _quick_grant = fast_constructor(Part), fast_constructor(Offer), fast_constructor(Grant)
-_FINISHED: Final = {"Succeeded", "Failed"}
-_NO_DEVICES: Final[Mapping[str, Device]] = {}
 
 
 class Linkwise(Dialect):
@@ -247,6 +201,61 @@ def grant_text(grant: Grant, decision: Decision | None = None, devices: Mapping[
     return _encode(document)
 
 
+def policy_of(pod: PodView) -> str:
+    """The policy that the pod names, or an empty string; it may be unknown."""
+    return pod.annotations.get(POLICY, "").strip()
+
+
+def any_model(pod: PodView) -> bool:
+    """Whether members of its group may get devices of different models: only if the value is `any`."""
+    return pod.annotations.get(MODELS) == "any"
+
+
+def distinct_devices(pod: PodView) -> bool:
+    """Whether no two members of its group may be on one device: only if the value is `true`."""
+    return pod.annotations.get(DISTINCT_DEVICES) == "true"
+
+
+def _read(fields: Fields) -> Decision | None:
+    considered, terms, score = fields.number("considered"), fields.texts("terms"), _integers(fields.raw.get("score"))
+    if considered is None or terms is None or score is None or len(score) != len(terms):
+        return None
+    free, rows = _integers(fields.raw.get("free")), _rooms(fields.raw.get("free"))
+    if free is None and rows is None:
+        return None
+    return Decision(
+        considered,
+        terms,
+        score,
+        _others(fields, len(terms)),
+        free or (),
+        rows or (),
+        fields.raw.get("nominated") is True,
+    )
+
+
+def _integers(value: object) -> tuple[int, ...] | None:
+    if not isinstance(value, list) or len(value) > MOST:
+        return None
+    fits = all(isinstance(each, int) and not isinstance(each, bool) and abs(each) < LARGEST for each in value)
+    return tuple(value) if fits else None
+
+
+def _rooms(value: object) -> tuple[tuple[int, int, int], ...] | None:
+    if not isinstance(value, list) or len(value) > MOST:
+        return None
+    rows = [row for each in value if (row := _integers(each)) and len(row) == 3]
+    return tuple((row[0], row[1], row[2]) for row in rows) if len(rows) == len(value) else None
+
+
+def _others(fields: Fields, terms: int) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    if "runner_up" not in fields.raw:
+        return ()
+    other = Fields.of(fields.raw["runner_up"], "why.runner_up", fields.report)
+    node, score = (other.text("node"), _integers(other.raw.get("score"))) if other else (None, None)
+    return ((node, score),) if node and score is not None and len(score) == terms else ()
+
+
 def _as_written(text: str, pod: PodView) -> Grant | None:
     """Fast path: the grant if its text is exactly as Linkwise writes it. A start reads many thousands.
 
@@ -283,21 +292,6 @@ def _matches(devices: Sequence[str], indices: Sequence[int]) -> bool:
     return not indices or len(devices) == len(indices) == len(set(indices))
 
 
-def policy_of(pod: PodView) -> str:
-    """The policy that the pod names, or an empty string; it may be unknown."""
-    return pod.annotations.get(POLICY, "").strip()
-
-
-def any_model(pod: PodView) -> bool:
-    """Whether members of its group may get devices of different models: only if the value is `any`."""
-    return pod.annotations.get(MODELS) == "any"
-
-
-def distinct_devices(pod: PodView) -> bool:
-    """Whether no two members of its group may be on one device: only if the value is `true`."""
-    return pod.annotations.get(DISTINCT_DEVICES) == "true"
-
-
 def _grant(fields: Fields, pod: PodView) -> Grant | None:
     policy, node, owner = fields.text("policy"), fields.text("node"), fields.text("pod")
     mode = _mode(fields)
@@ -312,6 +306,16 @@ def _grant(fields: Fields, pod: PodView) -> Grant | None:
     if pod.node and node != pod.node:
         fields.report.refuse(f"it was made for node {shown(node)} and the pod is on {shown(pod.node)}; it is ignored")
     return Grant(pod.uid, policy, Offer(node, parts), plan, generation, mode)
+
+
+def _mode(fields: Fields) -> AskMode | None:
+    text = fields.text("mode")
+    if text is None:
+        return None
+    found = next((mode for mode in _MODES if mode == text), None)
+    if found is None:
+        fields.report.refuse(f"mode is {shown(text)}; one of {', '.join(_MODES)} is expected")
+    return found
 
 
 def _parts(fields: Fields) -> tuple[Part, ...]:
@@ -330,16 +334,6 @@ def _part(container: str, entry: Fields) -> Part | None:
     if not _matches(devices, indices):
         entry.report.refuse(f"{entry.path}indices must be unique per device")
     return Part(container, devices, share, core, indices)
-
-
-def _mode(fields: Fields) -> AskMode | None:
-    text = fields.text("mode")
-    if text is None:
-        return None
-    found = next((mode for mode in _MODES if mode == text), None)
-    if found is None:
-        fields.report.refuse(f"mode is {shown(text)}; one of {', '.join(_MODES)} is expected")
-    return found
 
 
 def _check_mode(mode: AskMode, parts: tuple[Part, ...], report: Report) -> None:

@@ -49,6 +49,7 @@ _RECORD_FIELDS: Final = frozenset({"version", "pod", "time", "groups"})
 _GROUP_FIELDS: Final = frozenset({"generation", "members"})
 _MEMBER_FIELDS: Final = frozenset({"node", "containers"})
 _CONTAINER_FIELDS: Final = frozenset({"devices", "share", "core"})
+GATE: Final = "linkwise.dev/gang"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,16 @@ def recorded_plans(pod: PodView) -> tuple[RecordedPlans | None, tuple[Problem, .
     return _read(text, pod.uid, where_pod(pod)) if text else (None, ())
 
 
+def is_gated(pod: PodView) -> bool:
+    """Return whether the pod has the gate of gangs."""
+    return GATE in pod.gates
+
+
+def has_other_gates(pod: PodView) -> bool:
+    """Return whether the pod has gates of other systems."""
+    return any(gate != GATE for gate in pod.gates)
+
+
 def _member(member: PlannedMember) -> dict[str, object]:
     containers: dict[str, dict[str, object]] = {}
     for part in member.containers:
@@ -170,16 +181,3 @@ def _container(name: str, fields: Fields) -> PlannedContainer | None:
     if not devices or len(set(devices)) < len(devices):
         fields.report.refuse(f"{fields.path}devices names {'one device twice' if devices else 'no device'}")
     return PlannedContainer(name, devices, share, core)
-
-
-GATE: Final = "linkwise.dev/gang"
-
-
-def is_gated(pod: PodView) -> bool:
-    """Return whether the pod has the gate of gangs."""
-    return GATE in pod.gates
-
-
-def has_other_gates(pod: PodView) -> bool:
-    """Return whether the pod has gates of other systems."""
-    return any(gate != GATE for gate in pod.gates)

@@ -46,6 +46,34 @@ __all__ = [
 ]
 
 FIELDS: Final = frozenset({"rows", "links", "bandwidth", "rings", "problems", "warnings"})
+_read: Final = lru_cache(maxsize=1024)(Link)
+"""thousands of machines are of a few builds, and print the same few kinds"""
+API_VERSION: Final = "linkwise.dev/v1alpha1"
+KIND: Final = "DeviceInventory"
+SOURCE: Final = "linkwise"
+_MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+_SPEC: Final = frozenset(
+    {
+        "mode",
+        "unit",
+        "enforced",
+        "profile",
+        "deviceCount",
+        "healthyCount",
+        "devices",
+        "facts",
+        "holds",
+        "kubelet",
+        *FIELDS,
+    }
+)
+_DEVICE: Final = frozenset({"uuid", "index", "minor", "numa", "busID", "model", "memory", "healthy", "facts", "nics"})
+_KUBELET: Final = frozenset({"topologyManagerPolicy", "topologyManagerScope", "cpuManagerPolicy"})
+_quick_device: Final = fast_constructor(Device)
+_quick_facts: Final = fast_constructor(NodeFacts)
+_ALLOCATION: Final = frozenset({"podUID", "namespace", "name", "devices"})
+_HOLD: Final = frozenset({"uuid", "reason", "until"})
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def topology_of(spec: Fields, devices: tuple[Device, ...]) -> Topology | None:
@@ -111,10 +139,6 @@ def _link(cell: object, i: int, j: int) -> Link:
     return _read(cell)
 
 
-_read: Final = lru_cache(maxsize=1024)(Link)
-"""thousands of machines are of a few builds, and print the same few kinds"""
-
-
 def forget_links() -> None:
     """Drop cached links: a code means something else once vendors have changed."""
     _linked.cache_clear()
@@ -162,35 +186,6 @@ def _bandwidth_rows(rows: Matrix) -> list[list[float]]:
     return [[value if 0 <= value < inf else 0 for value in row] for row in rows]
 
 
-API_VERSION: Final = "linkwise.dev/v1alpha1"
-KIND: Final = "DeviceInventory"
-SOURCE: Final = "linkwise"
-
-_MODES: Final[tuple[Mode, ...]] = get_args(Mode)
-_SPEC: Final = frozenset(
-    {
-        "mode",
-        "unit",
-        "enforced",
-        "profile",
-        "deviceCount",
-        "healthyCount",
-        "devices",
-        "facts",
-        "holds",
-        "kubelet",
-        *FIELDS,
-    }
-)
-_DEVICE: Final = frozenset({"uuid", "index", "minor", "numa", "busID", "model", "memory", "healthy", "facts", "nics"})
-_KUBELET: Final = frozenset({"topologyManagerPolicy", "topologyManagerScope", "cpuManagerPolicy"})
-_quick_device: Final = fast_constructor(Device)
-_quick_facts: Final = fast_constructor(NodeFacts)
-_ALLOCATION: Final = frozenset({"podUID", "namespace", "name", "devices"})
-_HOLD: Final = frozenset({"uuid", "reason", "until"})
-_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
-
-
 class _Columns:
     """The fields that all devices of a list have, in the order of `Device`."""
 
@@ -202,6 +197,8 @@ class _Columns:
 
 _PLACED: Final = _Columns(uuid=str, index=int, minor=int, numa=int, busID=str, model=str, memory=int, healthy=bool)
 """as our agent writes them"""
+
+
 _PLAIN: Final = _Columns(uuid=str, index=int, minor=int, busID=str, model=str, memory=int, healthy=bool)
 """likewise, where NUMA nodes are not known"""
 

@@ -1,4 +1,4 @@
-"""Checks of access: what the service accounts may do, by the features that their roles are made from, and who may write records."""
+"""Checks of access: what the service accounts may do, by the features in use, and who may write records."""
 
 from __future__ import annotations
 

@@ -44,6 +44,14 @@ _GPU: Final = 1
 """AMDSMI_PROCESSOR_TYPE_AMD_GPU"""
 _LINKS: Final = {1: "PCIE", 2: "XGMI"}
 """the numbers of both amdsmi_io_link_type_t and, since ROCm 7, amdsmi_link_type_t"""
+_MIB: Final = 1024 * 1024
+VRAM: Final = 0
+"""AMDSMI_MEM_TYPE_VRAM"""
+_WHOLE: Final = {"", "SPX", "N/A", "UNKNOWN"}
+"""compute partition modes of an undivided GPU"""
+_NO_SERIAL: Final = "-8000-000000000000"
+"""end of the UUID of every GPU without a serial number"""
+_PERCENT: Final = 100
 
 
 class AmdSmiLibraryDriver(Driver):
@@ -176,15 +184,6 @@ class AmdSmiLibraryDriver(Driver):
         return self._paths[key]
 
 
-_MIB: Final = 1024 * 1024
-VRAM: Final = 0
-"""AMDSMI_MEM_TYPE_VRAM"""
-_WHOLE: Final = {"", "SPX", "N/A", "UNKNOWN"}
-"""compute partition modes of an undivided GPU"""
-_NO_SERIAL: Final = "-8000-000000000000"
-"""end of the UUID of every GPU without a serial number"""
-
-
 @dataclass(frozen=True, slots=True)
 class Gpu:
     """One GPU or partition in one discovery."""
@@ -248,34 +247,6 @@ def read_gpu(
     )
 
 
-def _address(bdf: int) -> str:
-    """The bus id in the kernel's form: three bits of function, five of device, eight of bus, and the domain."""
-    return f"{bdf >> 16 & 0xFFFFFFFF:04x}:{bdf >> 8 & 0xFF:02x}:{bdf >> 3 & 0x1F:02x}.{bdf & 7:x}"
-
-
-def _health(facts: DeviceFacts, library: Library, handle: ctypes.c_void_p) -> None:
-    """Uncorrectable errors and too many retired pages take a GPU out of use; a hot or slow GPU works.
-
-    Source: AMD's device metrics exporter, by whose defaults its device plugin marks GPUs as unhealthy.
-    """
-    errors = facts.take("memory errors", library.counts("amdsmi_get_gpu_total_ecc_count", handle))
-    if errors and errors[1]:
-        facts.kill(f"its driver counts {uncorrectable(errors[1])}; reset the GPU")
-    # A null pointer asks for the number of pages only.
-    pages = ctypes.c_uint32(0)
-    if library.call("amdsmi_get_gpu_bad_page_info", handle, ctypes.byref(pages), None) is not None or not pages.value:
-        return
-    most = library.number("amdsmi_get_gpu_bad_page_threshold", handle)
-    retired = f"{pages.value} bad page{'s' * (pages.value != 1)} of its memory"
-    if not isinstance(most, Failure) and 0 < most <= pages.value:
-        facts.kill(f"{retired} are retired, and {most} is the limit of its driver; replace the GPU")
-    else:
-        facts.note(f"works, but {retired} are retired")
-
-
-_PERCENT: Final = 100
-
-
 def read_usage(library: Library, gpu: Gpu) -> DeviceUsage | Failure:
     """Memory and utilization of a GPU; None for what it does not report, and the failure if it is lost."""
     used = library.number("amdsmi_get_gpu_memory_usage", gpu.handle, ctypes.c_int(VRAM), kind=ctypes.c_uint64)
@@ -309,6 +280,31 @@ def with_processes(
             usage = replace(usage, used=_memory(processes), utilization=None)  # noqa: PLW2901 - the same, corrected
         usages.append(replace(usage, processes=processes))
     return tuple(usages)
+
+
+def _address(bdf: int) -> str:
+    """The bus id in the kernel's form: three bits of function, five of device, eight of bus, and the domain."""
+    return f"{bdf >> 16 & 0xFFFFFFFF:04x}:{bdf >> 8 & 0xFF:02x}:{bdf >> 3 & 0x1F:02x}.{bdf & 7:x}"
+
+
+def _health(facts: DeviceFacts, library: Library, handle: ctypes.c_void_p) -> None:
+    """Uncorrectable errors and too many retired pages take a GPU out of use; a hot or slow GPU works.
+
+    Source: AMD's device metrics exporter, by whose defaults its device plugin marks GPUs as unhealthy.
+    """
+    errors = facts.take("memory errors", library.counts("amdsmi_get_gpu_total_ecc_count", handle))
+    if errors and errors[1]:
+        facts.kill(f"its driver counts {uncorrectable(errors[1])}; reset the GPU")
+    # A null pointer asks for the number of pages only.
+    pages = ctypes.c_uint32(0)
+    if library.call("amdsmi_get_gpu_bad_page_info", handle, ctypes.byref(pages), None) is not None or not pages.value:
+        return
+    most = library.number("amdsmi_get_gpu_bad_page_threshold", handle)
+    retired = f"{pages.value} bad page{'s' * (pages.value != 1)} of its memory"
+    if not isinstance(most, Failure) and 0 < most <= pages.value:
+        facts.kill(f"{retired} are retired, and {most} is the limit of its driver; replace the GPU")
+    else:
+        facts.note(f"works, but {retired} are retired")
 
 
 def _memory(processes: tuple[ProcessUsage, ...] | None) -> int | None:

@@ -1,4 +1,4 @@
-"""GPUs as NVML reports them, one at a time, with their links and usage: a fact that can't be read is missing, a dead GPU unhealthy.
+"""GPUs as NVML reports them, with links and usage: a fact that can't be read is missing, a dead GPU unhealthy.
 
 Links are what `nvidia-smi topo -m` prints, with the PCIe path that it hides behind NVLinks.
 """
@@ -32,6 +32,19 @@ _BRANDS: Final = (
     *("quadrortx", "nvidiartx", "nvidia", "geforcertx", "titanrtx"),
 )
 """by the numbers of nvmlBrandType_t"""
+# rule 000.links: the levels of NVML are the PCIe paths that nvidia-smi prints.
+_PATHS: Final = {0: Pcie.BOARD, 10: Pcie.PIX, 20: Pcie.PXB, 30: Pcie.PHB, 40: Pcie.NODE, 50: Pcie.SYS}
+_SWITCH: Final = "switch"
+"""the remote end of links to any NVSwitch"""
+_TYPE_GPU: Final = 0
+_TYPE_SWITCH: Final = 2
+_SHOWN: Final = 4
+_ACTIVE: Final = 1
+_LISTS: Final = (
+    ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"),
+    ("nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2"),
+)
+"""the current function and the one of drivers before R510; the binding raises an error for names without a version"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,29 +110,6 @@ def read_gpu(library: Library, index: int, host: Path) -> Gpu | Unreadable:
     )
 
 
-def _mig(facts: DeviceFacts, library: Library, handle: object) -> bool | None:
-    mode = facts.take("MIG mode", library.call("nvmlDeviceGetMigMode", handle))
-    enabled = bool(mode[0]) if mode else None
-    if enabled:
-        facts.kill("it is in MIG mode, and MIG devices are left to NVIDIA's device plugin")
-    return enabled
-
-
-def _brand(facts: DeviceFacts, library: Library, handle: object) -> str:
-    number = facts.take("brand", library.number("nvmlDeviceGetBrand", handle))
-    return _BRANDS[number] if number is not None and 0 <= number < len(_BRANDS) else ""
-
-
-# rule 000.links: the levels of NVML are the PCIe paths that nvidia-smi prints.
-_PATHS: Final = {0: Pcie.BOARD, 10: Pcie.PIX, 20: Pcie.PXB, 30: Pcie.PHB, 40: Pcie.NODE, 50: Pcie.SYS}
-_SWITCH: Final = "switch"
-"""the remote end of links to any NVSwitch"""
-_TYPE_GPU: Final = 0
-_TYPE_SWITCH: Final = 2
-_SHOWN: Final = 4
-_ACTIVE: Final = 1
-
-
 class PciePaths:
     """PCIe paths between GPUs, read once: they do not change while the GPUs stay where they are.
 
@@ -166,46 +156,6 @@ def link_rows(
         tuple(SELF if i == j else links[min(i, j), max(i, j)] for j in range(len(gpus))) for i in range(len(gpus))
     )
     return rows, _sentence(uneven)
-
-
-def _remote_ends(library: Library, gpu: Gpu, buses: dict[str, str], *, complete: bool) -> Counter[str]:
-    """Active NVLinks of a GPU by the id of the GPU at the other end, or `switch`."""
-    ends = Counter[str]()
-    for number in range(library.most_links()):
-        state = library.number("nvmlDeviceGetNvLinkState", gpu.handle, number)
-        if isinstance(state, Failure) and state.dead:
-            break
-        if state == _ACTIVE:
-            ends[_remote_end(library, gpu, number, buses, complete=complete)] += 1
-    return ends
-
-
-def _remote_end(library: Library, gpu: Gpu, number: int, buses: dict[str, str], *, complete: bool) -> str:
-    bus_id = library.bus_id("nvmlDeviceGetNvLinkRemotePciInfo", gpu.handle, number)
-    address = "" if isinstance(bus_id, Failure) else pci_address(bus_id)
-    if address in buses:
-        return buses[address]
-    kind = library.number("nvmlDeviceGetNvLinkRemoteDeviceType", gpu.handle, number)
-    # rule 000.nvswitch: behind a switch, the remote end is the switch and not the other GPU.
-    if kind == _TYPE_SWITCH:
-        return _SWITCH
-    # Drivers without this function have no other sign of a switch than an end that is no GPU of this machine.
-    return _SWITCH if isinstance(kind, Failure) and address and complete else ""
-
-
-def _sentence(uneven: list[str]) -> list[str]:
-    if not uneven:
-        return []
-    more = f", and {len(uneven) - _SHOWN} more pairs" if len(uneven) > _SHOWN else ""
-    pairs = ", ".join(uneven[:_SHOWN])
-    return [f"the two ends report different numbers of NVLinks between devices {pairs}{more}; the smaller one is used"]
-
-
-_LISTS: Final = (
-    ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"),
-    ("nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2"),
-)
-"""the current function and the one of drivers before R510; the binding raises an error for names without a version"""
 
 
 class UsageReader:
@@ -278,6 +228,52 @@ class UsageReader:
         own = [one for one in samples if one.pid and one.timeStamp > seen]
         self._seen[uuid] = max((int(one.timeStamp) for one in own), default=seen)
         return {pid: _mean(int(one.smUtil) for one in own if one.pid == pid) for pid in {int(one.pid) for one in own}}
+
+
+def _mig(facts: DeviceFacts, library: Library, handle: object) -> bool | None:
+    mode = facts.take("MIG mode", library.call("nvmlDeviceGetMigMode", handle))
+    enabled = bool(mode[0]) if mode else None
+    if enabled:
+        facts.kill("it is in MIG mode, and MIG devices are left to NVIDIA's device plugin")
+    return enabled
+
+
+def _brand(facts: DeviceFacts, library: Library, handle: object) -> str:
+    number = facts.take("brand", library.number("nvmlDeviceGetBrand", handle))
+    return _BRANDS[number] if number is not None and 0 <= number < len(_BRANDS) else ""
+
+
+def _remote_ends(library: Library, gpu: Gpu, buses: dict[str, str], *, complete: bool) -> Counter[str]:
+    """Active NVLinks of a GPU by the id of the GPU at the other end, or `switch`."""
+    ends = Counter[str]()
+    for number in range(library.most_links()):
+        state = library.number("nvmlDeviceGetNvLinkState", gpu.handle, number)
+        if isinstance(state, Failure) and state.dead:
+            break
+        if state == _ACTIVE:
+            ends[_remote_end(library, gpu, number, buses, complete=complete)] += 1
+    return ends
+
+
+def _remote_end(library: Library, gpu: Gpu, number: int, buses: dict[str, str], *, complete: bool) -> str:
+    bus_id = library.bus_id("nvmlDeviceGetNvLinkRemotePciInfo", gpu.handle, number)
+    address = "" if isinstance(bus_id, Failure) else pci_address(bus_id)
+    if address in buses:
+        return buses[address]
+    kind = library.number("nvmlDeviceGetNvLinkRemoteDeviceType", gpu.handle, number)
+    # rule 000.nvswitch: behind a switch, the remote end is the switch and not the other GPU.
+    if kind == _TYPE_SWITCH:
+        return _SWITCH
+    # Drivers without this function have no other sign of a switch than an end that is no GPU of this machine.
+    return _SWITCH if isinstance(kind, Failure) and address and complete else ""
+
+
+def _sentence(uneven: list[str]) -> list[str]:
+    if not uneven:
+        return []
+    more = f", and {len(uneven) - _SHOWN} more pairs" if len(uneven) > _SHOWN else ""
+    pairs = ", ".join(uneven[:_SHOWN])
+    return [f"the two ends report different numbers of NVLinks between devices {pairs}{more}; the smaller one is used"]
 
 
 def _listed(library: Library, handle: object, function: str, older: str) -> list[Any] | None:

@@ -35,6 +35,11 @@ _VENDOR: Final = "nvidia"
 _CLOSE_SECONDS: Final = 2.0
 """to wait for a call that is about to return"""
 _STOPPED: Final = "the NVIDIA driver does not answer; check that `nvidia-smi` works on the node"
+_XID: Final = 0x8
+"""nvmlEventTypeXidCriticalError"""
+_TIMEOUT: Final = 10
+_MOST: Final = 256
+"""events of one discovery; a GPU that reports more keeps the rest for the next one"""
 
 
 class NvmlDriver(Driver):
@@ -155,73 +160,6 @@ class NvmlDriver(Driver):
         return distinct((read_gpu(library, index, self._host) for index in range(min(count, MAX_DEVICES))), problems)
 
 
-def _with_xid(gpu: Gpu, xid: int | None) -> Gpu:
-    """The GPU, unhealthy in the discovery after an Xid event."""
-    if xid is None:
-        return gpu
-    fault = f"device {gpu.device.index} is unhealthy: {_xid_fault(xid)}"
-    return replace(gpu, device=replace(gpu.device, healthy=False), faults=(fault, *gpu.faults))
-
-
-def _xid_fault(xid: int) -> str:
-    return f"the driver reported {xid_text(xid)}"
-
-
-def _system_facts(library: Library) -> dict[str, str]:
-    facts = {
-        "driver": library.text("nvmlSystemGetDriverVersion"),
-        "nvml": library.text("nvmlSystemGetNVMLVersion"),
-        "cuda": _cuda(library),
-    }
-    return {name: value for name, value in facts.items() if value and not isinstance(value, Failure)}
-
-
-def _cuda(library: Library) -> str:
-    """CUDA version of the driver: 12.4 for 12040."""
-    version = library.number("nvmlSystemGetCudaDriverVersion_v2")
-    if isinstance(version, Failure):
-        version = library.number("nvmlSystemGetCudaDriverVersion")  # drivers before R410
-    if isinstance(version, Failure) or version < 1000:
-        return ""
-    return f"{version // 1000}.{version % 1000 // 10}"
-
-
-def _device_facts(gpus: Sequence[Gpu]) -> dict[str, list[str]]:
-    """Facts of each GPU by name, which requirements of pods are compared with."""
-    return {
-        "compute": [gpu.compute for gpu in gpus],
-        "brand": [gpu.brand for gpu in gpus],
-        "firmware": [gpu.firmware for gpu in gpus],
-    }
-
-
-def _shared_facts(gpus: Sequence[Gpu]) -> dict[str, str]:
-    """Facts that are the same for all GPUs; one that differs belongs to no node label."""
-    mig = {gpu.mig for gpu in gpus if gpu.mig is not None}
-    facts = {
-        **{name: common(values) for name, values in _device_facts(gpus).items()},
-        "mig": ("mixed" if len(mig) > 1 else "enabled" if True in mig else "disabled") if mig else "",
-    }
-    return {name: value for name, value in facts.items() if value}
-
-
-def _with_warnings(found: Discovery) -> Topology | None:
-    """The topology, with what `nvidia-smi topo -m` makes look odd: a device with fewer NVLinks than all others."""
-    topology = found.topology
-    if topology is None:
-        return None
-    printed = [[Link(link.partition("+")[0]) for link in row] for row in topology.links]
-    names = [f"GPU{device.index}" for device in found.devices]
-    return replace(topology, warnings=fabric_warnings(names, printed))
-
-
-_XID: Final = 0x8
-"""nvmlEventTypeXidCriticalError"""
-_TIMEOUT: Final = 10
-_MOST: Final = 256
-"""events of one discovery; a GPU that reports more keeps the rest for the next one"""
-
-
 class XidEvents:
     """Subscription to the Xid events of all GPUs; without support for events there are none."""
 
@@ -282,3 +220,63 @@ class XidEvents:
             uuid = self._library.text("nvmlDeviceGetUUID", event.device) if event.device else ""
             self._found["" if isinstance(uuid, Failure) else uuid] = int(event.eventData)
         return None
+
+
+def _xid_fault(xid: int) -> str:
+    return f"the driver reported {xid_text(xid)}"
+
+
+def _with_xid(gpu: Gpu, xid: int | None) -> Gpu:
+    """The GPU, unhealthy in the discovery after an Xid event."""
+    if xid is None:
+        return gpu
+    fault = f"device {gpu.device.index} is unhealthy: {_xid_fault(xid)}"
+    return replace(gpu, device=replace(gpu.device, healthy=False), faults=(fault, *gpu.faults))
+
+
+def _device_facts(gpus: Sequence[Gpu]) -> dict[str, list[str]]:
+    """Facts of each GPU by name, which requirements of pods are compared with."""
+    return {
+        "compute": [gpu.compute for gpu in gpus],
+        "brand": [gpu.brand for gpu in gpus],
+        "firmware": [gpu.firmware for gpu in gpus],
+    }
+
+
+def _system_facts(library: Library) -> dict[str, str]:
+    facts = {
+        "driver": library.text("nvmlSystemGetDriverVersion"),
+        "nvml": library.text("nvmlSystemGetNVMLVersion"),
+        "cuda": _cuda(library),
+    }
+    return {name: value for name, value in facts.items() if value and not isinstance(value, Failure)}
+
+
+def _cuda(library: Library) -> str:
+    """CUDA version of the driver: 12.4 for 12040."""
+    version = library.number("nvmlSystemGetCudaDriverVersion_v2")
+    if isinstance(version, Failure):
+        version = library.number("nvmlSystemGetCudaDriverVersion")  # drivers before R410
+    if isinstance(version, Failure) or version < 1000:
+        return ""
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def _shared_facts(gpus: Sequence[Gpu]) -> dict[str, str]:
+    """Facts that are the same for all GPUs; one that differs belongs to no node label."""
+    mig = {gpu.mig for gpu in gpus if gpu.mig is not None}
+    facts = {
+        **{name: common(values) for name, values in _device_facts(gpus).items()},
+        "mig": ("mixed" if len(mig) > 1 else "enabled" if True in mig else "disabled") if mig else "",
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+def _with_warnings(found: Discovery) -> Topology | None:
+    """The topology, with what `nvidia-smi topo -m` makes look odd: a device with fewer NVLinks than all others."""
+    topology = found.topology
+    if topology is None:
+        return None
+    printed = [[Link(link.partition("+")[0]) for link in row] for row in topology.links]
+    names = [f"GPU{device.index}" for device in found.devices]
+    return replace(topology, warnings=fabric_warnings(names, printed))

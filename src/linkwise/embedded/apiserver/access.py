@@ -84,21 +84,6 @@ class ApiAccess:
             raise _forbidden(requester, access)
 
 
-def _forbidden(requester: Requester, access: Access) -> ApiError:
-    if access.path:
-        message = f'forbidden: User "{requester.user}" cannot {access.verb} path "{access.path}"'
-        return ApiError(403, "Forbidden", message)
-    plural = f"{access.resource}.{access.group}" if access.group else access.resource
-    target = f"{access.resource}/{access.subresource}" if access.subresource else access.resource
-    subject = f'{plural} "{access.name}"' if access.name else plural
-    where = f'in the namespace "{access.namespace}"' if access.namespace else "at the cluster scope"
-    action = f'cannot {access.verb} resource "{target}" in API group "{access.group}" {where}'
-    details = {"name": access.name} if access.name else {}
-    details |= {"group": access.group} if access.group else {}
-    message = f'{subject} is forbidden: User "{requester.user}" {action}'
-    return ApiError(403, "Forbidden", message, {**details, "kind": access.resource})
-
-
 class _ResourceAttributes(ApiType, frozen=True):
     namespace: str = ""
     verb: str = ""
@@ -135,6 +120,21 @@ def answer_review(access: ApiAccess, request: ApiRequest, request_path: RequestP
     status = _status(access, request, request_path, spec)
     head = {"kind": document["kind"], "apiVersion": document["apiVersion"], "metadata": {}}
     return json_response({**head, "spec": document.get("spec") or {}, "status": status}, 201)
+
+
+def _forbidden(requester: Requester, access: Access) -> ApiError:
+    if access.path:
+        message = f'forbidden: User "{requester.user}" cannot {access.verb} path "{access.path}"'
+        return ApiError(403, "Forbidden", message)
+    plural = f"{access.resource}.{access.group}" if access.group else access.resource
+    target = f"{access.resource}/{access.subresource}" if access.subresource else access.resource
+    subject = f'{plural} "{access.name}"' if access.name else plural
+    where = f'in the namespace "{access.namespace}"' if access.namespace else "at the cluster scope"
+    action = f'cannot {access.verb} resource "{target}" in API group "{access.group}" {where}'
+    details = {"name": access.name} if access.name else {}
+    details |= {"group": access.group} if access.group else {}
+    message = f'{subject} is forbidden: User "{requester.user}" {action}'
+    return ApiError(403, "Forbidden", message, {**details, "kind": access.resource})
 
 
 def _status(access: ApiAccess, request: ApiRequest, path: RequestPath, spec: _Spec) -> Raw:

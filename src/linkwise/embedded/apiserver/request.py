@@ -1,4 +1,4 @@
-"""Requests to the API server: path, query parameters and body in JSON, YAML or protobuf, and the responses it sends."""
+"""Requests to the API server: path, query parameters and body, in JSON, YAML or protobuf."""
 
 from __future__ import annotations
 
@@ -43,6 +43,12 @@ CHUNK_SIZE: Final = 200
 MAX_WARNINGS: Final = 4096
 """characters of all warnings of a response, above which long ones are cut, as kube-apiserver does"""
 MAX_LONG_WARNING: Final = 256  # characters
+_NAMESPACE_SUBRESOURCES = ("status", "finalize")
+MAX_BODY_BYTES: Final = 3 << 20
+YAML: Final = "application/yaml"
+_MAX_DEPTH: Final = 200
+_MAX_VALUES: Final = 500_000
+"""per document"""
 
 
 class ApiRequest:
@@ -140,9 +146,6 @@ def list_response(prefix: bytes, items: list[Stored], encode_items: Callable[[li
     return Response(stream=chunks())
 
 
-_NAMESPACE_SUBRESOURCES = ("status", "finalize")
-
-
 @dataclass(frozen=True, slots=True)
 class RequestPath:
     """Resource, namespace, name and subresource of a path."""
@@ -176,13 +179,6 @@ def parse_path(kinds: Kinds, path: str) -> RequestPath:
     if (namespace and not resource.namespaced) or (name and resource.namespaced and not namespace):
         raise no_such_path()
     return RequestPath(resource, namespace, name, subresource)
-
-
-MAX_BODY_BYTES: Final = 3 << 20
-YAML: Final = "application/yaml"
-_MAX_DEPTH: Final = 200
-_MAX_VALUES: Final = 500_000
-"""per document"""
 
 
 class _Loader(yaml.CSafeLoader):

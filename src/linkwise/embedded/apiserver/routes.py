@@ -1,4 +1,4 @@
-"""Object routes: from path and method to a store call, and the response in the format that the client accepts, or its watch."""
+"""Object routes: a path and method become a call of the store, answered in the format that the client accepts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from linkwise.embedded.apiserver.request import decode_body, json_response, list
 from linkwise.embedded.apiserver.subresources import begin_patch, handle_subresource, object_response, read_object
 from linkwise.embedded.kubectl.tables import Table
 from linkwise.embedded.storage.collection import encode
-from linkwise.embedded.storage.lists import ListOptions, version_of
+from linkwise.embedded.storage.list_watch import ListOptions, version_of
 from linkwise.embedded.writes.delete import DeleteOptions
 from linkwise.net.http.messages import JSON, HangUpError, Response
 
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from linkwise.embedded.apiserver.request import ApiRequest, RequestPath
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Stored
-    from linkwise.embedded.storage.lists import Selector
-    from linkwise.embedded.storage.watches import Watch, WatchEvent
+    from linkwise.embedded.storage.list_watch import Selector, Watch, WatchEvent
     from linkwise.embedded.store import Store
     from linkwise.embedded.writes.admission import Write
 
@@ -44,6 +43,8 @@ BOOKMARK_INTERVAL: Final = 60.0  # seconds
 _DEFAULT_TIMEOUT: Final = (1800.0, 3600.0)
 """range of the random timeout, in seconds, of watches without timeoutSeconds"""
 _BATCH_SIZE: Final = 100
+_EVENTS_PER_WRITE: Final = 256
+_HEADERS: Final = (("cache-control", "no-cache, private"),)
 
 
 class Objects:
@@ -247,26 +248,6 @@ def is_dry_run(request: ApiRequest) -> bool:
     return value == "All"
 
 
-def _delete_options(request: ApiRequest) -> DeleteOptions:
-    body, query = request.body, request.query
-    try:
-        body_options = decode_body(body, request.content_type or JSON) if body else {}
-        options = msgspec.convert(
-            {key: value for key, value in body_options.items() if value is not None}, DeleteOptions
-        )
-    except msgspec.ValidationError as error:
-        raise bad_request(f"DeleteOptions: {error}") from error
-    if (grace := query.get("gracePeriodSeconds", "")).isdecimal():
-        options.grace_period_seconds = int(grace)
-    options.propagation_policy = query.get("propagationPolicy") or options.propagation_policy
-    options.dry_run = ["All"] if is_dry_run(request) else options.dry_run
-    return options
-
-
-_EVENTS_AT_ONCE: Final = 256
-_HEADERS: Final = (("cache-control", "no-cache, private"),)
-
-
 def failed_watch(error: ApiError) -> Response:
     """A watch that fails at once: clients expect the Status as an ERROR event in the stream."""
     return Response(_error_line(error), headers=_HEADERS)
@@ -332,7 +313,7 @@ class WatchStream:
     def _next_lines(self) -> tuple[bytes, str]:
         """The lines of a batch of unread events, and the fault that ends the watch after them, if any."""
         lines: list[bytes] = []
-        for event in self.watch.take(_EVENTS_AT_ONCE):
+        for event in self.watch.take(_EVENTS_PER_WRITE):
             fault = self.faults.on_event(self.path)
             action = fault.do if fault else ""
             if action in {"cut", "expire"}:
@@ -348,6 +329,22 @@ class WatchStream:
             meta["annotations"] = {"k8s.io/initial-events-end": "true"}
         document = {"kind": self.resource.kind, "apiVersion": self.resource.api_version, "metadata": meta}
         return encode({"type": "BOOKMARK", "object": document}) + b"\n"
+
+
+def _delete_options(request: ApiRequest) -> DeleteOptions:
+    body, query = request.body, request.query
+    try:
+        body_options = decode_body(body, request.content_type or JSON) if body else {}
+        options = msgspec.convert(
+            {key: value for key, value in body_options.items() if value is not None}, DeleteOptions
+        )
+    except msgspec.ValidationError as error:
+        raise bad_request(f"DeleteOptions: {error}") from error
+    if (grace := query.get("gracePeriodSeconds", "")).isdecimal():
+        options.grace_period_seconds = int(grace)
+    options.propagation_policy = query.get("propagationPolicy") or options.propagation_policy
+    options.dry_run = ["All"] if is_dry_run(request) else options.dry_run
+    return options
 
 
 def _error_line(error: ApiError) -> bytes:

@@ -55,6 +55,19 @@ if TYPE_CHECKING:
 __all__ = ["Application", "EmbeddedApi", "ProxyTarget", "ServiceProxy", "proxy_target"]
 
 _LIMITS: Final = Limits(max_body=MAX_BODY_BYTES, max_connections=4096)
+log = logging.getLogger(__name__)
+_PUBLIC_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz", "/version"})
+_LOOPBACK: Final = frozenset({"127.0.0.1", "::1"})
+_OPENAPI_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_ROOT_PATHS: Final = {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}
+_REASONS: Final = {400: "BadRequest", 408: "Timeout", 500: "InternalError", 503: "ServiceUnavailable"}
+_ACCEPTED_TYPES: Final = (JSON, "*/*", "application/*")
+_PATH: Final = re.compile(r"/api/v1/namespaces/([^/]+)/services/((?:(https?):)?([^/:]+)(?::([^/]*))?)/proxy(/.*)?")
+_NOT_FORWARDED: Final = frozenset(
+    {b"authorization", b"host", b"connection", b"content-length", b"transfer-encoding", b"upgrade", b"expect"}
+)
+_WAIT: Final = 30.0  # seconds
+_EVENTS: Final = "text/event-stream"
 
 
 class EmbeddedApi:
@@ -172,20 +185,6 @@ class EmbeddedApi:
         if not abruptly:
             await server.drain()
         await server.close()
-
-
-def _base64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode("ascii")
-
-
-log = logging.getLogger(__name__)
-
-_PUBLIC_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz", "/version"})
-_LOOPBACK: Final = frozenset({"127.0.0.1", "::1"})
-_OPENAPI_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-_ROOT_PATHS: Final = {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}
-_REASONS: Final = {400: "BadRequest", 408: "Timeout", 500: "InternalError", 503: "ServiceUnavailable"}
-_ACCEPTED_TYPES: Final = (JSON, "*/*", "application/*")
 
 
 class Application:
@@ -310,60 +309,6 @@ class Application:
         return json_response({"faults": self._faults.to_list()})
 
 
-def _discovery_document(kinds: Kinds, segments: list[str], request: ApiRequest) -> Raw | None:
-    """A document of unaggregated discovery."""
-    match segments:
-        case ["api"]:
-            return discovery.core_versions(request.header("host"))
-        case ["apis"]:
-            return discovery.groups(kinds)
-        case ["api", version]:
-            return discovery.resources(kinds, "", version)
-        case ["apis", group]:
-            return discovery.group(kinds, group)
-        case ["apis", group, version]:
-            return discovery.resources(kinds, group, version)
-    return _ROOT_PATHS if segments == [""] else None
-
-
-def _openapi_document(kinds: Kinds, segments: list[str]) -> Raw | None:
-    match segments:
-        case ["v2"]:
-            return discovery.v2()
-        case ["v3"]:
-            return discovery.index(kinds)
-        case ["v3", "api", version]:
-            return discovery.version_document(kinds, "", version)
-        case ["v3", "apis", group, version]:
-            return discovery.version_document(kinds, group, version)
-    return None
-
-
-async def _restart_soon(restart: Callable[[bool], Awaitable[None]], lose_history: bool) -> None:  # noqa: FBT001 - passed on
-    await asyncio.sleep(0.05)
-    await restart(lose_history)
-
-
-def _error_response(error: ApiError) -> Response:
-    return json_response(error.status(), error.code, retry_after=int(error.details.get("retryAfterSeconds", 0)))
-
-
-def _check_accept(request: ApiRequest) -> None:
-    accept = request.header("accept")
-    kinds = [part.partition(";")[0].strip().lower() for part in accept.split(",")] if accept else []
-    if kinds and not any(kind in _ACCEPTED_TYPES for kind in kinds):
-        message = f"only the following media types are accepted: {JSON}"
-        raise ApiError(406, "NotAcceptable", message)
-
-
-_PATH: Final = re.compile(r"/api/v1/namespaces/([^/]+)/services/((?:(https?):)?([^/:]+)(?::([^/]*))?)/proxy(/.*)?")
-_NOT_FORWARDED: Final = frozenset(
-    {b"authorization", b"host", b"connection", b"content-length", b"transfer-encoding", b"upgrade", b"expect"}
-)
-_WAIT: Final = 30.0  # seconds
-_EVENTS: Final = "text/event-stream"
-
-
 @dataclass(frozen=True, slots=True)
 class ProxyTarget:
     """A Service and the path to request from it."""
@@ -418,6 +363,67 @@ class ServiceProxy:
             raise _unavailable(f"error trying to reach service: {error}") from error
 
 
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode("ascii")
+
+
+def _error_response(error: ApiError) -> Response:
+    return json_response(error.status(), error.code, retry_after=int(error.details.get("retryAfterSeconds", 0)))
+
+
+def _check_accept(request: ApiRequest) -> None:
+    accept = request.header("accept")
+    kinds = [part.partition(";")[0].strip().lower() for part in accept.split(",")] if accept else []
+    if kinds and not any(kind in _ACCEPTED_TYPES for kind in kinds):
+        message = f"only the following media types are accepted: {JSON}"
+        raise ApiError(406, "NotAcceptable", message)
+
+
+def _openapi_document(kinds: Kinds, segments: list[str]) -> Raw | None:
+    match segments:
+        case ["v2"]:
+            return discovery.v2()
+        case ["v3"]:
+            return discovery.index(kinds)
+        case ["v3", "api", version]:
+            return discovery.version_document(kinds, "", version)
+        case ["v3", "apis", group, version]:
+            return discovery.version_document(kinds, group, version)
+    return None
+
+
+def _discovery_document(kinds: Kinds, segments: list[str], request: ApiRequest) -> Raw | None:
+    """A document of unaggregated discovery."""
+    match segments:
+        case ["api"]:
+            return discovery.core_versions(request.header("host"))
+        case ["apis"]:
+            return discovery.groups(kinds)
+        case ["api", version]:
+            return discovery.resources(kinds, "", version)
+        case ["apis", group]:
+            return discovery.group(kinds, group)
+        case ["apis", group, version]:
+            return discovery.resources(kinds, group, version)
+    return _ROOT_PATHS if segments == [""] else None
+
+
+async def _restart_soon(restart: Callable[[bool], Awaitable[None]], lose_history: bool) -> None:  # noqa: FBT001 - passed on
+    await asyncio.sleep(0.05)
+    await restart(lose_history)
+
+
+def _unavailable(message: str) -> ApiError:
+    return ApiError(503, "ServiceUnavailable", message)
+
+
+def _unverified() -> ssl.SSLContext:
+    """TLS without verification: as kube-apiserver, the proxy has no authority to check certificates of Services with."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
 async def _read(http: Http, path: str, headers: bytes) -> Response:
     """The response to a GET; a stream of events is passed on as it comes."""
     async with contextlib.AsyncExitStack() as stack:
@@ -436,14 +442,3 @@ async def _passed_on(exchange: Exchange, stack: contextlib.AsyncExitStack) -> As
                 yield part
         except ClusterError as error:
             raise HangUpError from error
-
-
-def _unverified() -> ssl.SSLContext:
-    """TLS without verification: as kube-apiserver, the proxy has no authority to check certificates of Services with."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context
-
-
-def _unavailable(message: str) -> ApiError:
-    return ApiError(503, "ServiceUnavailable", message)

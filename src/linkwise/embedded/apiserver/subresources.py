@@ -77,54 +77,6 @@ async def handle_subresource(
     return object_response(store, resource, stored)
 
 
-async def _bind_or_evict(
-    store: Store, admission: Admission, request: ApiRequest, request_path: RequestPath
-) -> Response:
-    """POST to the binding or eviction subresource of a pod."""
-    if request.method != "POST":
-        raise not_allowed()
-    document = decode_body(request.body, request.content_type or JSON)
-    target = request_path.name, request_path.namespace, document
-    if request_path.subresource == "binding":
-        binding = partial(store.begin_bind, *target, dry_run=request.query.get("dryRun") == "All")
-        await admission.complete(binding, request.requester, request.warnings)
-    else:
-        await admission.complete(partial(store.begin_evict, *target), request.requester, request.warnings)
-    return json_response(_CREATED, 201)
-
-
-def _create_token(store: Store, tokens: Tokens, request: ApiRequest, request_path: RequestPath) -> Response:
-    """POST to the token subresource of a ServiceAccount; the token is valid as long as the process runs."""
-    if request.method != "POST":
-        raise not_allowed()
-    account = store.get(request_path.resource, request_path.name, request_path.namespace)
-    body = decode_body(request.body, request.content_type or JSON)
-    expiry = timestamp(store.database.clock() + _TOKEN_SECONDS)
-    head = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1"}
-    token = tokens.add(service_account(account.namespace, account.name))
-    status = {"token": token, "expirationTimestamp": expiry}
-    return json_response(
-        {**head, "metadata": body.get("metadata") or {}, "spec": body.get("spec") or {}, "status": status}, 201
-    )
-
-
-def _log(store: Store, request_path: RequestPath) -> Response:
-    pod = store.get(request_path.resource, request_path.name, request_path.namespace).read()
-    if not pod["spec"].get("nodeName"):
-        raise bad_request(f"pod {request_path.name} does not have a host assigned")
-    container = pod["spec"]["containers"][0]["name"]
-    raise bad_request(
-        f'container "{container}" in pod "{request_path.name}" has no logs: containers on simulated nodes do not run'
-    )
-
-
-def _finalize(store: Store, request: ApiRequest, request_path: RequestPath) -> Response:
-    document = decode_body(request.body, request.content_type or JSON)
-    return object_response(
-        store, request_path.resource, store.replace(request_path.resource, request_path.name, "", document)
-    )
-
-
 class _ScaleSpec(msgspec.Struct):
     replicas: int = 0
 
@@ -136,46 +88,6 @@ class _ScaleMeta(msgspec.Struct, rename="camel"):
 class _Scale(msgspec.Struct):
     spec: _ScaleSpec = msgspec.field(default_factory=_ScaleSpec)
     metadata: _ScaleMeta = msgspec.field(default_factory=_ScaleMeta)
-
-
-async def _scale(store: Store, admission: Admission, request: ApiRequest, request_path: RequestPath) -> Response:
-    """Read or write the replicas of a workload as a Scale object."""
-    old = store.get(request_path.resource, request_path.name, request_path.namespace)
-    if request.method == "GET":
-        return json_response(_scale_of(old))
-    body: Any = decode_body(request.body, JSON)
-    if request.method == "PATCH":
-        body = merge_patch(_scale_of(old), body)
-    elif request.method != "PUT":
-        raise not_allowed()
-    try:
-        scale = msgspec.convert(body, _Scale)
-    except msgspec.ValidationError as error:
-        raise ApiError(400, "BadRequest", f"Scale: {error}") from error
-    if scale.spec.replicas < 0:
-        cause = Cause("spec.replicas", f"Invalid value: {scale.spec.replicas}: must be greater than or equal to 0")
-        raise invalid(request_path.resource, request_path.name, [cause])
-    if scale.metadata.resource_version not in {None, "", str(old.version)}:
-        raise conflict(request_path.resource, request_path.name)
-    change = {"spec": {"replicas": scale.spec.replicas}}
-    begin = partial(store.begin_patch, request_path.resource, request_path.name, change, request_path.namespace)
-    return json_response(_scale_of(await admission.complete(begin, request.requester, request.warnings)))
-
-
-def _scale_of(stored: Stored) -> Raw:
-    document = stored.read()
-    keys = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    labels = at_path(document, ".spec.selector.matchLabels") or {}
-    return {
-        "kind": "Scale",
-        "apiVersion": "autoscaling/v1",
-        "metadata": {key: document["metadata"][key] for key in keys if key in document["metadata"]},
-        "spec": {"replicas": replicas} if (replicas := at_path(document, ".spec.replicas")) else {},
-        "status": {
-            "replicas": at_path(document, ".status.replicas") or 0,
-            "selector": ",".join(f"{key}={value}" for key, value in sorted(labels.items())),
-        },
-    }
 
 
 def begin_patch(
@@ -223,3 +135,91 @@ def check_fields(store: Store, request: ApiRequest, request_path: RequestPath, d
 def object_response(store: Store, resource: Resource, stored: Stored, code: int = 200) -> Response:
     """A response with an object."""
     return Response(store.convert(resource, stored).data, code)
+
+
+def _finalize(store: Store, request: ApiRequest, request_path: RequestPath) -> Response:
+    document = decode_body(request.body, request.content_type or JSON)
+    return object_response(
+        store, request_path.resource, store.replace(request_path.resource, request_path.name, "", document)
+    )
+
+
+async def _bind_or_evict(
+    store: Store, admission: Admission, request: ApiRequest, request_path: RequestPath
+) -> Response:
+    """POST to the binding or eviction subresource of a pod."""
+    if request.method != "POST":
+        raise not_allowed()
+    document = decode_body(request.body, request.content_type or JSON)
+    target = request_path.name, request_path.namespace, document
+    if request_path.subresource == "binding":
+        binding = partial(store.begin_bind, *target, dry_run=request.query.get("dryRun") == "All")
+        await admission.complete(binding, request.requester, request.warnings)
+    else:
+        await admission.complete(partial(store.begin_evict, *target), request.requester, request.warnings)
+    return json_response(_CREATED, 201)
+
+
+def _log(store: Store, request_path: RequestPath) -> Response:
+    pod = store.get(request_path.resource, request_path.name, request_path.namespace).read()
+    if not pod["spec"].get("nodeName"):
+        raise bad_request(f"pod {request_path.name} does not have a host assigned")
+    container = pod["spec"]["containers"][0]["name"]
+    raise bad_request(
+        f'container "{container}" in pod "{request_path.name}" has no logs: containers on simulated nodes do not run'
+    )
+
+
+async def _scale(store: Store, admission: Admission, request: ApiRequest, request_path: RequestPath) -> Response:
+    """Read or write the replicas of a workload as a Scale object."""
+    old = store.get(request_path.resource, request_path.name, request_path.namespace)
+    if request.method == "GET":
+        return json_response(_scale_of(old))
+    body: Any = decode_body(request.body, JSON)
+    if request.method == "PATCH":
+        body = merge_patch(_scale_of(old), body)
+    elif request.method != "PUT":
+        raise not_allowed()
+    try:
+        scale = msgspec.convert(body, _Scale)
+    except msgspec.ValidationError as error:
+        raise ApiError(400, "BadRequest", f"Scale: {error}") from error
+    if scale.spec.replicas < 0:
+        cause = Cause("spec.replicas", f"Invalid value: {scale.spec.replicas}: must be greater than or equal to 0")
+        raise invalid(request_path.resource, request_path.name, [cause])
+    if scale.metadata.resource_version not in {None, "", str(old.version)}:
+        raise conflict(request_path.resource, request_path.name)
+    change = {"spec": {"replicas": scale.spec.replicas}}
+    begin = partial(store.begin_patch, request_path.resource, request_path.name, change, request_path.namespace)
+    return json_response(_scale_of(await admission.complete(begin, request.requester, request.warnings)))
+
+
+def _scale_of(stored: Stored) -> Raw:
+    document = stored.read()
+    keys = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    labels = at_path(document, ".spec.selector.matchLabels") or {}
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {key: document["metadata"][key] for key in keys if key in document["metadata"]},
+        "spec": {"replicas": replicas} if (replicas := at_path(document, ".spec.replicas")) else {},
+        "status": {
+            "replicas": at_path(document, ".status.replicas") or 0,
+            "selector": ",".join(f"{key}={value}" for key, value in sorted(labels.items())),
+        },
+    }
+
+
+def _create_token(store: Store, tokens: Tokens, request: ApiRequest, request_path: RequestPath) -> Response:
+    """POST to the token subresource of a ServiceAccount; the token is valid as long as the process runs."""
+    if request.method != "POST":
+        raise not_allowed()
+    account = store.get(request_path.resource, request_path.name, request_path.namespace)
+    body = decode_body(request.body, request.content_type or JSON)
+    expiry = timestamp(store.database.clock() + _TOKEN_SECONDS)
+    head = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1"}
+    token = tokens.add(service_account(account.namespace, account.name))
+    status = {"token": token, "expirationTimestamp": expiry}
+    return json_response(
+        {**head, "metadata": body.get("metadata") or {}, "spec": body.get("spec") or {}, "status": status}, 201
+    )

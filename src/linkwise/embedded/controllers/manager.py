@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from linkwise.embedded.admission import Admission
     from linkwise.embedded.storage.collection import Stored
-    from linkwise.embedded.storage.watches import WatchEvent
+    from linkwise.embedded.storage.list_watch import WatchEvent
     from linkwise.embedded.store import Store
     from linkwise.model.access_policy import Requester
 

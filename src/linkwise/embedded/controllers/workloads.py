@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from linkwise.broker.cluster.demand import capacity_of, demand_of
-from linkwise.dialects.pod_templates import WorkloadObject, pod_templates, stamped
+from linkwise.dialects.kubernetes.pod_templates import WorkloadObject, pod_templates, stamped
 from linkwise.embedded.controllers.owned import (
     condition,
     controller_reference,
@@ -48,6 +48,25 @@ __all__ = [
 _HASH: Final = "pod-template-hash"
 _REVISION_ANNOTATION: Final = "deployment.kubernetes.io/revision"
 _HASH_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+_INDEX_VARIABLE: Final = {
+    "name": "JOB_COMPLETION_INDEX",
+    "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{_INDEX}']"}},
+}
+_CLAIMS: Final = "persistentvolumeclaims"
+_RAY_CLUSTERS: Final = "rayclusters.ray.io"
+_RAY_CLUSTER_SPECS: Final = {"RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}
+"""where kinds that create a RayCluster have its spec"""
+_REVISION_LABEL: Final = "controller-revision-hash"
+_DAEMON_TOLERATIONS: Final = [
+    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": effect}
+    for key, effect in (
+        *(("not-ready", "NoExecute"), ("unreachable", "NoExecute"), ("disk-pressure", "NoSchedule")),
+        *(("memory-pressure", "NoSchedule"), ("pid-pressure", "NoSchedule"), ("unschedulable", "NoSchedule")),
+    )
+]
+_DECIDED_BY_NODE: Final = frozenset({"selector", "affinity", "taint"})
+"""reasons for which a DaemonSet has no pod on a node"""
 
 
 async def sync_deployment(client: Client, stored: Stored) -> None:
@@ -85,8 +104,92 @@ async def sync_replica_set(client: Client, stored: Stored) -> None:
     await write_status(client, kind, document, status)
 
 
-def _deletion_order(pod: Stored) -> tuple[bool, bool, int]:
-    return bool(pod.fields.get("spec.nodeName")), is_ready(pod), -pod.version
+async def sync_job(client: Client, stored: Stored) -> None:
+    """Create the missing pods, or finish the Job."""
+    document = stored.read()
+    status = document.get("status") or {}
+    if any(entry["type"] in {"Complete", "Failed"} for entry in status.get("conditions") or ()):
+        return
+    pods = dependents_of(client.store, stored, "pods")
+    active = [pod for pod in pods if is_active(pod)]
+    failed = max(sum(pod.fields.get("status.phase") == "Failed" for pod in pods), status.get("failed", 0))
+    completed, succeeded = _completed(document, pods)
+    spec = document["spec"]
+    completions = spec.get("completions")
+    if failed > spec.get("backoffLimit", 6):
+        await _finish(client, document, active, succeeded, failed, ("Failed", "BackoffLimitExceeded"))
+    elif completions is not None and succeeded >= completions:
+        await _finish(client, document, active, succeeded, failed, ("Complete", "CompletionsReached"))
+    else:
+        active = await _scale_pods(client, document, active, completed, succeeded)
+        await _update_job_status(client, document, active, completed, succeeded, failed)
+
+
+async def sync_stateful_set(client: Client, stored: Stored) -> None:
+    """Create the pods of a StatefulSet, one after the other is ready unless `podManagementPolicy` is Parallel."""
+    document = stored.read()
+    spec = document["spec"]
+    revision = _revision(document)
+    first = (spec.get("ordinals") or {}).get("start", 0)
+    wanted = [_ordinal_pod(document, ordinal, revision) for ordinal in range(first, first + spec["replicas"])]
+    for pod in wanted:
+        await _create_claims(client, document, pod["metadata"]["name"])
+    pods = await _sync_pods(client, stored, document, wanted, ordered=spec.get("podManagementPolicy") != "Parallel")
+    ready, name = sum(map(is_ready, pods)), f"{stored.name}-{revision}"
+    counts = dict.fromkeys(("replicas", "currentReplicas", "updatedReplicas"), len(pods))
+    status = {**counts, "readyReplicas": ready, "availableReplicas": ready, "currentRevision": name}
+    status |= {"updateRevision": name, "observedGeneration": document["metadata"]["generation"]}
+    await write_status(client, "statefulsets.apps", document, status)
+
+
+async def sync_daemon_set(client: Client, stored: Stored) -> None:
+    """Create a pod for each node that the pods of a DaemonSet select and tolerate."""
+    document = stored.read()
+    template, revision = document["spec"]["template"], _revision(document)
+    pod_spec = {**template["spec"], "tolerations": [*template["spec"].get("tolerations", ()), *_DAEMON_TOLERATIONS]}
+    demand, _ = demand_of(pod_view({"metadata": {"name": stored.name}, "spec": pod_spec}))
+    views = [decode_node(node.data) for node in client.store.list("nodes").items]
+    nodes = [
+        view.name
+        for view in views
+        if not any(entry.kind in _DECIDED_BY_NODE for entry in all_unfit(demand, view, capacity_of(view), Load()))
+    ]
+    wanted = [
+        _named(template, f"{stored.name}-{node}", _pinned(pod_spec, node), {_REVISION_LABEL: revision})
+        for node in nodes
+    ]
+    pods = await _sync_pods(client, stored, document, wanted)
+    ready = sum(map(is_ready, pods))
+    counts = {"desiredNumberScheduled": len(nodes), "currentNumberScheduled": len(pods), "numberMisscheduled": 0}
+    counts |= {"numberReady": ready, "numberAvailable": ready, "updatedNumberScheduled": len(pods)}
+    generation = {"observedGeneration": document["metadata"]["generation"]}
+    await write_status(client, "daemonsets.apps", document, counts | generation)
+
+
+async def sync_operator_job(client: Client, stored: Stored) -> None:
+    """Create the pods that the operator of a kind would create, or the RayCluster of a RayJob or RayService."""
+    document = stored.read()
+    if document["kind"] in _RAY_CLUSTER_SPECS:
+        await _create_ray_cluster(client, document)
+    else:
+        try:
+            wanted = [] if _suspended(document) else list(_operator_pods(document))
+        except InputError as error:
+            client.recorder.record(document, "Warning", "InvalidTemplate", f"The pods can't be created: {error}")
+            return
+        await _sync_pods(client, stored, document, wanted)
+
+
+def _template_hash(template: Raw) -> str:
+    data = msgspec.json.encode(template, order="sorted")
+    return "".join(_HASH_ALPHABET[byte % len(_HASH_ALPHABET)] for byte in hashlib.sha256(data).digest()[:10])
+
+
+async def _scale(client: Client, replica_set: Stored, replicas: int) -> None:
+    if replica_set.read()["spec"].get("replicas") != replicas:
+        await client.patch(
+            "replicasets.apps", replica_set.name, {"spec": {"replicas": replicas}}, replica_set.namespace
+        )
 
 
 async def _create_replica_set(client: Client, document: Raw, template_hash: str, revision: int) -> Stored:
@@ -104,13 +207,6 @@ async def _create_replica_set(client: Client, document: Raw, template_hash: str,
         "spec": {"replicas": 0, "selector": selector, "template": template},
     }
     return await client.create("replicasets.apps", replica_set, meta["namespace"])
-
-
-async def _scale(client: Client, replica_set: Stored, replicas: int) -> None:
-    if replica_set.read()["spec"].get("replicas") != replicas:
-        await client.patch(
-            "replicasets.apps", replica_set.name, {"spec": {"replicas": replicas}}, replica_set.namespace
-        )
 
 
 async def _update_status(client: Client, document: Raw, current: Stored, others: list[Stored]) -> None:
@@ -137,37 +233,8 @@ async def _update_status(client: Client, document: Raw, current: Stored, others:
     await write_status(client, "deployments.apps", document, new_status)
 
 
-def _template_hash(template: Raw) -> str:
-    data = msgspec.json.encode(template, order="sorted")
-    return "".join(_HASH_ALPHABET[byte % len(_HASH_ALPHABET)] for byte in hashlib.sha256(data).digest()[:10])
-
-
-_INDEX: Final = "batch.kubernetes.io/job-completion-index"
-_INDEX_VARIABLE: Final = {
-    "name": "JOB_COMPLETION_INDEX",
-    "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{_INDEX}']"}},
-}
-
-
-async def sync_job(client: Client, stored: Stored) -> None:
-    """Create the missing pods, or finish the Job."""
-    document = stored.read()
-    status = document.get("status") or {}
-    if any(entry["type"] in {"Complete", "Failed"} for entry in status.get("conditions") or ()):
-        return
-    pods = dependents_of(client.store, stored, "pods")
-    active = [pod for pod in pods if is_active(pod)]
-    failed = max(sum(pod.fields.get("status.phase") == "Failed" for pod in pods), status.get("failed", 0))
-    completed, succeeded = _completed(document, pods)
-    spec = document["spec"]
-    completions = spec.get("completions")
-    if failed > spec.get("backoffLimit", 6):
-        await _finish(client, document, active, succeeded, failed, ("Failed", "BackoffLimitExceeded"))
-    elif completions is not None and succeeded >= completions:
-        await _finish(client, document, active, succeeded, failed, ("Complete", "CompletionsReached"))
-    else:
-        active = await _scale_pods(client, document, active, completed, succeeded)
-        await _update_job_status(client, document, active, completed, succeeded, failed)
+def _deletion_order(pod: Stored) -> tuple[bool, bool, int]:
+    return bool(pod.fields.get("spec.nodeName")), is_ready(pod), -pod.version
 
 
 def _completed(document: Raw, pods: Sequence[Stored]) -> tuple[set[int], int]:
@@ -179,6 +246,25 @@ def _completed(document: Raw, pods: Sequence[Stored]) -> tuple[set[int], int]:
     counted = {int(index) for index in status.get("completedIndexes", "").split(",") if index}
     indexes = counted | {int(pod.labels.get(_INDEX, "0")) for pod in succeeded_pods}
     return indexes, len(indexes)
+
+
+async def _finish(  # noqa: PLR0913, PLR0917 - a status has these parts
+    client: Client, document: Raw, active: Sequence[Stored], succeeded: int, failed: int, outcome: tuple[str, str]
+) -> None:
+    for pod in active:
+        await delete_pod(client, pod)
+    kind, reason = outcome
+    now, interim = client.store.database.now, "SuccessCriteriaMet" if kind == "Complete" else "FailureTarget"
+    new_status: Raw = {"active": 0, "ready": 0, "succeeded": succeeded, "failed": failed}
+    new_status["startTime"] = (document.get("status") or {}).get("startTime", now)
+    new_status["conditions"] = [
+        condition(document, condition_type, "True", reason, now) for condition_type in (interim, kind)
+    ]
+    if kind == "Complete":
+        new_status["completionTime"] = now
+    if document["spec"].get("completionMode") == "Indexed" and kind == "Complete":
+        new_status["completedIndexes"] = ",".join(map(str, range(succeeded)))
+    await write_status(client, "jobs.batch", document, new_status)
 
 
 async def _scale_pods(
@@ -221,93 +307,42 @@ async def _update_job_status(  # noqa: PLR0913, PLR0917 - a status has these par
     await write_status(client, "jobs.batch", document, new_status)
 
 
-async def _finish(  # noqa: PLR0913, PLR0917 - a status has these parts
-    client: Client, document: Raw, active: Sequence[Stored], succeeded: int, failed: int, outcome: tuple[str, str]
-) -> None:
-    for pod in active:
-        await delete_pod(client, pod)
-    kind, reason = outcome
-    now, interim = client.store.database.now, "SuccessCriteriaMet" if kind == "Complete" else "FailureTarget"
-    new_status: Raw = {"active": 0, "ready": 0, "succeeded": succeeded, "failed": failed}
-    new_status["startTime"] = (document.get("status") or {}).get("startTime", now)
-    new_status["conditions"] = [
-        condition(document, condition_type, "True", reason, now) for condition_type in (interim, kind)
+def _revision(document: Raw) -> str:
+    data = msgspec.json.encode(document["spec"]["template"], order="sorted")
+    return hashlib.sha256(data).hexdigest()[:10]
+
+
+def _ordinal_pod(document: Raw, ordinal: int, revision: str) -> Raw:
+    name, spec = f"{document['metadata']['name']}-{ordinal}", document["spec"]
+    labels = {"apps.kubernetes.io/pod-index": str(ordinal), "statefulset.kubernetes.io/pod-name": name}
+    volumes = [
+        {"name": claim, "persistentVolumeClaim": {"claimName": f"{claim}-{name}"}} for claim in _claim_names(document)
     ]
-    if kind == "Complete":
-        new_status["completionTime"] = now
-    if document["spec"].get("completionMode") == "Indexed" and kind == "Complete":
-        new_status["completedIndexes"] = ",".join(map(str, range(succeeded)))
-    await write_status(client, "jobs.batch", document, new_status)
+    pod_spec = {**spec["template"]["spec"], "hostname": name, "subdomain": spec.get("serviceName", "")}
+    pod_spec["volumes"] = [*pod_spec.get("volumes", ()), *volumes]
+    return _named(spec["template"], name, pod_spec, {**labels, _REVISION_LABEL: revision})
 
 
-_CLAIMS: Final = "persistentvolumeclaims"
-_RAY_CLUSTERS: Final = "rayclusters.ray.io"
-_RAY_CLUSTER_SPECS: Final = {"RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}
-"""where kinds that create a RayCluster have its spec"""
-_REVISION: Final = "controller-revision-hash"
-_DAEMON_TOLERATIONS: Final = [
-    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": effect}
-    for key, effect in (
-        *(("not-ready", "NoExecute"), ("unreachable", "NoExecute"), ("disk-pressure", "NoSchedule")),
-        *(("memory-pressure", "NoSchedule"), ("pid-pressure", "NoSchedule"), ("unschedulable", "NoSchedule")),
-    )
-]
-_DECIDED_BY_NODE: Final = frozenset({"selector", "affinity", "taint"})
-"""reasons for which a DaemonSet has no pod on a node"""
+def _claim_names(document: Raw) -> list[str]:
+    return [claim["metadata"]["name"] for claim in document["spec"].get("volumeClaimTemplates") or ()]
 
 
-async def sync_stateful_set(client: Client, stored: Stored) -> None:
-    """Create the pods of a StatefulSet, one after the other is ready unless `podManagementPolicy` is Parallel."""
-    document = stored.read()
-    spec = document["spec"]
-    revision = _revision(document)
-    first = (spec.get("ordinals") or {}).get("start", 0)
-    wanted = [_ordinal_pod(document, ordinal, revision) for ordinal in range(first, first + spec["replicas"])]
-    for pod in wanted:
-        await _create_claims(client, document, pod["metadata"]["name"])
-    pods = await _sync_pods(client, stored, document, wanted, ordered=spec.get("podManagementPolicy") != "Parallel")
-    ready, name = sum(map(is_ready, pods)), f"{stored.name}-{revision}"
-    counts = dict.fromkeys(("replicas", "currentReplicas", "updatedReplicas"), len(pods))
-    status = {**counts, "readyReplicas": ready, "availableReplicas": ready, "currentRevision": name}
-    status |= {"updateRevision": name, "observedGeneration": document["metadata"]["generation"]}
-    await write_status(client, "statefulsets.apps", document, status)
+def _named(template: Raw, name: str, spec: Raw, labels: Raw) -> Raw:
+    """A pod of a template with its own name, spec and labels."""
+    meta = template.get("metadata") or {}
+    merged = {**(meta.get("labels") or {}), **labels}
+    return {"metadata": {"name": name, "labels": merged, "annotations": meta.get("annotations") or {}}, "spec": spec}
 
 
-async def sync_daemon_set(client: Client, stored: Stored) -> None:
-    """Create a pod for each node that the pods of a DaemonSet select and tolerate."""
-    document = stored.read()
-    template, revision = document["spec"]["template"], _revision(document)
-    pod_spec = {**template["spec"], "tolerations": [*template["spec"].get("tolerations", ()), *_DAEMON_TOLERATIONS]}
-    demand, _ = demand_of(pod_view({"metadata": {"name": stored.name}, "spec": pod_spec}))
-    views = [decode_node(node.data) for node in client.store.list("nodes").items]
-    nodes = [
-        view.name
-        for view in views
-        if not any(entry.kind in _DECIDED_BY_NODE for entry in all_unfit(demand, view, capacity_of(view), Load()))
-    ]
-    wanted = [
-        _named(template, f"{stored.name}-{node}", _pinned(pod_spec, node), {_REVISION: revision}) for node in nodes
-    ]
-    pods = await _sync_pods(client, stored, document, wanted)
-    ready = sum(map(is_ready, pods))
-    counts = {"desiredNumberScheduled": len(nodes), "currentNumberScheduled": len(pods), "numberMisscheduled": 0}
-    counts |= {"numberReady": ready, "numberAvailable": ready, "updatedNumberScheduled": len(pods)}
-    generation = {"observedGeneration": document["metadata"]["generation"]}
-    await write_status(client, "daemonsets.apps", document, counts | generation)
-
-
-async def sync_operator_job(client: Client, stored: Stored) -> None:
-    """Create the pods that the operator of a kind would create, or the RayCluster of a RayJob or RayService."""
-    document = stored.read()
-    if document["kind"] in _RAY_CLUSTER_SPECS:
-        await _create_ray_cluster(client, document)
-    else:
-        try:
-            wanted = [] if _suspended(document) else list(_operator_pods(document))
-        except InputError as error:
-            client.recorder.record(document, "Warning", "InvalidTemplate", f"The pods can't be created: {error}")
-            return
-        await _sync_pods(client, stored, document, wanted)
+async def _create_claims(client: Client, document: Raw, pod: str) -> None:
+    """Create the claims of a pod. No volumes are simulated, so they count as bound; they outlive the StatefulSet."""
+    namespace = document["metadata"]["namespace"]
+    for template in document["spec"].get("volumeClaimTemplates") or ():
+        name = f"{template['metadata']['name']}-{pod}"
+        if client.store.find(_CLAIMS, name, namespace) is None:
+            claim = {"metadata": {**template["metadata"], "name": name}, "spec": template.get("spec") or {}}
+            await client.create(_CLAIMS, claim, namespace)
+            await client.patch(_CLAIMS, name, {"status": {"phase": "Bound"}}, namespace, "status")
 
 
 async def _sync_pods(
@@ -333,50 +368,12 @@ async def _sync_pods(
 
 
 def _outdated(pod: Stored, wanted: Raw) -> bool:
-    revision = wanted["metadata"]["labels"].get(_REVISION)
-    return revision != pod.labels.get(_REVISION) and b'"deletionTimestamp"' not in pod.data
+    revision = wanted["metadata"]["labels"].get(_REVISION_LABEL)
+    return revision != pod.labels.get(_REVISION_LABEL) and b'"deletionTimestamp"' not in pod.data
 
 
 def _is_kept(pod: Stored, wanted: Raw) -> bool:
     return is_active(pod) or wanted["spec"].get("restartPolicy", "Always") != "Always"
-
-
-def _named(template: Raw, name: str, spec: Raw, labels: Raw) -> Raw:
-    """A pod of a template with its own name, spec and labels."""
-    meta = template.get("metadata") or {}
-    merged = {**(meta.get("labels") or {}), **labels}
-    return {"metadata": {"name": name, "labels": merged, "annotations": meta.get("annotations") or {}}, "spec": spec}
-
-
-def _revision(document: Raw) -> str:
-    data = msgspec.json.encode(document["spec"]["template"], order="sorted")
-    return hashlib.sha256(data).hexdigest()[:10]
-
-
-def _ordinal_pod(document: Raw, ordinal: int, revision: str) -> Raw:
-    name, spec = f"{document['metadata']['name']}-{ordinal}", document["spec"]
-    labels = {"apps.kubernetes.io/pod-index": str(ordinal), "statefulset.kubernetes.io/pod-name": name}
-    volumes = [
-        {"name": claim, "persistentVolumeClaim": {"claimName": f"{claim}-{name}"}} for claim in _claim_names(document)
-    ]
-    pod_spec = {**spec["template"]["spec"], "hostname": name, "subdomain": spec.get("serviceName", "")}
-    pod_spec["volumes"] = [*pod_spec.get("volumes", ()), *volumes]
-    return _named(spec["template"], name, pod_spec, {**labels, _REVISION: revision})
-
-
-def _claim_names(document: Raw) -> list[str]:
-    return [claim["metadata"]["name"] for claim in document["spec"].get("volumeClaimTemplates") or ()]
-
-
-async def _create_claims(client: Client, document: Raw, pod: str) -> None:
-    """Create the claims of a pod. No volumes are simulated, so they count as bound; they outlive the StatefulSet."""
-    namespace = document["metadata"]["namespace"]
-    for template in document["spec"].get("volumeClaimTemplates") or ():
-        name = f"{template['metadata']['name']}-{pod}"
-        if client.store.find(_CLAIMS, name, namespace) is None:
-            claim = {"metadata": {**template["metadata"], "name": name}, "spec": template.get("spec") or {}}
-            await client.create(_CLAIMS, claim, namespace)
-            await client.patch(_CLAIMS, name, {"status": {"phase": "Bound"}}, namespace, "status")
 
 
 def _pinned(spec: Raw, node: str) -> Raw:
@@ -391,20 +388,6 @@ def _pinned(spec: Raw, node: str) -> Raw:
     return {**spec, "affinity": {**affinity, "nodeAffinity": pinned}}
 
 
-def _operator_pods(document: Raw) -> Iterator[Raw]:
-    for template in pod_templates(WorkloadObject(document)):
-        for number in range(template.count):
-            pod: dict[str, Any] = template.document
-            if template.stamp is not None:
-                pod = stamped(pod, template.stamp(number))
-            yield _named(pod, pod["metadata"]["name"], pod["spec"], {})
-
-
-def _suspended(document: Raw) -> bool:
-    spec = document["spec"]
-    return bool(spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend"))
-
-
 async def _create_ray_cluster(client: Client, document: Raw) -> None:
     meta, kind = document["metadata"], document["kind"]
     name, spec = f"{meta['name']}-raycluster", document["spec"][_RAY_CLUSTER_SPECS[kind]]
@@ -414,3 +397,17 @@ async def _create_ray_cluster(client: Client, document: Raw) -> None:
         await client.create(_RAY_CLUSTERS, cluster, meta["namespace"])
     elif known.read().get("spec") != spec:
         await client.patch(_RAY_CLUSTERS, name, {"spec": spec}, meta["namespace"])
+
+
+def _suspended(document: Raw) -> bool:
+    spec = document["spec"]
+    return bool(spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend"))
+
+
+def _operator_pods(document: Raw) -> Iterator[Raw]:
+    for template in pod_templates(WorkloadObject(document)):
+        for number in range(template.count):
+            pod: dict[str, Any] = template.document
+            if template.stamp is not None:
+                pod = stamped(pod, template.stamp(number))
+            yield _named(pod, pod["metadata"]["name"], pod["spec"], {})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from linkwise.dialects.pod_templates import OPERATOR_JOBS
+from linkwise.dialects.kubernetes.pod_templates import OPERATOR_JOBS
 
 if TYPE_CHECKING:
     from linkwise.embedded.storage.collection import Raw

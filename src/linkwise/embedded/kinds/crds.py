@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from linkwise.dialects import pod_templates as workloads
+from linkwise.dialects.kubernetes import pod_templates as workloads
 from linkwise.embedded.api_errors import Cause
 from linkwise.embedded.kinds.builtin import Resource
 from linkwise.embedded.kinds.registry import Column, Served
@@ -63,6 +63,53 @@ _EVENTS: Final = (
     *("*", "PodPending", "PodRunning", "PodFailed", "PodEvicted", "Unknown", "TaskCompleted", "OutOfSync"),
     *("CommandIssued", "JobUpdated", "TaskFailed"),
 )
+_TEXT: Final = {"type": "string"}
+_OBJECT_NAME: Final = {"type": "string", "maxLength": 253, "pattern": _NAME}
+_EVENT: Final = {"type": "string", "enum": list(_EVENTS)}
+CRD_RESOURCE: Final = "customresourcedefinitions.apiextensions.k8s.io"
+_AGE: Final = Column("Age", "date", ".metadata.creationTimestamp")
+_CRDS: Final = (
+    ("linkwise.dev", "v1alpha1", "DeviceInventory", "deviceinventories", False, ("dinv",)),
+    ("linkwise.dev", "v1alpha1", "AcceleratorPolicy", "acceleratorpolicies", False, ("accpol",)),
+    ("scheduling.koordinator.sh", "v1alpha1", "Device", "devices", False, ()),
+    ("topology.node.k8s.io", "v1alpha2", "NodeResourceTopology", "noderesourcetopologies", False, ("node-res-topo",)),
+    ("scheduling.koordinator.sh", "v1alpha1", "ClusterNetworkTopology", "clusternetworktopologies", False, ()),
+    ("scheduling.k8s.io", "v1alpha2", "PodGroup", "podgroups", True, ()),
+    ("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", True, ("pg", "podgroup-v1beta1")),
+    ("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup", "podgroups", True, ("pg",)),
+    ("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", True, ("pg",)),
+    ("scheduling.volcano.sh", "v1beta1", "Queue", "queues", False, ("q", "queue-v1beta1")),
+    ("scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups", True, ("pg",)),
+    ("batch.volcano.sh", "v1alpha1", "Job", "jobs", True, ("vcjob", "vj")),
+    ("kueue.x-k8s.io", "v1beta1", "Topology", "topologies", False, ()),
+    ("kai.scheduler", "v1alpha1", "Topology", "topologies", False, ()),
+    ("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes", False, ("hn",)),
+)
+OPERATOR_JOBS: Final = {f"{job.resource}.{job.group}": job for job in workloads.OPERATOR_JOBS}
+"""by resource"""
+_INVENTORY_COLUMNS: Final = (
+    ("Mode", "string", ".spec.mode", 0),
+    ("Devices", "integer", ".spec.deviceCount", 0),
+    ("Healthy", "integer", ".spec.healthyCount", 0),
+    ("Enforced", "boolean", ".spec.enforced", 0),
+    ("Profile", "string", ".spec.profile", 1),
+    ("Unit", "string", ".spec.unit", 1),
+    ("Agent", "string", ".status.agentVersion", 1),
+    ("Age", "date", ".metadata.creationTimestamp", 0),
+)
+_POLICY_COLUMNS: Final = (
+    ("Max", "integer", ".spec.maxDevices", 0),
+    ("Sharing", "string", ".spec.sharing.with", 0),
+    ("Devices", "integer", ".status.devices", 0),
+    ("Pods", "integer", ".status.pods", 0),
+    ("Refused", "integer", ".status.refusals", 0),
+    ("Age", "date", ".metadata.creationTimestamp", 0),
+)
+_COLUMNS: Final = {
+    "deviceinventories.linkwise.dev": _INVENTORY_COLUMNS,
+    "acceleratorpolicies.linkwise.dev": _POLICY_COLUMNS,
+    **VOLCANO_COLUMNS,
+}
 
 
 def _count(minimum: int = 0) -> Raw:
@@ -77,10 +124,9 @@ def _list(items: Raw, **limits: int) -> Raw:
     return {"type": "array", "items": items, **limits}
 
 
-_TEXT: Final = {"type": "string"}
-_OBJECT_NAME: Final = {"type": "string", "maxLength": 253, "pattern": _NAME}
-_EVENT: Final = {"type": "string", "enum": list(_EVENTS)}
 _POLICIES: Final = _list(_object(event=_EVENT, events=_list(_EVENT), action=_TEXT, exitCode={"type": "integer"}))
+
+
 _TASK: Final = _object(
     name={"type": "string", "maxLength": 63, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"},
     replicas=_count(),
@@ -89,6 +135,8 @@ _TASK: Final = _object(
     template=_object(metadata=_object(), spec=_object()),
     policies=_POLICIES,
 )
+
+
 _JOB: Final = _object(
     minAvailable=_count(),
     minSuccess=_count(1),
@@ -102,12 +150,10 @@ _JOB: Final = _object(
     tasks=_list(_TASK, minItems=1),
     networkTopology=_object(),
 )
+
+
 SCHEMAS: Final = {_JOBS: _object(spec=_JOB, status=_object())}
 """by resource"""
-
-
-CRD_RESOURCE: Final = "customresourcedefinitions.apiextensions.k8s.io"
-_AGE: Final = Column("Age", "date", ".metadata.creationTimestamp")
 
 
 class _Names(msgspec.Struct, rename="camel"):
@@ -211,52 +257,6 @@ def mark_established(document: Raw, now: str) -> None:
             for kind, (reason, message) in conditions.items()
         ],
     }
-
-
-_CRDS: Final = (
-    ("linkwise.dev", "v1alpha1", "DeviceInventory", "deviceinventories", False, ("dinv",)),
-    ("linkwise.dev", "v1alpha1", "AcceleratorPolicy", "acceleratorpolicies", False, ("accpol",)),
-    ("scheduling.koordinator.sh", "v1alpha1", "Device", "devices", False, ()),
-    ("topology.node.k8s.io", "v1alpha2", "NodeResourceTopology", "noderesourcetopologies", False, ("node-res-topo",)),
-    ("scheduling.koordinator.sh", "v1alpha1", "ClusterNetworkTopology", "clusternetworktopologies", False, ()),
-    ("scheduling.k8s.io", "v1alpha2", "PodGroup", "podgroups", True, ()),
-    ("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", True, ("pg", "podgroup-v1beta1")),
-    ("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup", "podgroups", True, ("pg",)),
-    ("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", True, ("pg",)),
-    ("scheduling.volcano.sh", "v1beta1", "Queue", "queues", False, ("q", "queue-v1beta1")),
-    ("scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups", True, ("pg",)),
-    ("batch.volcano.sh", "v1alpha1", "Job", "jobs", True, ("vcjob", "vj")),
-    ("kueue.x-k8s.io", "v1beta1", "Topology", "topologies", False, ()),
-    ("kai.scheduler", "v1alpha1", "Topology", "topologies", False, ()),
-    ("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes", False, ("hn",)),
-)
-
-
-OPERATOR_JOBS: Final = {f"{job.resource}.{job.group}": job for job in workloads.OPERATOR_JOBS}
-"""by resource"""
-_INVENTORY_COLUMNS: Final = (
-    ("Mode", "string", ".spec.mode", 0),
-    ("Devices", "integer", ".spec.deviceCount", 0),
-    ("Healthy", "integer", ".spec.healthyCount", 0),
-    ("Enforced", "boolean", ".spec.enforced", 0),
-    ("Profile", "string", ".spec.profile", 1),
-    ("Unit", "string", ".spec.unit", 1),
-    ("Agent", "string", ".status.agentVersion", 1),
-    ("Age", "date", ".metadata.creationTimestamp", 0),
-)
-_POLICY_COLUMNS: Final = (
-    ("Max", "integer", ".spec.maxDevices", 0),
-    ("Sharing", "string", ".spec.sharing.with", 0),
-    ("Devices", "integer", ".status.devices", 0),
-    ("Pods", "integer", ".status.pods", 0),
-    ("Refused", "integer", ".status.refusals", 0),
-    ("Age", "date", ".metadata.creationTimestamp", 0),
-)
-_COLUMNS: Final = {
-    "deviceinventories.linkwise.dev": _INVENTORY_COLUMNS,
-    "acceleratorpolicies.linkwise.dev": _POLICY_COLUMNS,
-    **VOLCANO_COLUMNS,
-}
 
 
 def _crd(group: str, version: str, kind: str, plural: str, namespaced: bool, short: tuple[str, ...], *more: str) -> Raw:  # noqa: FBT001, PLR0913, PLR0917 - a row

@@ -1,4 +1,4 @@
-"""Typed views of the fields that the server itself reads, webhook configurations among them; a wrong type is rejected before any write."""
+"""Typed views of the fields that the server itself reads; a wrong type is rejected before any write."""
 
 from __future__ import annotations
 
@@ -36,6 +36,11 @@ __all__ = [
 ]
 
 StringMap = dict[str, str]
+GROUP: Final = "admissionregistration.k8s.io"
+MUTATING: Final = f"mutatingwebhookconfigurations.{GROUP}"
+VALIDATING: Final = f"validatingwebhookconfigurations.{GROUP}"
+_MAX_TIMEOUT: Final = 30  # seconds
+_URL_FORMAT: Final = "desired format: https://host[/path]"
 
 
 class ApiType(msgspec.Struct, rename="camel", frozen=True):
@@ -275,13 +280,6 @@ def without_nulls(value: Any) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     return [without_nulls(item) for item in value if item is not None] if isinstance(value, list) else value
-
-
-GROUP: Final = "admissionregistration.k8s.io"
-MUTATING: Final = f"mutatingwebhookconfigurations.{GROUP}"
-VALIDATING: Final = f"validatingwebhookconfigurations.{GROUP}"
-_MAX_TIMEOUT: Final = 30  # seconds
-_URL_FORMAT: Final = "desired format: https://host[/path]"
 
 
 class Rule(ApiType, frozen=True):

@@ -1,4 +1,4 @@
-"""API discovery, aggregated and unaggregated, and the minimal OpenAPI documents that clients require.
+"""API discovery: aggregated or not, with the minimal OpenAPI documents that clients require.
 
 The OpenAPI documents list the served kinds and tell kubectl that the server validates fields itself.
 """

@@ -35,6 +35,8 @@ NONE: Final = "<none>"
 UNKNOWN: Final = "<unknown>"
 _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 _ROLE: Final = "node-role.kubernetes.io/"
+Value = Callable[[dict[str, Any], float], Any]
+_META: Final = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
 
 
 def age(text: object, now: float) -> str:
@@ -138,10 +140,6 @@ def node_roles(node: Raw) -> str:
     return ",".join(sorted(key.removeprefix(_ROLE) for key in labels if key.startswith(_ROLE))) or NONE
 
 
-RawColumn = dict[str, Any]
-Value = Callable[[RawColumn, float], Any]
-
-
 @dataclass(frozen=True, slots=True)
 class TableColumn:
     """One column of a Table."""
@@ -155,7 +153,7 @@ class TableColumn:
 
 
 def _text(path: str, unset: str = NONE) -> Value:
-    def value(document: RawColumn, _: float) -> str:
+    def value(document: Raw, _: float) -> str:
         value_at = at_path(document, path)
         return unset if value_at in {None, ""} else str(value_at)
 
@@ -174,32 +172,32 @@ def _since(path: str) -> Value:
     return lambda document, now: age(at_path(document, path), now)
 
 
-def _containers(document: RawColumn, _: float) -> str:
+def _containers(document: Raw, _: float) -> str:
     return names(at_path(document, ".spec.template.spec.containers"))
 
 
-def _images(document: RawColumn, _: float) -> str:
+def _images(document: Raw, _: float) -> str:
     return images(document.get("spec") or {})
 
 
-def _selector(document: RawColumn, _: float) -> str:
+def _selector(document: Raw, _: float) -> str:
     labels = at_path(document, ".spec.selector.matchLabels") or {}
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or NONE
 
 
 def _address(address_type: str) -> Value:
-    def value(node: RawColumn, _: float) -> str:
+    def value(node: Raw, _: float) -> str:
         addresses = at_path(node, ".status.addresses") or ()
         return next((str(address.get("address")) for address in addresses if address.get("type") == address_type), NONE)
 
     return value
 
 
-def _ready_replicas(document: RawColumn, _: float) -> str:
+def _ready_replicas(document: Raw, _: float) -> str:
     return f"{at_path(document, '.status.readyReplicas') or 0}/{at_path(document, '.spec.replicas') or 0}"
 
 
-def _job_status(job: RawColumn, _: float) -> str:
+def _job_status(job: Raw, _: float) -> str:
     if "deletionTimestamp" in job["metadata"]:
         return "Terminating"
     conditions = [
@@ -211,7 +209,7 @@ def _job_status(job: RawColumn, _: float) -> str:
     )
 
 
-def _completions(job: RawColumn, _: float) -> str:
+def _completions(job: Raw, _: float) -> str:
     succeeded = at_path(job, ".status.succeeded") or 0
     completions = at_path(job, ".spec.completions")
     if completions is not None:
@@ -220,30 +218,33 @@ def _completions(job: RawColumn, _: float) -> str:
     return f"{succeeded}/1 of {parallel}" if parallel > 1 else f"{succeeded}/1"
 
 
-def _job_duration(job: RawColumn, now: float) -> str:
+def _job_duration(job: Raw, now: float) -> str:
     begin, end = at_path(job, ".status.startTime"), at_path(job, ".status.completionTime")
     return human_duration((parse_time(end) if end else now) - parse_time(begin)) if begin else ""
 
 
-def _event_last_seen(event: RawColumn, now: float) -> str:
+def _event_last_seen(event: Raw, now: float) -> str:
     return age(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp"), now)
 
 
-def _event_object(event: RawColumn, _: float) -> str:
+def _event_object(event: Raw, _: float) -> str:
     involved = event.get("involvedObject") or {}
     return f"{str(involved.get('kind', '')).lower()}/{involved.get('name', '')}"
 
 
-def _gates(pod: RawColumn, _: float) -> str:
+def _gates(pod: Raw, _: float) -> str:
     return NONE if not at_path(pod, ".spec.readinessGates") else f"0/{len(pod['spec']['readinessGates'])}"
 
 
 _AGE: Final = TableColumn("Age", _since(".metadata.creationTimestamp"))
+
+
 _TEMPLATE: Final = (
     TableColumn("Containers", _containers, wide=True),
     TableColumn("Images", _images, wide=True),
     TableColumn("Selector", _selector, wide=True),
 )
+
 
 COLUMNS: Final[dict[str, tuple[TableColumn, ...]]] = {
     "pods": (
@@ -329,8 +330,9 @@ COLUMNS: Final[dict[str, tuple[TableColumn, ...]]] = {
 """by resource; NAME comes first unless it is listed"""
 
 
-_META: Final = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
 _NAME: Final = TableColumn("Name", lambda document, _: document["metadata"]["name"], format="name")
+
+
 _CREATED: Final = TableColumn(
     "Created At", lambda document, _: document["metadata"].get("creationTimestamp"), format="date-time"
 )

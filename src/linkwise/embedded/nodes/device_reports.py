@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from linkwise.broker.cluster.kubelet_choice import IdleNode
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.storage.collection import Raw, Stored
-    from linkwise.embedded.storage.watches import WatchEvent
+    from linkwise.embedded.storage.list_watch import WatchEvent
     from linkwise.embedded.store import Store
     from linkwise.model.device import Device
     from linkwise.model.views import NodeView
@@ -34,6 +34,9 @@ INVENTORIES: Final = "deviceinventories.linkwise.dev"
 KOORDINATOR: Final = "devices.scheduling.koordinator.sh"
 CONFIG_MAPS: Final = ("unhealthy-gpu-", "mindx-dl-deviceinfo-")
 """of device plugins; the name of the node follows"""
+_LISTS: Final = ((INVENTORIES, ("index", "healthy")), (KOORDINATOR, ("minor", "health")))
+"""objects that list devices, with their keys for index and health"""
+_MARK: Final = f'"{CORDONED}"'.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +159,6 @@ class DeviceReports:
         else:
             self._store.patch("configmaps", name, data, "kube-system")
         return True
-
-
-_LISTS: Final = ((INVENTORIES, ("index", "healthy")), (KOORDINATOR, ("minor", "health")))
-"""objects that list devices, with their keys for index and health"""
-
-
-_MARK: Final = f'"{CORDONED}"'.encode()
 
 
 class CordonedDevices:

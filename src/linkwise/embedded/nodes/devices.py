@@ -1,4 +1,4 @@
-"""Device manager: allocates the devices of simulated nodes to pods by the node agent's own code, and publishes who uses them.
+"""Device manager: allocates the devices of simulated nodes by the node agent's own code, and publishes their use.
 
 The agent's code also corrects records. Resources that no agent serves, such as percents of a device, are allocated as the
 pod's record says.
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from linkwise.vendors.container_needs import Variables
 
 __all__ = ["DeviceManager", "NodeAllocator"]
+
+VISIBILITY: Final[Visibility] = "group"
+"""the agent's default"""
 
 
 @dataclass(slots=True)
@@ -235,18 +238,6 @@ class DeviceManager:
             allocations.observe(decode_pod(stored.data))
 
 
-def _host(report: NodeReport, resource: str) -> HostOptions | None:
-    """What the node has for containers; None if another device plugin serves it."""
-    vendor = owners(resource)[0].vendor
-    if not report.has_agent or vendor not in needs_rules():
-        return None
-    return HostOptions(vendor, lambda _: True, isolated=report.node.labels.get("cgpu.disable.isolation") != "true")
-
-
-VISIBILITY: Final[Visibility] = "group"
-"""the agent's default"""
-
-
 @dataclass(frozen=True, slots=True)
 class _Served:
     """What a container has."""
@@ -346,3 +337,11 @@ class NodeAllocator:
             return ()
         devices, shared = self.allocations.devices, self.allocations.shared
         return needs_of(answer, devices, siblings_of(answer, devices, VISIBILITY), self.host, shared=shared).environment
+
+
+def _host(report: NodeReport, resource: str) -> HostOptions | None:
+    """What the node has for containers; None if another device plugin serves it."""
+    vendor = owners(resource)[0].vendor
+    if not report.has_agent or vendor not in needs_rules():
+        return None
+    return HostOptions(vendor, lambda _: True, isolated=report.node.labels.get("cgpu.disable.isolation") != "true")

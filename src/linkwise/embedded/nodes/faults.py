@@ -14,7 +14,7 @@ from linkwise.errors import InputError
 
 if TYPE_CHECKING:
     from linkwise.embedded.nodes.kubelet import SimulatedNodes
-    from linkwise.embedded.storage.watches import WatchEvent
+    from linkwise.embedded.storage.list_watch import WatchEvent
     from linkwise.embedded.store import Store
 
 __all__ = ["DEAD", "SILENT", "FaultAnnotations"]

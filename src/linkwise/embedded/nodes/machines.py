@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, cast
 import msgspec
 
 from linkwise import __version__
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import NodeObject
 from linkwise.dialects.linkwise.usage import usage_fields, usage_in, with_usage
 from linkwise.errors import InputError
@@ -21,6 +20,7 @@ from linkwise.model.device import Device
 from linkwise.model.usage import DeviceUsage
 from linkwise.model.views import NodeView
 from linkwise.node.usage import holdings_of, simulated_usage
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from linkwise.wire.kubernetes.to_objects import node_object
 
@@ -46,6 +46,9 @@ __all__ = [
 _SHARING_MODES: Final[dict[str, Mode]] = {"": "any", "whole": "whole", "share": "share", "percent": "percent"}
 _NAME_PLACEHOLDER: Final = "name-of-a-node"
 _READY: Final = ("KubeletReady", "kubelet is posting ready status")
+_MIB: Final = 1 << 20
+_UNIT: Final = "GiB"
+"""of shares in simulated nodes"""
 
 
 def fleet_objects(fleet: Mapping[str, int]) -> Iterator[list[Raw]]:
@@ -98,30 +101,6 @@ def machine_objects(
     return objects
 
 
-def _with_kubelet_status(node: Raw) -> Raw:
-    """The node with the labels and the status that a kubelet sets."""
-    name = node["metadata"]["name"]
-    reason, message = _READY
-    node["metadata"]["labels"] |= {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
-    node["status"] |= {
-        "conditions": [{"type": "Ready", "status": "True", "reason": reason, "message": message}],
-        "addresses": addresses_of(name),
-        "nodeInfo": {
-            "kubeletVersion": f"v0.0.0-linkwise-{__version__}",
-            "osImage": "simulated",
-            "operatingSystem": "linux",
-            "architecture": "amd64",
-            "containerRuntimeVersion": "simulated://0",
-            "kernelVersion": "simulated",
-            "kubeProxyVersion": "",
-            "machineID": "",
-            "systemUUID": "",
-            "bootID": "",
-        },
-    }
-    return node
-
-
 def addresses_of(name: str) -> list[Raw]:
     """Made-up addresses of a node."""
     number = zlib.crc32(name.encode())
@@ -144,20 +123,6 @@ def make_fleet(store: Store, add_node: Callable[[Iterable[Raw]], str], fleet: Ma
                 for kind, data in templates:
                     store.database.write(kind, _copy(data, first, name))
                 yield name
-
-
-def _copy(data: bytes, first: str, name: str) -> Raw:
-    """The object under another name; it is already validated."""
-    document = cast("Raw", msgspec.json.decode(data.replace(first.encode("ascii"), name.encode("ascii"))))
-    document["metadata"]["uid"] = str(uuid.uuid4())
-    if document["kind"] == "Node":
-        document["status"]["addresses"] = addresses_of(name)
-    return document
-
-
-_MIB: Final = 1 << 20
-_UNIT: Final = "GiB"
-"""of shares in simulated nodes"""
 
 
 def idle_usage(devices: Iterable[str], memory: int) -> dict[str, object]:
@@ -184,3 +149,36 @@ def usage_by_pods(
     ]
     served = [held for each in allocations for held in holdings_of((), each, devices, _UNIT)]
     return usage_fields(simulated_usage(known.devices, (*served, *holdings_of(recorded, None, devices, _UNIT))))
+
+
+def _with_kubelet_status(node: Raw) -> Raw:
+    """The node with the labels and the status that a kubelet sets."""
+    name = node["metadata"]["name"]
+    reason, message = _READY
+    node["metadata"]["labels"] |= {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+    node["status"] |= {
+        "conditions": [{"type": "Ready", "status": "True", "reason": reason, "message": message}],
+        "addresses": addresses_of(name),
+        "nodeInfo": {
+            "kubeletVersion": f"v0.0.0-linkwise-{__version__}",
+            "osImage": "simulated",
+            "operatingSystem": "linux",
+            "architecture": "amd64",
+            "containerRuntimeVersion": "simulated://0",
+            "kernelVersion": "simulated",
+            "kubeProxyVersion": "",
+            "machineID": "",
+            "systemUUID": "",
+            "bootID": "",
+        },
+    }
+    return node
+
+
+def _copy(data: bytes, first: str, name: str) -> Raw:
+    """The object under another name; it is already validated."""
+    document = cast("Raw", msgspec.json.decode(data.replace(first.encode("ascii"), name.encode("ascii"))))
+    document["metadata"]["uid"] = str(uuid.uuid4())
+    if document["kind"] == "Node":
+        document["status"]["addresses"] = addresses_of(name)
+    return document

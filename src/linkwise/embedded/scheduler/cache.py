@@ -1,4 +1,4 @@
-"""Scheduler cache: what nodes have and what is requested there, assigned and assumed pods, and pending pods, by watches."""
+"""Scheduler cache: nodes, assigned and assumed pods with their requests, and pending pods, by watches."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
     from linkwise.embedded.scheduler.queue import QueueSettings
     from linkwise.embedded.storage.collection import Stored
-    from linkwise.embedded.storage.watches import WatchEvent
+    from linkwise.embedded.storage.list_watch import WatchEvent
     from linkwise.embedded.store import Store
     from linkwise.engine.feasibility import Neighbour
     from linkwise.model.ask import Demand
     from linkwise.model.views import PodView
 
 __all__ = ["NodeCache", "NodeInfo", "PendingPod", "PodInfo", "SchedulerCache", "pod_info"]
+
+_NATIVE_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +130,6 @@ class SchedulerCache:
     def _move_all(self) -> None:
         self.queue.move_all(self._clock())
         self.wakeup.set()
-
-
-def _scheduling_fields(view: PodView) -> PodView:
-    """The fields whose change requeues a pod: all except those that the scheduler writes, and conditions."""
-    return replace(
-        view, version=0, nominated="", phase="", condition=None, unschedulable_since=0.0, unschedulable_message=""
-    )
-
-
-_NATIVE_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,11 +256,15 @@ def pod_info(view: PodView) -> PodInfo:
     return PodInfo(view, demand_of(view)[0], counts)
 
 
-def _request(view: PodView, name: str) -> int:
-    try:
-        return effective(view, name)
-    except InputError:
-        return 0  # the API server rejects such pods
+def _scheduling_fields(view: PodView) -> PodView:
+    """The fields whose change requeues a pod: all except those that the scheduler writes, and conditions."""
+    return replace(
+        view, version=0, nominated="", phase="", condition=None, unschedulable_since=0.0, unschedulable_message=""
+    )
+
+
+def _schedulable(view: NodeView) -> tuple[bool, bool]:
+    return view.unschedulable, view.ready
 
 
 def _extended_resources(view: NodeView) -> dict[str, int]:
@@ -283,5 +279,8 @@ def _quantity(text: str) -> int:
         return 0
 
 
-def _schedulable(view: NodeView) -> tuple[bool, bool]:
-    return view.unschedulable, view.ready
+def _request(view: PodView, name: str) -> int:
+    try:
+        return effective(view, name)
+    except InputError:
+        return 0  # the API server rejects such pods

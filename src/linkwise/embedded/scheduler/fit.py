@@ -1,4 +1,4 @@
-"""Filtering: the nodes a pod fits on apart from its devices, kube-scheduler's messages for the others, and preemption's victims."""
+"""Filtering: the nodes that fit a pod apart from its devices, with kube-scheduler's messages for the others."""
 
 from __future__ import annotations
 
@@ -85,22 +85,6 @@ def fit_error(node_count: int, failures: Iterable[str]) -> str:
     return f"0/{node_count} nodes are available: {', '.join(counts)}."
 
 
-def _message(reason: Reason) -> str:
-    if reason.kind == "taint":
-        key, _, value = str(reason.found).rpartition(":")[0].partition("=")
-        return f"node(s) had untolerated taint {{{key}: {value}}}"
-    return _MESSAGES.get(reason.kind, reason.kind)
-
-
-def _with_nominated(node: NodeInfo, nominated: Sequence[PodInfo]) -> tuple[Load, dict[str, int]]:
-    load, used = node.load, dict(node.used)
-    for pod in nominated:
-        load = load.plus(pod.demand)
-        for name, count in pod.counts.items():
-            used[name] = used.get(name, 0) + count
-    return load, used
-
-
 def find_candidates(pod: PodInfo, node_cache: NodeCache, names: Iterable[str]) -> dict[str, list[str]]:
     """By node, the UIDs of the victims; only nodes where evicting them makes the pod fit."""
     candidates = {}
@@ -119,6 +103,22 @@ def select_candidate(node_cache: NodeCache, candidates: Mapping[str, Sequence[st
         return max(priorities), sum(priorities), len(priorities), name
 
     return min(candidates, key=cost)
+
+
+def _with_nominated(node: NodeInfo, nominated: Sequence[PodInfo]) -> tuple[Load, dict[str, int]]:
+    load, used = node.load, dict(node.used)
+    for pod in nominated:
+        load = load.plus(pod.demand)
+        for name, count in pod.counts.items():
+            used[name] = used.get(name, 0) + count
+    return load, used
+
+
+def _message(reason: Reason) -> str:
+    if reason.kind == "taint":
+        key, _, value = str(reason.found).rpartition(":")[0].partition("=")
+        return f"node(s) had untolerated taint {{{key}: {value}}}"
+    return _MESSAGES.get(reason.kind, reason.kind)
 
 
 def _select_victims(pod: PodInfo, node: NodeInfo) -> list[PodInfo] | None:

@@ -8,7 +8,7 @@ import msgspec
 
 from linkwise.embedded.api_errors import Cause, bad_request, conflict, invalid, too_many
 from linkwise.embedded.kinds.object_types import ObjectMeta
-from linkwise.embedded.storage.lists import labels_match
+from linkwise.embedded.storage.list_watch import labels_match
 from linkwise.embedded.writes.admission import AdmissionRequest, without_admission
 from linkwise.embedded.writes.delete import DeleteOptions, delete
 from linkwise.embedded.writes.field_rules import with_condition

@@ -1,4 +1,4 @@
-"""Creates: set defaults, admit, generate name and UID, validate and write."""
+"""Creates: set defaults, admit, generate name and UID, validate, write."""
 
 from __future__ import annotations
 

@@ -31,6 +31,8 @@ FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
 _FINISHED: Final = ("Succeeded", "Failed")
 _PERMANENT_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+_CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
+_BATCH_SIZE: Final = 100
 
 
 class Preconditions(msgspec.Struct, rename="camel"):
@@ -111,56 +113,6 @@ def remove_finalizer(database: Database, resource: Resource, old: Stored, finali
         database.remove(resource, document)
     else:
         database.write(resource, document)
-
-
-def _check_preconditions(resource: Resource, old: Stored, options: DeleteOptions) -> None:
-    preconditions = options.preconditions
-    if preconditions.uid is not None and preconditions.uid != old.uid:
-        message = f"Precondition failed: UID in precondition: {preconditions.uid}, UID in object meta: {old.uid}"
-        raise conflict(resource, old.name, message)
-    if preconditions.resource_version is not None and preconditions.resource_version != str(old.version):
-        message = (
-            f"Precondition failed: ResourceVersion in precondition: {preconditions.resource_version},"
-            f" ResourceVersion in object meta: {old.version}"
-        )
-        raise conflict(resource, old.name, message)
-    if options.propagation_policy not in {None, "Orphan", "Background", "Foreground"}:
-        raise bad_request(
-            f'DeletionPropagation: Unsupported value: "{options.propagation_policy}":'
-            ' supported values: "Orphan", "Background", "Foreground"'
-        )
-    if resource.group_resource == "namespaces" and old.name in _PERMANENT_NAMESPACES:
-        raise forbidden(resource, old.name, "this namespace may not be deleted")
-
-
-def _policy(options: DeleteOptions) -> str:
-    if options.propagation_policy:
-        return options.propagation_policy
-    return "Orphan" if options.orphan_dependents else "Background"
-
-
-def _grace_period(resource: Resource, document: Raw, options: DeleteOptions) -> int:
-    """The grace period: only pods that run on a node need time to stop."""
-    if resource.group_resource != "pods":
-        return 0
-    spec, status = document["spec"], document.get("status") or {}
-    if not spec.get("nodeName") or status.get("phase") in _FINISHED:
-        return 0
-    requested = options.grace_period_seconds
-    seconds = requested if requested is not None else int(spec.get("terminationGracePeriodSeconds") or 0)
-    return max(seconds, 0)
-
-
-def _add_finalizer(database: Database, old: Stored, document: Raw, policy: str) -> None:
-    """Block the removal until the garbage collector has deleted or orphaned the dependents."""
-    finalizer = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(policy)
-    finalizers = document["metadata"].get("finalizers", [])
-    if finalizer and old.uid in database.dependents and finalizer not in finalizers:
-        document["metadata"]["finalizers"] = [*finalizers, finalizer]
-
-
-_CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
-_BATCH_SIZE: Final = 100
 
 
 class GarbageCollector:
@@ -296,3 +248,49 @@ class GarbageCollector:
         if keys:
             self._queue.extend(keys)
             self._wakeup.set()
+
+
+def _check_preconditions(resource: Resource, old: Stored, options: DeleteOptions) -> None:
+    preconditions = options.preconditions
+    if preconditions.uid is not None and preconditions.uid != old.uid:
+        message = f"Precondition failed: UID in precondition: {preconditions.uid}, UID in object meta: {old.uid}"
+        raise conflict(resource, old.name, message)
+    if preconditions.resource_version is not None and preconditions.resource_version != str(old.version):
+        message = (
+            f"Precondition failed: ResourceVersion in precondition: {preconditions.resource_version},"
+            f" ResourceVersion in object meta: {old.version}"
+        )
+        raise conflict(resource, old.name, message)
+    if options.propagation_policy not in {None, "Orphan", "Background", "Foreground"}:
+        raise bad_request(
+            f'DeletionPropagation: Unsupported value: "{options.propagation_policy}":'
+            ' supported values: "Orphan", "Background", "Foreground"'
+        )
+    if resource.group_resource == "namespaces" and old.name in _PERMANENT_NAMESPACES:
+        raise forbidden(resource, old.name, "this namespace may not be deleted")
+
+
+def _grace_period(resource: Resource, document: Raw, options: DeleteOptions) -> int:
+    """The grace period: only pods that run on a node need time to stop."""
+    if resource.group_resource != "pods":
+        return 0
+    spec, status = document["spec"], document.get("status") or {}
+    if not spec.get("nodeName") or status.get("phase") in _FINISHED:
+        return 0
+    requested = options.grace_period_seconds
+    seconds = requested if requested is not None else int(spec.get("terminationGracePeriodSeconds") or 0)
+    return max(seconds, 0)
+
+
+def _add_finalizer(database: Database, old: Stored, document: Raw, policy: str) -> None:
+    """Block the removal until the garbage collector has deleted or orphaned the dependents."""
+    finalizer = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(policy)
+    finalizers = document["metadata"].get("finalizers", [])
+    if finalizer and old.uid in database.dependents and finalizer not in finalizers:
+        document["metadata"]["finalizers"] = [*finalizers, finalizer]
+
+
+def _policy(options: DeleteOptions) -> str:
+    if options.propagation_policy:
+        return options.propagation_policy
+    return "Orphan" if options.orphan_dependents else "Background"

@@ -1,4 +1,4 @@
-"""Rules of fields: names, labels and other metadata, the pod spec, and the fields that updates may change."""
+"""Rules of fields: metadata, the pod spec, and the fields that updates may change."""
 
 from __future__ import annotations
 
@@ -36,6 +36,32 @@ _CHANGEABLE: Final = (
 )
 _MUTABLE: Final = ("containers", "initContainers", "activeDeadlineSeconds", "tolerations", "schedulingGates")
 _MUTABLE_GATED: Final = (*_MUTABLE, "nodeSelector", "affinity")
+_LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+_NAME_PART: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_LABEL_NAMED: Final = frozenset({"namespaces", "services"})
+_PATH_NAMED: Final = frozenset({"clusterroles", "clusterrolebindings", "roles", "rolebindings"})
+"""resources whose names only have to be valid path segments"""
+_ANNOTATION_BYTES: Final = 256 << 10
+_SUBDOMAIN_MESSAGE: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end"
+    " with an alphanumeric character (e.g. 'example.com', regex used for validation is"
+    " '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_LABEL_MESSAGE: Final = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an"
+    " alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+_KEY_MESSAGE: Final = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric"
+    " character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is"
+    " '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_VALUE_MESSAGE: Final = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end"
+    " with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is"
+    " '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
 
 
 def check_pod_spec(spec: PodSpec, place: str = "spec") -> Iterator[Cause]:
@@ -55,71 +81,6 @@ def check_pod_spec(spec: PodSpec, place: str = "spec") -> Iterator[Cause]:
         yield Cause(f"{place}.terminationGracePeriodSeconds", "Invalid value: must be greater than or equal to 0")
     yield from check_labels(f"{place}.nodeSelector", spec.node_selector)
     yield from _check_gates(spec, place)
-
-
-def _check_container(place: str, container: Container, names: set[str]) -> Iterator[Cause]:
-    if not container.name:
-        yield Cause(f"{place}.name", "Required value")
-    elif message := check_label_name(container.name):
-        yield Cause(f"{place}.name", f'Invalid value: "{container.name}": {message}')
-    elif container.name in names:
-        yield Cause(f"{place}.name", f'Duplicate value: "{container.name}"')
-    names.add(container.name)
-    if not container.image:
-        yield Cause(f"{place}.image", "Required value")
-    for key, quantities in (("limits", container.resources.limits), ("requests", container.resources.requests)):
-        for name, quantity_text in quantities.items():
-            yield from _check_quantity(f"{place}.resources.{key}[{name}]", name, str(quantity_text))
-    yield from _check_requests(f"{place}.resources", container.resources)
-
-
-def _check_requests(place: str, resources: Resources) -> Iterator[Cause]:
-    """Extended resources can't be overcommitted: their request must equal the limit. Others must not exceed it."""
-    for name, request in resources.requests.items():
-        limit, is_extended = resources.limits.get(name), "/" in name
-        if limit is None:
-            if is_extended:
-                yield Cause(f"{place}.limits", "Required value: Limit must be set for non overcommitable resources")
-            continue
-        try:
-            exceeds, differs = (
-                quantity(str(request)) > quantity(str(limit)),
-                quantity(str(request)) != quantity(str(limit)),
-            )
-        except InputError:
-            continue  # _check_quantity reports it
-        if exceeds or (is_extended and differs):
-            relation = "equal to" if is_extended else "less than or equal to"
-            yield Cause(f"{place}.requests", f'Invalid value: "{request}": must be {relation} {name} limit of {limit}')
-
-
-def _check_quantity(place: str, name: str, amount: str) -> Iterator[Cause]:
-    try:
-        value = quantity(amount)
-    except InputError:
-        expression = "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-        yield Cause(place, f'Invalid value: "{amount}": quantities must match the regular expression {expression}')
-        return
-    if message := check_qualified_name(name):
-        yield Cause(place, f'Invalid value: "{name}": {message}')
-    elif "/" not in name and name not in _NATIVE_RESOURCES and not name.startswith("hugepages-"):
-        yield Cause(place, f'Invalid value: "{name}": must be a standard resource type or fully qualified')
-    if value < 0:
-        yield Cause(place, f'Invalid value: "{amount}": must be greater than or equal to 0')
-    elif "/" in name and value != value.to_integral_value():
-        yield Cause(place, f'Invalid value: "{amount}": must be an integer')
-
-
-def _check_gates(spec: PodSpec, place: str) -> Iterator[Cause]:
-    names: set[str] = set()
-    for index, gate in enumerate(spec.scheduling_gates):
-        if message := check_qualified_name(gate.name):
-            yield Cause(f"{place}.schedulingGates[{index}]", f'Invalid value: "{gate.name}": {message}')
-        if gate.name in names:
-            yield Cause(f"{place}.schedulingGates[{index}]", f'Duplicate value: "{gate.name}"')
-        names.add(gate.name)
-    if spec.scheduling_gates and spec.node_name:
-        yield Cause(f"{place}.nodeName", "Forbidden: cannot be set until all schedulingGates have been cleared")
 
 
 def check_pod_update(old: Raw, new: Raw) -> Iterator[Cause]:
@@ -151,39 +112,6 @@ def check_pod_update(old: Raw, new: Raw) -> Iterator[Cause]:
         yield Cause("spec", f"Forbidden: {_CHANGEABLE}\n  changed: {', '.join(sorted(changed))}")
 
 
-def _check_gated(before: Raw, after: Raw) -> Iterator[Cause]:
-    """A gated pod's node constraints may only be tightened."""
-    selector, new_selector = before.get("nodeSelector") or {}, after.get("nodeSelector") or {}
-    if any(new_selector.get(key) != value for key, value in selector.items()):
-        yield Cause(
-            "spec.nodeSelector",
-            "Invalid value: only additions to spec.nodeSelector are allowed (no deletions or mutations)",
-        )
-    terms, new_terms = _required_terms(before), _required_terms(after)
-    if terms is not None and not (
-        new_terms and len(terms) == len(new_terms) and all(map(_is_narrower, terms, new_terms))
-    ):
-        yield Cause(
-            "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution",
-            "Invalid value: no additions/deletions to non-empty NodeSelectorTerms list are allowed",
-        )
-
-
-def _required_terms(spec: Raw) -> list[Raw] | None:
-    node: Raw = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    terms = (node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms")
-    return terms if isinstance(terms, list) else None
-
-
-def _is_narrower(term: Raw, new: Raw) -> bool:
-    keys = ("matchExpressions", "matchFields")
-    return all((new.get(key) or [])[: len(term.get(key) or [])] == (term.get(key) or []) for key in keys)
-
-
-def _without_images(containers: Sequence[Raw] | None) -> list[Raw]:
-    return [{key: value for key, value in container.items() if key != "image"} for container in containers or ()]
-
-
 def gated_condition(spec: Raw, now: str) -> Raw | None:
     """The PodScheduled condition of a pod with scheduling gates; None without gates."""
     if not spec.get("schedulingGates"):
@@ -204,35 +132,6 @@ def with_condition(conditions: Any, condition: Raw) -> list[Raw]:  # noqa: ANN40
     if same is not None and same.get("status") == condition["status"]:
         condition = {**condition, "lastTransitionTime": same.get("lastTransitionTime")}
     return [*others, condition]
-
-
-_LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
-_SUBDOMAIN: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
-_NAME_PART: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
-_LABEL_NAMED: Final = frozenset({"namespaces", "services"})
-_PATH_NAMED: Final = frozenset({"clusterroles", "clusterrolebindings", "roles", "rolebindings"})
-"""resources whose names only have to be valid path segments"""
-_ANNOTATION_BYTES: Final = 256 << 10
-
-_SUBDOMAIN_MESSAGE: Final = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end"
-    " with an alphanumeric character (e.g. 'example.com', regex used for validation is"
-    " '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
-_LABEL_MESSAGE: Final = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an"
-    " alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-)
-_KEY_MESSAGE: Final = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric"
-    " character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is"
-    " '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
-_VALUE_MESSAGE: Final = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end"
-    " with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is"
-    " '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
 
 
 def check_label_name(text: str) -> str:
@@ -294,3 +193,101 @@ def check_labels(place: str, labels: Mapping[str, str]) -> Iterator[Cause]:
             yield Cause(place, f'Invalid value: "{value}": must be no more than 63 bytes')
         elif value and not _NAME_PART.fullmatch(value):
             yield Cause(place, f'Invalid value: "{value}": {_VALUE_MESSAGE}')
+
+
+def _check_container(place: str, container: Container, names: set[str]) -> Iterator[Cause]:
+    if not container.name:
+        yield Cause(f"{place}.name", "Required value")
+    elif message := check_label_name(container.name):
+        yield Cause(f"{place}.name", f'Invalid value: "{container.name}": {message}')
+    elif container.name in names:
+        yield Cause(f"{place}.name", f'Duplicate value: "{container.name}"')
+    names.add(container.name)
+    if not container.image:
+        yield Cause(f"{place}.image", "Required value")
+    for key, quantities in (("limits", container.resources.limits), ("requests", container.resources.requests)):
+        for name, quantity_text in quantities.items():
+            yield from _check_quantity(f"{place}.resources.{key}[{name}]", name, str(quantity_text))
+    yield from _check_requests(f"{place}.resources", container.resources)
+
+
+def _check_quantity(place: str, name: str, amount: str) -> Iterator[Cause]:
+    try:
+        value = quantity(amount)
+    except InputError:
+        expression = "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+        yield Cause(place, f'Invalid value: "{amount}": quantities must match the regular expression {expression}')
+        return
+    if message := check_qualified_name(name):
+        yield Cause(place, f'Invalid value: "{name}": {message}')
+    elif "/" not in name and name not in _NATIVE_RESOURCES and not name.startswith("hugepages-"):
+        yield Cause(place, f'Invalid value: "{name}": must be a standard resource type or fully qualified')
+    if value < 0:
+        yield Cause(place, f'Invalid value: "{amount}": must be greater than or equal to 0')
+    elif "/" in name and value != value.to_integral_value():
+        yield Cause(place, f'Invalid value: "{amount}": must be an integer')
+
+
+def _check_requests(place: str, resources: Resources) -> Iterator[Cause]:
+    """Extended resources can't be overcommitted: their request must equal the limit. Others must not exceed it."""
+    for name, request in resources.requests.items():
+        limit, is_extended = resources.limits.get(name), "/" in name
+        if limit is None:
+            if is_extended:
+                yield Cause(f"{place}.limits", "Required value: Limit must be set for non overcommitable resources")
+            continue
+        try:
+            exceeds, differs = (
+                quantity(str(request)) > quantity(str(limit)),
+                quantity(str(request)) != quantity(str(limit)),
+            )
+        except InputError:
+            continue  # _check_quantity reports it
+        if exceeds or (is_extended and differs):
+            relation = "equal to" if is_extended else "less than or equal to"
+            yield Cause(f"{place}.requests", f'Invalid value: "{request}": must be {relation} {name} limit of {limit}')
+
+
+def _check_gates(spec: PodSpec, place: str) -> Iterator[Cause]:
+    names: set[str] = set()
+    for index, gate in enumerate(spec.scheduling_gates):
+        if message := check_qualified_name(gate.name):
+            yield Cause(f"{place}.schedulingGates[{index}]", f'Invalid value: "{gate.name}": {message}')
+        if gate.name in names:
+            yield Cause(f"{place}.schedulingGates[{index}]", f'Duplicate value: "{gate.name}"')
+        names.add(gate.name)
+    if spec.scheduling_gates and spec.node_name:
+        yield Cause(f"{place}.nodeName", "Forbidden: cannot be set until all schedulingGates have been cleared")
+
+
+def _check_gated(before: Raw, after: Raw) -> Iterator[Cause]:
+    """A gated pod's node constraints may only be tightened."""
+    selector, new_selector = before.get("nodeSelector") or {}, after.get("nodeSelector") or {}
+    if any(new_selector.get(key) != value for key, value in selector.items()):
+        yield Cause(
+            "spec.nodeSelector",
+            "Invalid value: only additions to spec.nodeSelector are allowed (no deletions or mutations)",
+        )
+    terms, new_terms = _required_terms(before), _required_terms(after)
+    if terms is not None and not (
+        new_terms and len(terms) == len(new_terms) and all(map(_is_narrower, terms, new_terms))
+    ):
+        yield Cause(
+            "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution",
+            "Invalid value: no additions/deletions to non-empty NodeSelectorTerms list are allowed",
+        )
+
+
+def _required_terms(spec: Raw) -> list[Raw] | None:
+    node: Raw = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    terms = (node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms")
+    return terms if isinstance(terms, list) else None
+
+
+def _is_narrower(term: Raw, new: Raw) -> bool:
+    keys = ("matchExpressions", "matchFields")
+    return all((new.get(key) or [])[: len(term.get(key) or [])] == (term.get(key) or []) for key in keys)
+
+
+def _without_images(containers: Sequence[Raw] | None) -> list[Raw]:
+    return [{key: value for key, value in container.items() if key != "image"} for container in containers or ()]

@@ -44,6 +44,33 @@ MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
 APPLY_CBOR: Final = "application/apply-patch+cbor"
+MERGE_KEYS: Final = {
+    "containers": "name",
+    "initContainers": "name",
+    "ephemeralContainers": "name",
+    "volumes": "name",
+    "env": "name",
+    "imagePullSecrets": "name",
+    "secrets": "name",
+    "schedulingGates": "name",
+    "resourceClaims": "name",
+    "conditions": "type",
+    "addresses": "type",
+    "ownerReferences": "uid",
+    "volumeMounts": "mountPath",
+    "volumeDevices": "devicePath",
+    "hostAliases": "ip",
+    "podIPs": "ip",
+    "hostIPs": "ip",
+    "topologySpreadConstraints": "topologyKey",
+}
+"""lists that are merged, and the merge key of their elements"""
+_PORT_KEYS: Final = ("containerPort", "port")
+_SETS: Final = frozenset({"finalizers"})
+_DIRECTIVE: Final = "$patch"
+_ORDER: Final = "$setElementOrder/"
+_DELETE_FROM_LIST: Final = "$deleteFromPrimitiveList/"
+_RETAIN_KEYS: Final = "$retainKeys"
 
 
 def apply_patch(resource: Resource, document: Raw, patch: Any, kind: str) -> Raw:  # noqa: ANN401 - JSON
@@ -212,35 +239,6 @@ _OPERATIONS: Final[dict[str, Callable[[Any, Raw], Any]]] = {
     "copy": _copy,
     "test": _test,
 }
-
-
-MERGE_KEYS: Final = {
-    "containers": "name",
-    "initContainers": "name",
-    "ephemeralContainers": "name",
-    "volumes": "name",
-    "env": "name",
-    "imagePullSecrets": "name",
-    "secrets": "name",
-    "schedulingGates": "name",
-    "resourceClaims": "name",
-    "conditions": "type",
-    "addresses": "type",
-    "ownerReferences": "uid",
-    "volumeMounts": "mountPath",
-    "volumeDevices": "devicePath",
-    "hostAliases": "ip",
-    "podIPs": "ip",
-    "hostIPs": "ip",
-    "topologySpreadConstraints": "topologyKey",
-}
-"""lists that are merged, and the merge key of their elements"""
-_PORT_KEYS: Final = ("containerPort", "port")
-_SETS: Final = frozenset({"finalizers"})
-_DIRECTIVE: Final = "$patch"
-_ORDER: Final = "$setElementOrder/"
-_DELETE_FROM_LIST: Final = "$deleteFromPrimitiveList/"
-_RETAIN_KEYS: Final = "$retainKeys"
 
 
 def strategic_merge_patch(target: Any, patch: Any) -> Any:  # noqa: ANN401 - JSON

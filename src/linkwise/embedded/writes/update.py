@@ -1,4 +1,4 @@
-"""Updates: merge a request into the stored object, admit and validate it, and write it if it differs."""
+"""Updates: merge a request into the stored object, admit, validate, and write it if it differs."""
 
 from __future__ import annotations
 

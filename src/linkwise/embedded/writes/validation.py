@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from linkwise.dialects.pod_templates import WorkloadObject, pod_templates
+from linkwise.dialects.kubernetes.pod_templates import WorkloadObject, pod_templates
 from linkwise.embedded.api_errors import Cause, bad_request, invalid
 from linkwise.embedded.kinds.crds import CRD_RESOURCE, OPERATOR_JOBS, check_crd
 from linkwise.embedded.kinds.fields import check_schema
@@ -20,7 +20,7 @@ from linkwise.embedded.kinds.object_types import (
     decode_typed,
     meta_of,
 )
-from linkwise.embedded.storage.lists import labels_match
+from linkwise.embedded.storage.list_watch import labels_match
 from linkwise.embedded.writes.field_rules import check_labels, check_meta, check_pod_spec, check_pod_update
 from linkwise.embedded.writes.volcano_jobs import RESOURCE as VOLCANO_JOBS, check_volcano_job, check_volcano_job_update
 from linkwise.errors import InputError

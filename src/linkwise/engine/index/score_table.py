@@ -1,4 +1,4 @@
-"""Score table: the verdict of every node on one kind of query, with the nodes grouped by score, and the choice of the best.
+"""Score table: every node's verdict on one kind of query, with the nodes grouped by score.
 
 Bound: a policy is run once per shape, not once per node, and a changed node moves between two sets. Thousands of nodes have
 few shapes: a shape consists of the node's build (links without the noise of their samples, devices, profile) and of its free
@@ -114,6 +114,7 @@ class ClassTable:
             return self._judge(node)
         verdict = self._verdicts.get(kind)
         if verdict is None:
+            # As a whole, because nothing records which of them are still used.
             if len(self._verdicts) >= MOST_SHAPES:
                 self._verdicts.clear()
             verdict = self._verdicts[kind] = self._judge(node)
@@ -249,41 +250,6 @@ def named(pool: Sequence[str], names: Sequence[str], breadth: int) -> list[str]:
     return list(islice(filter(in_pool.__contains__, pool), breadth))
 
 
-def _leading(table: ClassTable, enough: int, without: AbstractSet[str]) -> tuple[list[str], bool]:
-    """The best nodes of the best class that are not in `without`, about `enough`; whether these are all."""
-    pool: list[str] = []
-    for code in next(_classes(table)):
-        if len(pool) >= enough:
-            return pool, False
-        names = table.names(code)
-        missing = enough - len(pool) + len(without)
-        pool += filterfalse(without.__contains__, names[:missing]) if without else names[:missing]
-        if missing < len(names):
-            return pool, False
-    return pool, True
-
-
-def _classes(table: ClassTable) -> Iterator[Iterator[Code]]:
-    """The scores of each class, the best first."""
-    return (codes for _, codes in groupby(reversed(table.order), key=lambda code: code[: table.leading]))
-
-
-def _by_name(table: ClassTable, names: Sequence[str], breadth: int, without: AbstractSet[str]) -> list[str]:
-    """The best names by looking up every name."""
-    known = table.codes
-    fitting = {name: code for name in names if (code := known.get(name)) is not None and name not in without}
-    if not fitting:
-        return []
-    # The best leading terms are a prefix: exactly the codes that begin with them compare greater or equal.
-    best = max(fitting.values())[: table.leading]
-    by_code: dict[Code, list[str]] = {}
-    for name, code in fitting.items():
-        if code >= best:
-            by_code.setdefault(code, []).append(name)
-    ordered = chain.from_iterable(sorted(by_code[code]) for code in sorted(by_code, reverse=True))
-    return list(islice(ordered, breadth))
-
-
 class Shape(NamedTuple):
     """The number of the node's build, and its free devices as a bit mask in index order."""
 
@@ -376,6 +342,41 @@ def shape_of(build: int, node: Node) -> Shape:
         if device.healthy and device.id not in used:
             free |= 1 << position
     return Shape(build, free, node.mode, 2 * node.unattributed + (node.unattributed_share > 0))
+
+
+def _leading(table: ClassTable, enough: int, without: AbstractSet[str]) -> tuple[list[str], bool]:
+    """The best nodes of the best class that are not in `without`, about `enough`; whether these are all."""
+    pool: list[str] = []
+    for code in next(_classes(table)):
+        if len(pool) >= enough:
+            return pool, False
+        names = table.names(code)
+        missing = enough - len(pool) + len(without)
+        pool += filterfalse(without.__contains__, names[:missing]) if without else names[:missing]
+        if missing < len(names):
+            return pool, False
+    return pool, True
+
+
+def _classes(table: ClassTable) -> Iterator[Iterator[Code]]:
+    """The scores of each class, the best first."""
+    return (codes for _, codes in groupby(reversed(table.order), key=lambda code: code[: table.leading]))
+
+
+def _by_name(table: ClassTable, names: Sequence[str], breadth: int, without: AbstractSet[str]) -> list[str]:
+    """The best names by looking up every name."""
+    known = table.codes
+    fitting = {name: code for name in names if (code := known.get(name)) is not None and name not in without}
+    if not fitting:
+        return []
+    # The best leading terms are a prefix: exactly the codes that begin with them compare greater or equal.
+    best = max(fitting.values())[: table.leading]
+    by_code: dict[Code, list[str]] = {}
+    for name, code in fitting.items():
+        if code >= best:
+            by_code.setdefault(code, []).append(name)
+    ordered = chain.from_iterable(sorted(by_code[code]) for code in sorted(by_code, reverse=True))
+    return list(islice(ordered, breadth))
 
 
 def _same(one: object, other: object) -> bool:

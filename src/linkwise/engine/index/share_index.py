@@ -53,6 +53,25 @@ _LOSS: Final = LARGEST_LOSS.bit_length()
 """bits of a loss"""
 _BELOW: Final = _UNUSED + _LOSS * len(NO_LOSS)
 """bits of a level below the free share"""
+STEPS: Final = 256
+"""steps of a device's memory by which nodes are grouped by their largest free share"""
+FEW: Final = 192
+"""requests of at most this number of names look up each name"""
+LOOKED_UP: Final = 1024
+"""so do requests of at most this number of lookups, one per name and bucket"""
+CHEAPER: Final = 8
+"""nodes that are collected in the time of one lookup"""
+CACHED_ASKS: Final = 8
+"""asks for which all nodes that fit are cached; the one not used for the longest is dropped first"""
+SERVED: Final[Mapping[Mode, tuple[Mode, ...]]] = {
+    "any": ("share", "percent"),
+    "share": ("share",),
+    "percent": ("percent",),
+    "whole": (),
+}
+"""the modes of asks that a node serves, by the node's mode"""
+_Place = tuple["Mode", str | None]
+"""the mode of an ask, and the sharing domain of the pods on the devices; None if there are none"""
 
 
 def level(share: int, lost: tuple[int, ...] = NO_LOSS, unused: int = 0) -> int:
@@ -127,10 +146,6 @@ class SortedNames:
         numbers = self._numbers[place]
         start = bisect_left(numbers, number)
         return place, bisect_left(self._names[place], name, start, bisect_right(numbers, number, start))
-
-
-STEPS: Final = 256
-"""steps of a device's memory by which nodes are grouped by their largest free share"""
 
 
 class DeviceKind(NamedTuple):
@@ -254,25 +269,6 @@ def best_ranks(names: Collection[str], reach: Reach) -> dict[str, int]:
     return best
 
 
-FEW: Final = 192
-"""requests of at most this number of names look up each name"""
-LOOKED_UP: Final = 1024
-"""so do requests of at most this number of lookups, one per name and bucket"""
-CHEAPER: Final = 8
-"""nodes that are collected in the time of one lookup"""
-CACHED_ASKS: Final = 8
-"""asks for which all nodes that fit are cached; the one not used for the longest is dropped first"""
-
-SERVED: Final[Mapping[Mode, tuple[Mode, ...]]] = {
-    "any": ("share", "percent"),
-    "share": ("share",),
-    "percent": ("percent",),
-    "whole": (),
-}
-"""the modes of asks that a node serves, by the node's mode"""
-
-_Place = tuple["Mode", str | None]
-"""the mode of an ask, and the sharing domain of the pods on the devices; None if there are none"""
 _Content = dict[tuple[_Place, DeviceKind], tuple[int, ...]]
 """the distinct levels of one node, ascending"""
 

@@ -369,7 +369,8 @@ class PickedHost:
         """The most members that the policy has devices for."""
         if isinstance(size, PartSize):
             count = 0
-            while self.loss((size,) * (count + 1), floors) is not None:
+            # Members of kinds that are not in `asks` are served by other nodes only.
+            while size in self._asks and self.loss((size,) * (count + 1), floors) is not None:
                 count += 1
             return count
         count = self.free // size

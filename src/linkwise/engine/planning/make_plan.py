@@ -16,6 +16,7 @@ from linkwise.engine.planning.hosts import (
     CountedHost,
     PartSize,
     PickedHost,
+    Size,
     UncertainHost,
     by_links,
     in_parts,
@@ -56,6 +57,8 @@ HOSTS_RELEASED_PER_STEP: Final = 100
 """hosts of members with parts of devices that are released between two yields"""
 RETRIES: Final = 8
 """nodes that may fail to seat their members: outlines use class values, which are coarser than what policies check"""
+MEASURED: Final = 16
+"""nodes of a plan that is measured; the levels of larger plans have class values only"""
 
 
 def make_plan(task: Task, sites: Sequence[Site], hosts: Hosts) -> Generator[None, None, Plan | None]:
@@ -219,10 +222,13 @@ class Making:
             memory = max([memory, *(device.memory for device in site.node.devices)])
             size = max([size, *(device.bytes for device in site.node.devices)])
         order = {number: place for place, number in enumerate(self._parts)}
-        self._sizes = [
+        sizes: list[Size] = [
             PartSize(order[number], weight_on(query.ask, memory, size)) if number in order else query.ask.devices
             for number, query in enumerate(self._asked)
         ]
+        if sizes != self._sizes:  # a larger device has come, or the largest has gone
+            self._known.clear()
+            self._sizes = sizes
 
     def _bound_spots(self) -> Generator[None, None, tuple[BoundSpot, ...]]:
         """The nodes of bound members, with what their devices mean for every plan."""
@@ -362,16 +368,6 @@ class Making:
         return [UsedNode(site, own) for name, own in members.items() if (site := sites.get(name))]
 
 
-def _largest_first(member: Member) -> tuple[int, ...]:
-    """Sort key of members: whole devices before parts, the largest first."""
-    ask = member.wanted.ask if member.wanted else None
-    return (-ask.devices, -ask.share, -ask.core) if ask else ()
-
-
-MEASURED: Final = 16
-"""nodes of a plan that is measured; the levels of larger plans have class values only"""
-
-
 class UsedNode(NamedTuple):
     """A node of a plan, with the devices of each member placed there; none on a node that has bound members only."""
 
@@ -395,6 +391,12 @@ def measured(levels: Iterable[Level], nodes: Sequence[UsedNode]) -> Generator[No
             lost = [total + before - now for total, before, now in pairs]
     shown = {"bottleneck": (slowest,), "per pod": (inside,), "residual": tuple(map(float, lost))}
     return tuple(replace(level, shown=shown.get(level.name, ())) for level in levels)
+
+
+def _largest_first(member: Member) -> tuple[int, ...]:
+    """Sort key of members: whole devices before parts, the largest first."""
+    ask = member.wanted.ask if member.wanted else None
+    return (-ask.devices, -ask.share, -ask.core) if ask else ()
 
 
 def _fabric(node: Node) -> Fabric | None:

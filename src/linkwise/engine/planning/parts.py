@@ -1,4 +1,4 @@
-"""Parts of devices: the members that the devices of a node fit, each with a part of one, beside members with whole devices.
+"""Parts of devices: the members that a node fits with a part of one each, beside those with whole devices.
 
 A device takes several members of one sharing domain as long as its memory and compute suffice, unless the group wants
 distinct devices. Which of the devices are used is decided as for whole devices, by links and by what other pods lose: only

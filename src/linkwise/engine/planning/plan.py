@@ -1,4 +1,4 @@
-"""Plan of a group: the members, candidate nodes and their capacity that it is made from, and the node and devices of each member."""
+"""Plan of a group: the members, nodes and capacity it is made from, and the devices of each member."""
 
 from __future__ import annotations
 

@@ -38,6 +38,8 @@ __all__ = ["LEVELS", "TABLE", "Branch", "Fewest", "Level", "Outline", "fits", "m
 LEVELS: Final = ("placed", "nodes", "network", "bottleneck", "per pod", "residual", "left-over")
 TABLE: Final = 20_000
 """the exact table is built up to this product of nodes and combinations of members"""
+MOST_CHOICES: Final = 64
+"""choices of equally many members that are compared"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +93,6 @@ def fits(problem: GroupProblem, table: int = TABLE) -> Generator[None, None, tup
     return False, proven
 
 
-MOST_CHOICES: Final = 64
-"""choices of equally many members that are compared"""
-
-
 def most_members(problem: GroupProblem, table: int = TABLE) -> Generator[None, None, tuple[list[Counts], bool]]:
     """The choices of the most members that fit at once, and whether that is proven; the problem has all members."""
     regions, floors = (yield from start_regions(problem)), Floors(member=problem.floor)
@@ -112,23 +110,6 @@ def most_members(problem: GroupProblem, table: int = TABLE) -> Generator[None, N
     most = max(map(sum, fronts), default=0)
     choices = sorted((counts for counts in fronts if sum(counts) == most), reverse=True)
     return choices[:MOST_CHOICES], branch.exact() and len(choices) <= MOST_CHOICES
-
-
-def _most_small_members(problem: GroupProblem, table: int) -> Generator[None, None, tuple[list[Counts], bool]]:
-    """As many members as fit, the smallest first, by bisection; a group too large to try all choices."""
-    order = [number for number, kind in reversed(list(enumerate(problem.kinds))) for _ in range(kind.count)]
-    low, high = 0, len(order)
-    while low < high:
-        middle = (low + high + 1) // 2
-        fit, _ = yield from fits(_with_counts(problem, order[:middle]), table)
-        low, high = (middle, high) if fit else (low, middle - 1)
-    return [_with_counts(problem, order[:low]).wanted], False
-
-
-def _with_counts(problem: GroupProblem, members: Sequence[int]) -> GroupProblem:
-    """The problem with only these members, by the number of their kind."""
-    kinds = tuple(MemberKind(kind.size, members.count(number)) for number, kind in enumerate(problem.kinds))
-    return replace(problem, kinds=kinds, options={}, _sizes={}, _devices={})
 
 
 class _Choice(NamedTuple):
@@ -450,6 +431,23 @@ class Branch:
         if (region, floors) not in self._bounds:
             self._bounds[region, floors] = yield from fewest_bound(self.problem, region, floors)
         return self._bounds[region, floors]
+
+
+def _most_small_members(problem: GroupProblem, table: int) -> Generator[None, None, tuple[list[Counts], bool]]:
+    """As many members as fit, the smallest first, by bisection; a group too large to try all choices."""
+    order = [number for number, kind in reversed(list(enumerate(problem.kinds))) for _ in range(kind.count)]
+    low, high = 0, len(order)
+    while low < high:
+        middle = (low + high + 1) // 2
+        fit, _ = yield from fits(_with_counts(problem, order[:middle]), table)
+        low, high = (middle, high) if fit else (low, middle - 1)
+    return [_with_counts(problem, order[:low]).wanted], False
+
+
+def _with_counts(problem: GroupProblem, members: Sequence[int]) -> GroupProblem:
+    """The problem with only these members, by the number of their kind."""
+    kinds = tuple(MemberKind(kind.size, members.count(number)) for number, kind in enumerate(problem.kinds))
+    return replace(problem, kinds=kinds, options={}, _sizes={}, _devices={})
 
 
 def _may_be_inexact(host: Host) -> bool:

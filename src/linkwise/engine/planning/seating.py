@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from linkwise.engine.planning.hosts import LinkedHost, Size
     from linkwise.engine.planning.parts import Counts
     from linkwise.engine.planning.plan import Member, Site, Task
-    from linkwise.engine.planning.problem import Counts as CountsByNode
+    from linkwise.engine.planning.problem import Counts as MemberCounts
     from linkwise.model.node import Node
     from linkwise.model.topology import Matrix
     from linkwise.topology.fabric import Fabric
@@ -40,6 +40,10 @@ OFFERS_PER_STEP: Final = 8
 """members whose offers are made between two yields"""
 SETS_PER_STEP: Final = 100
 """sets of devices compared between two yields"""
+Share = tuple[int, ...]
+"""a member's devices, as positions"""
+NODES_PER_STEP: Final = 8
+"""nodes whose devices are assigned between two yields"""
 
 
 def seated(  # noqa: PLR0913 - a node and the settings of a group
@@ -71,23 +75,6 @@ def seated(  # noqa: PLR0913 - a node and the settings of a group
     if not devices or (floor and any(len(own) > 1 and (slowest_pair(node, own) or 0.0) < floor for own in devices)):
         return [None for _ in members]
     return (yield from _offers(node, members, devices))
-
-
-def _offers(
-    node: Node, members: Sequence[Member], devices: Sequence[Collection[str]]
-) -> Generator[None, None, list[Offer | None]]:
-    """The offers of these devices; none if one of them is refused."""
-    offers: list[Offer | None] = []
-    left = node
-    for number, (member, own) in enumerate(zip(members, devices, strict=True), 1):
-        if number % OFFERS_PER_STEP == 0:
-            yield
-        query = member.wanted
-        offer = _offer(node if query and query.ask.devices else left, member, own)
-        if offer and query and in_parts(query):
-            left = node_after(left, offer, query.ask.domain, query.ask.mode)  # the next one may be on the same device
-        offers.append(offer)
-    return [None for _ in members] if None in offers else offers
 
 
 class _Seating:
@@ -183,59 +170,6 @@ class _Seating:
         ]
         places = [(seats[size.number].pop(0),) if isinstance(size, PartSize) else next(shares) for size in self._sizes]
         return [[self._name(place) for place in each] for each in places]
-
-
-def _samples(node: Node) -> Matrix | None:
-    """The bandwidths of the node's own devices, in their order; None unless they are known for all."""
-    topology, places = node.topology, node.positions()
-    if topology is None or not (topology.links or topology.bandwidth):
-        return None
-    if any(device.id not in places for device in node.devices):
-        return None
-    return among(fabric_of(topology.bandwidth, topology.links).values, [places[device.id] for device in node.devices])
-
-
-def _by_links(
-    node: Node, names: Sequence[str], held: Collection[str], sizes: Sequence[int], floor: float
-) -> list[list[str]]:
-    """Devices for each member, of those names."""
-    if list(sizes) == [len(names)]:
-        return [list(names)]  # one member takes all
-    places, topology = node.positions(), node.topology
-    if topology is None or not (topology.links or topology.bandwidth) or not all(name in places for name in names):
-        devices = iter(names)
-        return [list(islice(devices, size)) for size in sizes]
-    fabric = fabric_of(topology.bandwidth, topology.links)
-    taken = mask_of(places[name] for name in held if name in places)
-    ids = {place: name for name, place in places.items()}
-    found = share_out(fabric, Room(mask_of(places[name] for name in names), taken), sizes, floor)
-    return [[ids[place] for place in share] for share in found]
-
-
-def _offer(node: Node, member: Member, devices: Collection[str]) -> Offer | None:
-    """The member's devices, divided among its containers by its policy."""
-    if member.wanted is None:
-        return None
-    asking = [container for container in member.wanted.ask.containers if container.devices]
-    if len(asking) == 1:
-        return Offer(node.name, (Part(asking[0].container, tuple(devices)),))
-    alone = node.with_only(devices)
-    if member.wanted.ask.devices:  # unattributed usage was subtracted when the node was chosen
-        alone = replace(alone, unattributed=0, unattributed_share=0, unattributed_core=0)
-    offer = member.wanted.pick(alone)
-    return offer if isinstance(offer, Offer) else None
-
-
-def _picked(node: Node, members: Sequence[Member]) -> list[Offer | None]:
-    """Offers by the policy's own layouts, the largest member first."""
-    order = sorted((member for member in members if member.wanted), key=lambda member: -member.size)
-    offers, _ = arranged(node, [member.wanted for member in order if member.wanted])
-    by_pod = dict(zip([member.pod for member in order], offers, strict=True)) if offers is not None else {}
-    return [by_pod.get(member.pod) for member in members]
-
-
-Share = tuple[int, ...]
-"""a member's devices, as positions"""
 
 
 class Room(NamedTuple):
@@ -338,23 +272,6 @@ class _Sharing:
         return [part, *self._split(union & ~part, sizes[1:], speed)]
 
 
-def _without(sizes: tuple[int, ...], size: int) -> tuple[int, ...]:
-    place = sizes.index(size)
-    return sizes[:place] + sizes[place + 1 :]
-
-
-def _one_by_one(fabric: Fabric, free: int, sizes: Sequence[int]) -> list[Share]:
-    """Devices on a machine too large for tables: member by member, the largest first."""
-    shares: dict[int, Share] = {}
-    for number in sorted(range(len(sizes)), key=lambda number: -sizes[number]):
-        best = best_bottleneck(fabric.values, sizes[number], positions(free))
-        devices = best.devices if isinstance(best, Bottleneck) else positions(free)[: sizes[number]]
-        shares[number] = devices
-        for device in devices:
-            free &= ~(1 << device)
-    return [shares[number] for number in range(len(sizes))]
-
-
 def slowest_pair(node: Node, devices: Collection[str]) -> float | None:
     """Bandwidth of the slowest pair of devices, in GB/s; None for a single device or without link data."""
     topology, places = node.topology, node.positions()
@@ -364,12 +281,8 @@ def slowest_pair(node: Node, devices: Collection[str]) -> float | None:
     return bottleneck if isfinite(bottleneck) else None
 
 
-NODES_PER_STEP: Final = 8
-"""nodes whose devices are assigned between two yields"""
-
-
 def assigned(
-    sites: Mapping[str, Site], kinds: Sequence[Sequence[Member]], counts: Mapping[str, CountsByNode], task: Task
+    sites: Mapping[str, Site], kinds: Sequence[Sequence[Member]], counts: Mapping[str, MemberCounts], task: Task
 ) -> Generator[None, None, dict[str, Placement] | str]:
     """Members by rank on nodes by domain and name, so that consecutive ranks are close; or a node that can't seat its own."""
     remaining = [list(members) for members in kinds]
@@ -392,7 +305,7 @@ def assigned(
     return placements
 
 
-def homes_of(sites: Mapping[str, Site], counts: Mapping[str, CountsByNode]) -> list[str]:
+def homes_of(sites: Mapping[str, Site], counts: Mapping[str, MemberCounts]) -> list[str]:
     """The nodes of a plan, by domain and name."""
     return sorted(counts, key=lambda name: (sites[name].path, name))
 
@@ -446,13 +359,6 @@ def way_of(asked: Mapping[int, Query], *, certain: bool = True) -> Way | None:
     return Way(sharing, any(map(in_parts, sharing.values())), in_parts(first) or by_links(first))
 
 
-def _share_a_node(first: Query, query: Query, *, certain: bool) -> bool:
-    """Whether both are placed in one way, or are parts beside whole devices in one sharing mode."""
-    same = (query.policy.name, in_parts(query)) == (first.policy.name, in_parts(first))
-    # Whole devices can be counted if it is unknown which are in use; a part needs a device known to have room.
-    return same or (certain and by_links(first) and in_parts(query) and query.ask.mode == first.ask.mode)
-
-
 def alike(member: Member) -> Hashable:
     """Key of equal members, which differ only in their name."""
     demand = member.demand
@@ -472,3 +378,93 @@ def alike(member: Member) -> Hashable:
         str(pods) if pods else "",
         labels,
     )
+
+
+def _picked(node: Node, members: Sequence[Member]) -> list[Offer | None]:
+    """Offers by the policy's own layouts, the largest member first."""
+    order = sorted((member for member in members if member.wanted), key=lambda member: -member.size)
+    offers, _ = arranged(node, [member.wanted for member in order if member.wanted])
+    by_pod = dict(zip([member.pod for member in order], offers, strict=True)) if offers is not None else {}
+    return [by_pod.get(member.pod) for member in members]
+
+
+def _by_links(
+    node: Node, names: Sequence[str], held: Collection[str], sizes: Sequence[int], floor: float
+) -> list[list[str]]:
+    """Devices for each member, of those names."""
+    if list(sizes) == [len(names)]:
+        return [list(names)]  # one member takes all
+    places, topology = node.positions(), node.topology
+    if topology is None or not (topology.links or topology.bandwidth) or not all(name in places for name in names):
+        devices = iter(names)
+        return [list(islice(devices, size)) for size in sizes]
+    fabric = fabric_of(topology.bandwidth, topology.links)
+    taken = mask_of(places[name] for name in held if name in places)
+    ids = {place: name for name, place in places.items()}
+    found = share_out(fabric, Room(mask_of(places[name] for name in names), taken), sizes, floor)
+    return [[ids[place] for place in share] for share in found]
+
+
+def _offers(
+    node: Node, members: Sequence[Member], devices: Sequence[Collection[str]]
+) -> Generator[None, None, list[Offer | None]]:
+    """The offers of these devices; none if one of them is refused."""
+    offers: list[Offer | None] = []
+    left = node
+    for number, (member, own) in enumerate(zip(members, devices, strict=True), 1):
+        if number % OFFERS_PER_STEP == 0:
+            yield
+        query = member.wanted
+        offer = _offer(node if query and query.ask.devices else left, member, own)
+        if offer and query and in_parts(query):
+            left = node_after(left, offer, query.ask.domain, query.ask.mode)  # the next one may be on the same device
+        offers.append(offer)
+    return [None for _ in members] if None in offers else offers
+
+
+def _offer(node: Node, member: Member, devices: Collection[str]) -> Offer | None:
+    """The member's devices, divided among its containers by its policy."""
+    if member.wanted is None:
+        return None
+    asking = [container for container in member.wanted.ask.containers if container.devices]
+    if len(asking) == 1:
+        return Offer(node.name, (Part(asking[0].container, tuple(devices)),))
+    alone = node.with_only(devices)
+    if member.wanted.ask.devices:  # unattributed usage was subtracted when the node was chosen
+        alone = replace(alone, unattributed=0, unattributed_share=0, unattributed_core=0)
+    offer = member.wanted.pick(alone)
+    return offer if isinstance(offer, Offer) else None
+
+
+def _samples(node: Node) -> Matrix | None:
+    """The bandwidths of the node's own devices, in their order; None unless they are known for all."""
+    topology, places = node.topology, node.positions()
+    if topology is None or not (topology.links or topology.bandwidth):
+        return None
+    if any(device.id not in places for device in node.devices):
+        return None
+    return among(fabric_of(topology.bandwidth, topology.links).values, [places[device.id] for device in node.devices])
+
+
+def _one_by_one(fabric: Fabric, free: int, sizes: Sequence[int]) -> list[Share]:
+    """Devices on a machine too large for tables: member by member, the largest first."""
+    shares: dict[int, Share] = {}
+    for number in sorted(range(len(sizes)), key=lambda number: -sizes[number]):
+        best = best_bottleneck(fabric.values, sizes[number], positions(free))
+        devices = best.devices if isinstance(best, Bottleneck) else positions(free)[: sizes[number]]
+        shares[number] = devices
+        for device in devices:
+            free &= ~(1 << device)
+    return [shares[number] for number in range(len(sizes))]
+
+
+def _without(sizes: tuple[int, ...], size: int) -> tuple[int, ...]:
+    place = sizes.index(size)
+    return sizes[:place] + sizes[place + 1 :]
+
+
+def _share_a_node(first: Query, query: Query, *, certain: bool) -> bool:
+    """Whether both are placed in one way, or are parts beside whole devices in one sharing mode."""
+    same = (query.policy.name, in_parts(query)) == (first.policy.name, in_parts(first))
+    # Whole devices can be counted if it is unknown which are in use; a part needs a device known to have room.
+    return same or (certain and by_links(first) and in_parts(query) and query.ask.mode == first.ask.mode)

@@ -1,4 +1,4 @@
-"""Reservations: nodes that are drained for the first in the queue, because smaller pods would pass it forever, and the room kept there.
+"""Reservations: nodes drained for the first in the queue, which smaller pods would pass forever.
 
 A reservation belongs to a pod or to a group. It says on which node each of the pods should go and until when that is tried;
 which devices are kept free for it follows from the state of these nodes. When its time is over without success, its owner
@@ -19,24 +19,26 @@ from typing import TYPE_CHECKING, Final
 from linkwise.engine.ledger import is_whole
 from linkwise.engine.usage import node_after, node_of, usage_of
 from linkwise.model.node import FREE
-from linkwise.model.verdict import Offer
+from linkwise.model.verdict import Offer, key_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from linkwise.engine.index.node_index import Query
-    from linkwise.engine.ledger import Entry
+    from linkwise.engine.ledger import Entry, Key
     from linkwise.model.inventory import NodeInventory
     from linkwise.model.node import Node
     from linkwise.model.verdict import Part
 
-__all__ = ["RESERVED", "Refused", "Reservation", "Reservations", "ReservedRoom", "room_on"]
+__all__ = ["Refused", "Reservation", "Reservations", "ReservedRoom", "room_on"]
 
-RESERVED: Final = "/reserved"
-"""ends the names of ledger entries that keep devices free for a pod"""
+# Bounded, because any user may write any name into a pod.
 MOST_SCHEDULERS: Final = 64
 MOST_REFUSED: Final = 10_000
 """owners that are remembered though nothing could be reserved for them"""
+WHOLE_CORE: Final = 100  # percent
+PASSES: Final = 16
+"""pods that are tried as the first to be kept"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,7 @@ class Reservations:
         known = self.refused.pop(owner, None)
         self.refused[owner] = Refused(until, (known.avoided if known else frozenset()).union(avoided))
         if len(self.refused) > MOST_REFUSED:
+            # The one that was refused first, whose pause ends soonest.
             del self.refused[next(iter(self.refused))]
 
     def asked_by(self, scheduler: str) -> None:
@@ -132,11 +135,6 @@ class Reservations:
         self.rooms, self.checked = {}, 0
 
 
-WHOLE_CORE: Final = 100  # percent
-PASSES: Final = 16
-"""pods that are tried as the first to be kept"""
-
-
 @dataclass(frozen=True, slots=True)
 class ReservedRoom:
     """What is kept free on one node, and what is still in use."""
@@ -147,8 +145,8 @@ class ReservedRoom:
     """devices that are kept, or memory of one device if a share is waited for"""
     needed: int
     """the same once nothing is in use any more"""
-    awaited: tuple[str, ...] = ()
-    """pods that must end first; none if there is room for all waiting pods"""
+    awaited: tuple[Key, ...] = ()
+    """pods that must end first, or for which others keep devices free; none if there is room for all waiting pods"""
 
     @property
     def lacking(self) -> tuple[int, int]:
@@ -157,7 +155,7 @@ class ReservedRoom:
 
 
 def room_on(
-    inventory: NodeInventory, entries: Sequence[Entry], queries: Sequence[Query], ended: Collection[str] = ()
+    inventory: NodeInventory, entries: Sequence[Entry], queries: Sequence[Query], ended: Collection[Key] = ()
 ) -> ReservedRoom | None:
     """The room that a node has or would have for these queries; None if it can never serve all of them.
 
@@ -174,26 +172,26 @@ def room_on(
         for gone in _leavers(inventory, entries, queries, ended)
         if (offers := _seated(_node(inventory, entries, gone, ended), queries)) is not None
     ]
-    return min(rooms, key=lambda room: (room.lacking, room.awaited)) if rooms else None
+    return min(rooms, key=lambda room: (room.lacking, [*map(key_order, room.awaited)])) if rooms else None
 
 
 def _leavers(
-    inventory: NodeInventory, entries: Sequence[Entry], queries: Sequence[Query], ended: Collection[str]
-) -> Iterator[tuple[str, ...]]:
+    inventory: NodeInventory, entries: Sequence[Entry], queries: Sequence[Query], ended: Collection[Key]
+) -> Iterator[tuple[Key, ...]]:
     """Minimal sets of pods whose end makes room for the queries."""
 
-    def fits(gone: Collection[str]) -> bool:
+    def fits(gone: Collection[Key]) -> bool:
         return _seated(_node(inventory, entries, gone, ended), queries) is not None
 
     # Kept first: pods that are not about to end, the largest, the youngest.
     pods = sorted(
         (entry for entry in entries if entry.state != "RESERVED"),
-        key=lambda entry: (entry.state == "RELEASING", -_size(entry), -entry.created, entry.pod),
+        key=lambda entry: (entry.state == "RELEASING", -_size(entry), -entry.created, key_order(entry.key)),
     )
-    everyone = [entry.pod for entry in pods]
+    everyone = [entry.key for entry in pods]
     starts = [everyone]
     if not any(query.ask.devices for query in queries):  # a share is on one device: only pods on that device matter
-        starts += [[entry.pod for entry in pods if device.id in _devices(entry)] for device in inventory.devices]
+        starts += [[entry.key for entry in pods if device.id in _devices(entry)] for device in inventory.devices]
     for start in starts:
         if fits(start):
             yield _pruned(start, fits)
@@ -203,17 +201,17 @@ def _leavers(
             yield _pruned(rest, fits)
 
 
-def _pruned(pods: Sequence[str], fits: Callable[[Collection[str]], bool]) -> tuple[str, ...]:
+def _pruned(pods: Sequence[Key], fits: Callable[[Collection[Key]], bool]) -> tuple[Key, ...]:
     """The pods that must go, after keeping one after the other as long as the rest makes enough room."""
     gone = dict.fromkeys(pods)
     for pod in pods:
         if fits(gone.keys() - {pod}):
             del gone[pod]
-    return tuple(sorted(gone))
+    return tuple(sorted(gone, key=key_order))
 
 
-def _node(inventory: NodeInventory, entries: Sequence[Entry], gone: Collection[str], ended: Collection[str]) -> Node:
-    staying = [entry for entry in entries if entry.pod not in gone]
+def _node(inventory: NodeInventory, entries: Sequence[Entry], gone: Collection[Key], ended: Collection[Key]) -> Node:
+    staying = [entry for entry in entries if entry.key not in gone]
     return node_of(inventory, usage_of(inventory, staying, {*gone, *ended}))
 
 
@@ -229,7 +227,7 @@ def _seated(node: Node, queries: Sequence[Query]) -> list[Offer] | None:
     return offers
 
 
-def _kept(here: Node, offers: Sequence[Offer], queries: Sequence[Query], gone: tuple[str, ...]) -> ReservedRoom:
+def _kept(here: Node, offers: Sequence[Offer], queries: Sequence[Query], gone: tuple[Key, ...]) -> ReservedRoom:
     """What of the offers is free on the node as it is."""
     kept: list[Offer] = []
     needed = free = 0

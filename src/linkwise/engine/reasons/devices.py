@@ -28,6 +28,40 @@ if TYPE_CHECKING:
 __all__ = ["DEVICE_REFUSALS", "REQUIREMENT_REFUSALS"]
 
 _MODES: Final = {"whole": "whole devices", "share": "device memory", "percent": "percentages of devices"}
+_WRONG_COUNT: Final = "node(s) can't allocate that number of devices"
+_TOO_FEW: Final = "node(s) had too few free devices"
+_NOUNS: Final[Mapping[str, str]] = {
+    "vendor": "a vendor",
+    "brand": "a brand",
+    "model": "a device model",
+    "memory": "device memory",
+    "compute": "a compute capability",
+    "driver": "a driver",
+    "firmware": "firmware",
+    "cuda": "CUDA",
+    "rocm": "ROCm",
+    "cann": "CANN",
+}
+_WORDS: Final[Mapping[str, str]] = {
+    ">=": "below",
+    ">": "not above",
+    "<": "not below",
+    "<=": "above",
+    "=": "other than",
+    "!=": "that is",
+}
+_UNKNOWN: Final[Mapping[str, str]] = {
+    "vendor": "device vendor",
+    "brand": "device brand",
+    "model": "device model",
+    "memory": "device memory",
+    "compute": "compute capability",
+    "driver": "driver version",
+    "firmware": "firmware version",
+    "cuda": "CUDA version",
+    "rocm": "ROCm version",
+    "cann": "CANN version",
+}
 
 
 def _too_few(reason: Reason) -> str:
@@ -122,11 +156,12 @@ def _no_devices(asked: Fact) -> str:
 
 
 _NO_DEVICES: Final = RefusalText("node(s): the pod requests no devices", lambda r: _no_devices(r.asked), code="Invalid")
+
+
 _WRONG_LAYOUT: Final = RefusalText(
     "node(s) had enough idle devices, but not in the required layout", _by_group, code="Fragmented"
 )
-_WRONG_COUNT: Final = "node(s) can't allocate that number of devices"
-_TOO_FEW: Final = "node(s) had too few free devices"
+
 
 DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
     ("000.partition", "no size"): _NO_DEVICES,
@@ -287,40 +322,6 @@ DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
         ),
         code="NoTopology",
     ),
-}
-
-
-_NOUNS: Final[Mapping[str, str]] = {
-    "vendor": "a vendor",
-    "brand": "a brand",
-    "model": "a device model",
-    "memory": "device memory",
-    "compute": "a compute capability",
-    "driver": "a driver",
-    "firmware": "firmware",
-    "cuda": "CUDA",
-    "rocm": "ROCm",
-    "cann": "CANN",
-}
-_WORDS: Final[Mapping[str, str]] = {
-    ">=": "below",
-    ">": "not above",
-    "<": "not below",
-    "<=": "above",
-    "=": "other than",
-    "!=": "that is",
-}
-_UNKNOWN: Final[Mapping[str, str]] = {
-    "vendor": "device vendor",
-    "brand": "device brand",
-    "model": "device model",
-    "memory": "device memory",
-    "compute": "compute capability",
-    "driver": "driver version",
-    "firmware": "firmware version",
-    "cuda": "CUDA version",
-    "rocm": "ROCm version",
-    "cann": "CANN version",
 }
 
 

@@ -1,4 +1,4 @@
-"""Refusals for reasons other than devices: cordons, taints, labels, cpu, memory, ports, pod affinity, topology spread, access policies.
+"""Refusals for reasons other than devices: cordons, taints, labels, cpu, memory, ports, affinity, spread, policies.
 
 The short texts follow kube-scheduler's own, so that its event reads alike whichever of the two refused the node.
 """
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from linkwise.model.verdict import Fact, Reason
 
 __all__ = ["ACCESS_REFUSALS", "NODE_REFUSALS", "SHORTAGES"]
+
+_NOT_PERMITTED: Final = "node(s): an AcceleratorPolicy doesn't permit the request"
+_IN_USE: Final = "node(s): an AcceleratorPolicy's limit of devices at one time is reached"
 
 
 def _cpu(reason: Reason) -> str:
@@ -65,6 +68,7 @@ SHORTAGES: Final[dict[str, Callable[[Reason], str]]] = {
     "pods": lambda r: f"already runs its maximum of {as_tuple(r.found)[1]} pods",
 }
 """what a node with suitable devices lacks, by kind; reads after the node's name"""
+
 
 NODE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
     ("001.filters", "unschedulable"): RefusalText(
@@ -197,9 +201,6 @@ def _domain(reason: Reason) -> str:
     )
     return f"devices with free memory are used by {users}, and by an AcceleratorPolicy {rule}"
 
-
-_NOT_PERMITTED: Final = "node(s): an AcceleratorPolicy doesn't permit the request"
-_IN_USE: Final = "node(s): an AcceleratorPolicy's limit of devices at one time is reached"
 
 ACCESS_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
     ("002.access", "resource"): RefusalText(_NOT_PERMITTED, _resource),

@@ -1,4 +1,4 @@
-"""Building blocks of refusal texts: the two forms of a text, counts, amounts, lists of facts, and the stable codes of reasons.
+"""Building blocks of refusal texts: counts, amounts, lists of facts, and the stable codes of reasons.
 
 Conditions, JSON output and metrics carry a code, which says by whom a pod can be helped; programs may depend on it, and a
 code is never given another meaning. Every text of the catalogue names its code. docs/reference/reason-codes.md describes them.
@@ -47,6 +47,47 @@ OTHER_GROUP: Final = f"a group of {OTHER_NAMESPACE}"
 OTHER_USER: Final = "another user"
 """instead of names that a reader may not see; no name has a space"""
 _SIZES: Final = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+ReasonCode = Literal[
+    "Invalid",
+    "NotPermitted",
+    "GangIncomplete",
+    "OtherScheduler",
+    "NoTopology",
+    "Excluded",
+    "NoRoom",
+    "Fragmented",
+    "Reserved",
+    "Planned",
+    "Placed",
+]
+PLACED: Final[ReasonCode] = "Placed"
+CODES: Final[Mapping[ReasonCode, str]] = {
+    "Invalid": "the request is invalid: change the manifest",
+    "NotPermitted": "a policy of the administrator does not permit the request, or sharing the devices that are free",
+    "GangIncomplete": "members of the group, their volumes, its PodGroup or the removal of scheduling gates are missing",
+    "OtherScheduler": "no scheduler that calls Linkwise has asked about the pod: check its schedulerName",
+    "NoTopology": "no node has hardware, or healthy hardware, that can serve the request, even when it is idle",
+    "Excluded": "suitable nodes are cordoned, not ready or tainted, or do not match the pod's selectors and affinity",
+    "NoRoom": "not enough is free",
+    "Fragmented": "enough is free in number, but not in one place or in the required layout",
+    "Reserved": "free devices are reserved for a request that is ahead in the queue",
+    "Planned": "a node fits or a plan exists or is being made: the scheduler's next attempt is awaited",
+    "Placed": "the pod has its node; the only code of a pod that is not pending",
+}
+"""by code, what it says: ordered by who can act, the owner of the pod first; last, what needs no action"""
+PENDING_CODES: Final = tuple(code for code in CODES if code != PLACED)
+_PRECEDENCE: Final[tuple[ReasonCode, ...]] = (
+    "Invalid",
+    "NotPermitted",
+    "GangIncomplete",
+    "Reserved",
+    "Planned",
+    "Fragmented",
+    "NoRoom",
+    "Excluded",
+    "NoTopology",
+)
+"""of the codes of different nodes, the one that counts: where least is lacking"""
 
 
 class RefusalText(NamedTuple):
@@ -137,53 +178,6 @@ def domains_text(domains: Iterable[str]) -> str:
     """Sharing domains in words: `namespace team-a and user alice`; those without a name once."""
     words = (domain if domain in {OTHER_NAMESPACE, OTHER_USER} else domain_text(domain) for domain in domains)
     return " and ".join(dict.fromkeys(words))
-
-
-ReasonCode = Literal[
-    "Invalid",
-    "NotPermitted",
-    "GangIncomplete",
-    "OtherScheduler",
-    "NoTopology",
-    "Excluded",
-    "NoRoom",
-    "Fragmented",
-    "Reserved",
-    "Planned",
-    "Placed",
-]
-
-PLACED: Final[ReasonCode] = "Placed"
-
-CODES: Final[Mapping[ReasonCode, str]] = {
-    "Invalid": "the request is invalid: change the manifest",
-    "NotPermitted": "a policy of the administrator does not permit the request, or sharing the devices that are free",
-    "GangIncomplete": "members of the group, their volumes, its PodGroup or the removal of scheduling gates are missing",
-    "OtherScheduler": "no scheduler that calls Linkwise has asked about the pod: check its schedulerName",
-    "NoTopology": "no node has hardware, or healthy hardware, that can serve the request, even when it is idle",
-    "Excluded": "suitable nodes are cordoned, not ready or tainted, or do not match the pod's selectors and affinity",
-    "NoRoom": "not enough is free",
-    "Fragmented": "enough is free in number, but not in one place or in the required layout",
-    "Reserved": "free devices are reserved for a request that is ahead in the queue",
-    "Planned": "a node fits or a plan exists or is being made: the scheduler's next attempt is awaited",
-    "Placed": "the pod has its node; the only code of a pod that is not pending",
-}
-"""by code, what it says: ordered by who can act, the owner of the pod first; last, what needs no action"""
-
-PENDING_CODES: Final = tuple(code for code in CODES if code != PLACED)
-
-_PRECEDENCE: Final[tuple[ReasonCode, ...]] = (
-    "Invalid",
-    "NotPermitted",
-    "GangIncomplete",
-    "Reserved",
-    "Planned",
-    "Fragmented",
-    "NoRoom",
-    "Excluded",
-    "NoTopology",
-)
-"""of the codes of different nodes, the one that counts: where least is lacking"""
 
 
 def decisive(codes: Iterable[ReasonCode]) -> ReasonCode | None:

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = ["by_rings", "why_chosen"]
 
+_WAYS: Final[dict[Span, str]] = {
+    "count": "any free devices qualify; the lowest are taken",
+    "whole groups": "this number requires fully idle {groups}",
+    "even split": "half in each of two {groups}, at matching positions",
+    "whole groups first": "fully idle {groups} first, the remaining device from one in use",
+}
+
 
 def why_chosen(query: Query, node: Node, devices: Sequence[str]) -> Choice | None:
     """Explain a set of devices, with the node as it would be without the pod; None if the node lacks one of them."""
@@ -41,11 +48,21 @@ def why_chosen(query: Query, node: Node, devices: Sequence[str]) -> Choice | Non
             return _by_count(query, node, devices)
 
 
-def _by_count(query: Query, node: Node, devices: Sequence[str]) -> Choice:
-    best = query.pick(node)
-    now = best.devices if isinstance(best, Offer) and set(best.devices) != set(devices) else ()
-    because = "" if now else query.policy.summary or f"by the policy {query.policy.name}"
-    return Choice(indices_of(node, devices), because=because, now=indices_of(node, now))
+def by_rings(node: Node, devices: Sequence[str]) -> Choice:
+    """Explain a choice by the rings, meshes, modules or cards of the node."""
+    indices, profile = indices_of(node, devices), known_profile(node.profile)
+    lying = place_in_rings(profile, node, len(indices)) if profile else None
+    if profile is None or lying is None:
+        return Choice(indices)
+    idle = _idle(profile, node)
+    chosen = Choice(indices, _worth(profile, idle, indices))
+    if set(lying.devices) != set(indices):
+        return replace(chosen, now=tuple(sorted(lying.devices)))
+    span = profile.span(len(indices)) or "count"
+    if span != "one group":
+        return replace(chosen, because=_WAYS[span].format(groups=_plural(profile.noun)))
+    because = f"{_preference(profile, len(indices))}; this is group {group_letter(lying)}"
+    return _second(profile, idle, replace(chosen, because=because))
 
 
 def _by_free_share(query: Query, node: Node, device: str) -> Choice:
@@ -80,29 +97,11 @@ def _without(node: Node, device: str) -> Node:
     return replace(node, devices=tuple(each for each in node.devices if each.id != device))
 
 
-_WAYS: Final[dict[Span, str]] = {
-    "count": "any free devices qualify; the lowest are taken",
-    "whole groups": "this number requires fully idle {groups}",
-    "even split": "half in each of two {groups}, at matching positions",
-    "whole groups first": "fully idle {groups} first, the remaining device from one in use",
-}
-
-
-def by_rings(node: Node, devices: Sequence[str]) -> Choice:
-    """Explain a choice by the rings, meshes, modules or cards of the node."""
-    indices, profile = indices_of(node, devices), known_profile(node.profile)
-    lying = place_in_rings(profile, node, len(indices)) if profile else None
-    if profile is None or lying is None:
-        return Choice(indices)
-    idle = _idle(profile, node)
-    chosen = Choice(indices, _worth(profile, idle, indices))
-    if set(lying.devices) != set(indices):
-        return replace(chosen, now=tuple(sorted(lying.devices)))
-    span = profile.span(len(indices)) or "count"
-    if span != "one group":
-        return replace(chosen, because=_WAYS[span].format(groups=_plural(profile.noun)))
-    because = f"{_preference(profile, len(indices))}; this is group {group_letter(lying)}"
-    return _second(profile, idle, replace(chosen, because=because))
+def _by_count(query: Query, node: Node, devices: Sequence[str]) -> Choice:
+    best = query.pick(node)
+    now = best.devices if isinstance(best, Offer) and set(best.devices) != set(devices) else ()
+    because = "" if now else query.policy.summary or f"by the policy {query.policy.name}"
+    return Choice(indices_of(node, devices), because=because, now=indices_of(node, now))
 
 
 def _idle(profile: HardwareProfile, node: Node) -> list[tuple[int, ...]]:
@@ -118,11 +117,20 @@ def _worth(profile: HardwareProfile, idle: list[tuple[int, ...]], indices: tuple
     return "in " + " and ".join(f"{profile.noun} {number} ({len(idle[number])} idle before)" for number in touched)
 
 
+def _plural(noun: str) -> str:
+    return f"{noun}es" if noun.endswith("sh") else f"{noun}s"
+
+
 def _preference(profile: HardwareProfile, count: int) -> str:
     best, *others = _order(profile, count)
     if not others:
         return f"only a {profile.noun} with {best} idle qualifies"
     return f"for {count}, a {profile.noun} with {best} idle is best, then {', '.join(map(str, others))}"
+
+
+def _order(profile: HardwareProfile, count: int) -> tuple[int, ...]:
+    """Return the preferred numbers of idle devices in a group, the best first."""
+    return profile.preference.get(count, tuple(range(count, profile.group + 1)))
 
 
 def _second(profile: HardwareProfile, idle: list[tuple[int, ...]], chosen: Choice) -> Choice:
@@ -138,12 +146,3 @@ def _second(profile: HardwareProfile, idle: list[tuple[int, ...]], chosen: Choic
     same = len(idle[number]) == len(idle[home])
     lost = f"{there} too; tie broken by lowest index" if same else f"{there}, which is group {LETTERS[rank]}"
     return replace(chosen, other=idle[number][:count], lost=lost)
-
-
-def _plural(noun: str) -> str:
-    return f"{noun}es" if noun.endswith("sh") else f"{noun}s"
-
-
-def _order(profile: HardwareProfile, count: int) -> tuple[int, ...]:
-    """Return the preferred numbers of idle devices in a group, the best first."""
-    return profile.preference.get(count, tuple(range(count, profile.group + 1)))

@@ -1,4 +1,4 @@
-"""Explains the stage of a group and its plan, with each member's placement, the nodes they share, and why another plan lost.
+"""Explains a group: its stage, its plan with each member's placement, and why another plan lost.
 
 Computed from the cluster as it is now; nothing is changed.
 """
@@ -58,6 +58,8 @@ __all__ = [
 TRIED: Final = 8
 """nodes left out one at a time to find the runner-up"""
 TOO_LONG: Final = "not all alternatives were searched, as there are too many"
+SAME: Final = "tie broken by node name"
+SPEEDS: Final = ("bottleneck", "per pod")
 
 
 def explain_group(
@@ -319,10 +321,6 @@ def _with_devices(state: State, report: MemberReport, name: str, parts: tuple[Pa
 def _unplaced_member(state: State, pod: PodView) -> MemberReport:
     ask = state.request(pod).ask
     return MemberReport(pod.uid, pod_name(pod), "pending", ask.devices if ask else 0)
-
-
-SAME: Final = "tie broken by node name"
-SPEEDS: Final = ("bottleneck", "per pod")
 
 
 @dataclass(frozen=True, slots=True)

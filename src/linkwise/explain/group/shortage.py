@@ -1,4 +1,4 @@
-"""Explains why not all members of a group fit, and finds remedies: pods that would have to finish, smaller or looser requests.
+"""Explains why not all members of a group fit, and which pods would have to finish or requests be smaller.
 
 Pods are named singly if one is enough, else as the smallest set found.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
-    from linkwise.engine.ledger import Entry
+    from linkwise.engine.ledger import Entry, Key
     from linkwise.engine.planning.plan import Member, Plan
     from linkwise.explain.reports import GroupExplanation
     from linkwise.explain.survey import Survey
@@ -204,9 +204,10 @@ class RoomForAll:
         )
 
     def _fits_without_pods_of(self, nodes: Iterable[str]) -> bool:
-        cluster, gone = self._state.cluster, set[str]()
+        cluster = self._state.cluster
+        gone: set[Key] = set()
         for name in self._state.pausing(nodes):
-            gone.update(entry.pod for entry in cluster.ledger.on(name))
+            gone.update(entry.key for entry in cluster.ledger.on(name))
             gone.update(pod.uid for pod in cluster.pods_on(name) if holds_devices(pod))
         return self._fits(frozenset(gone - self._away))
 
@@ -236,7 +237,7 @@ class RoomForAll:
             low, high = (low, middle) if self._fits(frozenset(pods[:middle])) else (middle, high)
         return high if high <= len(pods) else 0
 
-    def _fits(self, gone: frozenset[str]) -> bool:
+    def _fits(self, gone: frozenset[Key]) -> bool:
         return self._what_if.fits(Assumption(gone=gone, only=self._roomy))
 
     def _proves_alone(self, uid: str) -> bool:

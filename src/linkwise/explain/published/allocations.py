@@ -1,4 +1,4 @@
-"""Allocations by namespace, and usage by node and pod: who has how many devices, who waits for more, and what is used.
+"""Allocations by namespace, usage by node and pod: who has how many devices, and what is used of them.
 
 Devices and shares come from the ledger, as the scheduler counts them; what pods do with them is what agents published last.
 What is missing is said: nodes whose agent has published nothing, or nothing for a while, and pods of which nothing is known.
@@ -45,6 +45,12 @@ __all__ = [
 
 _UNKNOWN_RESOURCE: Final = "unknown"
 """of a pod whose request can't be read any more, and that has devices all the same"""
+STALE: Final = 660.0  # seconds: two refreshes of the agent and a minute
+_NOT_PUBLISHED: Final = (
+    "no usage is published: check that the agent runs there, that its driver reports usage, and that"
+    " agent.usage.publish_interval is not 0"
+)
+_OLD: Final = "the published usage is older than 10 minutes: check that the agent runs there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +148,6 @@ class _Demand:
         )
 
 
-def _never(names: list[str]) -> tuple[str, ...]:
-    if not names:
-        return ()
-    pods = "pod" if len(names) == 1 else "pods"
-    return (f"PENDING includes {pods} {names_text(sorted(names))}: no node is large enough, even if it were empty",)
-
-
 def totals(rows: Iterable[AllocationRow]) -> tuple[AllocationRow, ...]:
     """Return the sum of each resource over namespaces and models."""
     sums: dict[tuple[str, str], AllocationRow] = {}
@@ -156,86 +155,6 @@ def totals(rows: Iterable[AllocationRow]) -> tuple[AllocationRow, ...]:
         key, part = (row.resource, row.unit), replace(row, namespace="", model="")
         sums[key] = _sum(sums[key], part) if key in sums else part
     return tuple(sums[key] for key in sorted(sums))
-
-
-def _allocated(state: State, pod: PodView, entry: Entry, usage: PodUsageRow | None) -> AllocationRow:
-    ask = state.request(pod).ask
-    inventory = state.cluster.inventories.get(entry.node)
-    devices, share = _held(entry)
-    ids = set(entry.grant.offer.devices)
-    models = {
-        device.model
-        for device in (inventory.devices if inventory else ())
-        if device.model and (not ids or device.id in ids or f"#{device.index}" in ids)
-    }
-    unit = inventory.unit if inventory and share else ""
-    resource = ask.resource if ask else _UNKNOWN_RESOURCE
-    row = AllocationRow(pod.namespace, resource, ", ".join(sorted(models)), unit, 1, devices, share)
-    if usage is None or not usage.by_device:
-        return row
-    idle = None if usage.utilization is None else int(usage.utilization == 0)
-    return replace(row, used=usage.used, total=usage.total, idle=idle)
-
-
-def _held(entry: Entry) -> tuple[int, int]:
-    """Return the whole devices and the shares of an entry."""
-    ask = entry.unrecorded_ask
-    if ask is not None:
-        return ask.devices, ask.share
-    parts = entry.grant.offer.parts
-    share = sum(part.share * len(part.devices) for part in parts)
-    whole = {device for part in parts if not (part.share or part.core) for device in part.devices}
-    return len(whole), share
-
-
-def _pending(state: State, pod: PodView) -> AllocationRow | None:
-    ask = state.request(pod).ask
-    if ask is None or pod.deleting:
-        return None
-    share = 0 if ask.devices else ask.share
-    unit = _unit(state, ask) if share else ""
-    return AllocationRow(
-        pod.namespace, ask.resource, "", unit, pending_pods=1, pending_devices=ask.devices, pending_share=share
-    )
-
-
-def _unit(state: State, ask: Ask) -> str:
-    """Return the unit of shares of the nodes that could serve the request; empty if they differ."""
-    if ask.in_bytes:
-        return "bytes"
-    units = {one.unit for one in state.cluster.inventories.values() if one.mode == ask.mode}
-    return units.pop() if len(units) == 1 else ""
-
-
-def _sum(one: AllocationRow, other: AllocationRow) -> AllocationRow:
-    """Return the sum of two rows of one key; usage is known only if it is known of all pods that have devices."""
-
-    def known(a: int | None, b: int | None) -> int | None:
-        if one.pods and other.pods:
-            return None if a is None or b is None else a + b
-        return a if one.pods else b
-
-    return replace(
-        one,
-        pods=one.pods + other.pods,
-        devices=one.devices + other.devices,
-        share=one.share + other.share,
-        pending_pods=one.pending_pods + other.pending_pods,
-        pending_devices=one.pending_devices + other.pending_devices,
-        pending_share=one.pending_share + other.pending_share,
-        never_pods=one.never_pods + other.never_pods,
-        used=known(one.used, other.used),
-        total=known(one.total, other.total),
-        idle=known(one.idle, other.idle),
-    )
-
-
-STALE: Final = 660.0  # seconds: two refreshes of the agent and a minute
-_NOT_PUBLISHED: Final = (
-    "no usage is published: check that the agent runs there, that its driver reports usage, and that"
-    " agent.usage.publish_interval is not 0"
-)
-_OLD: Final = "the published usage is older than 10 minutes: check that the agent runs there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,13 +277,95 @@ def pod_usage_rows(
     return UsageList(pods=tuple(rows), notes=(*published.notes(), *notes))
 
 
-def _bound(pods: Iterable[PodView], namespace: str | None, name: str) -> list[PodView]:
-    found = [
-        pod
-        for pod in pods
-        if pod.node and pod.phase not in FINISHED and namespace in {None, pod.namespace} and name in {"", pod.name}
-    ]
-    return sorted(found, key=lambda pod: (pod.namespace, pod.name))
+def _allocated(state: State, pod: PodView, entry: Entry, usage: PodUsageRow | None) -> AllocationRow:
+    ask = state.request(pod).ask
+    inventory = state.cluster.inventories.get(entry.node)
+    devices, share = _held(entry)
+    ids = set(entry.grant.offer.devices)
+    models = {
+        device.model
+        for device in (inventory.devices if inventory else ())
+        if device.model and (not ids or device.id in ids or f"#{device.index}" in ids)
+    }
+    unit = inventory.unit if inventory and share else ""
+    resource = ask.resource if ask else _UNKNOWN_RESOURCE
+    row = AllocationRow(pod.namespace, resource, ", ".join(sorted(models)), unit, 1, devices, share)
+    if usage is None or not usage.by_device:
+        return row
+    idle = None if usage.utilization is None else int(usage.utilization == 0)
+    return replace(row, used=usage.used, total=usage.total, idle=idle)
+
+
+def _held(entry: Entry) -> tuple[int, int]:
+    """Return the whole devices and the shares of an entry."""
+    ask = entry.unrecorded_ask
+    if ask is not None:
+        return ask.devices, ask.share
+    parts = entry.grant.offer.parts
+    share = sum(part.share * len(part.devices) for part in parts)
+    whole = {device for part in parts if not (part.share or part.core) for device in part.devices}
+    return len(whole), share
+
+
+def _pending(state: State, pod: PodView) -> AllocationRow | None:
+    ask = state.request(pod).ask
+    if ask is None or pod.deleting:
+        return None
+    share = 0 if ask.devices else ask.share
+    unit = _unit(state, ask) if share else ""
+    return AllocationRow(
+        pod.namespace, ask.resource, "", unit, pending_pods=1, pending_devices=ask.devices, pending_share=share
+    )
+
+
+def _unit(state: State, ask: Ask) -> str:
+    """Return the unit of shares of the nodes that could serve the request; empty if they differ."""
+    if ask.in_bytes:
+        return "bytes"
+    units = {one.unit for one in state.cluster.inventories.values() if one.mode == ask.mode}
+    return units.pop() if len(units) == 1 else ""
+
+
+def _sum(one: AllocationRow, other: AllocationRow) -> AllocationRow:
+    """Return the sum of two rows of one key; usage is known only if it is known of all pods that have devices."""
+
+    def known(a: int | None, b: int | None) -> int | None:
+        if one.pods and other.pods:
+            return None if a is None or b is None else a + b
+        return a if one.pods else b
+
+    return replace(
+        one,
+        pods=one.pods + other.pods,
+        devices=one.devices + other.devices,
+        share=one.share + other.share,
+        pending_pods=one.pending_pods + other.pending_pods,
+        pending_devices=one.pending_devices + other.pending_devices,
+        pending_share=one.pending_share + other.pending_share,
+        never_pods=one.never_pods + other.never_pods,
+        used=known(one.used, other.used),
+        total=known(one.total, other.total),
+        idle=known(one.idle, other.idle),
+    )
+
+
+def _never(names: list[str]) -> tuple[str, ...]:
+    if not names:
+        return ()
+    pods = "pod" if len(names) == 1 else "pods"
+    return (f"PENDING includes {pods} {names_text(sorted(names))}: no node is large enough, even if it were empty",)
+
+
+def _age(time: str, now: float) -> float | None:
+    """Seconds since a time; None if it is not one, and 0 for one in the future: clocks differ."""
+    try:
+        return max(0.0, now - datetime.fromisoformat(time).timestamp()) if time else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _nodes(names: Sequence[str]) -> str:
+    return f"{'node' if len(names) == 1 else 'nodes'} {names_text(sorted(names))}"
 
 
 def _node_row(name: str, devices: int, usage: NodeUsage | None, age: float | None) -> NodeUsageRow:
@@ -372,15 +373,6 @@ def _node_row(name: str, devices: int, usage: NodeUsage | None, age: float | Non
     busy = {one.device for one in usage.pods} if usage else set()
     idle = None if usage is None else sum(one.device not in busy for one in by_device)
     return NodeUsageRow(name, devices, idle, *_sums(by_device), age, by_device)
-
-
-def _pod_row(pod: PodView, own: Sequence[PodUsage], usage: NodeUsage | None, age: float | None) -> PodUsageRow:
-    sizes = {one.id: one.total for one in usage.devices} if usage else {}
-    by_device = tuple(
-        DeviceRow(one.device, one.used, sizes.get(one.device) if one.share is None else one.share, one.utilization)
-        for one in own
-    )
-    return PodUsageRow(pod.namespace, pod.name, pod.uid, pod.node, len(by_device), *_sums(by_device), age, by_device)
 
 
 def _sums(by_device: Sequence[DeviceRow]) -> tuple[int | None, int | None, int | None]:
@@ -399,16 +391,22 @@ def _sum_of_devices(values: Sequence[int | None]) -> int | None:
     return sum(known) if known and len(known) == len(values) else None
 
 
-def _age(time: str, now: float) -> float | None:
-    """Seconds since a time; None if it is not one, and 0 for one in the future: clocks differ."""
-    try:
-        return max(0.0, now - datetime.fromisoformat(time).timestamp()) if time else None
-    except (ValueError, OverflowError):
-        return None
+def _bound(pods: Iterable[PodView], namespace: str | None, name: str) -> list[PodView]:
+    found = [
+        pod
+        for pod in pods
+        if pod.node and pod.phase not in FINISHED and namespace in {None, pod.namespace} and name in {"", pod.name}
+    ]
+    return sorted(found, key=lambda pod: (pod.namespace, pod.name))
 
 
-def _nodes(names: Sequence[str]) -> str:
-    return f"{'node' if len(names) == 1 else 'nodes'} {names_text(sorted(names))}"
+def _pod_row(pod: PodView, own: Sequence[PodUsage], usage: NodeUsage | None, age: float | None) -> PodUsageRow:
+    sizes = {one.id: one.total for one in usage.devices} if usage else {}
+    by_device = tuple(
+        DeviceRow(one.device, one.used, sizes.get(one.device) if one.share is None else one.share, one.utilization)
+        for one in own
+    )
+    return PodUsageRow(pod.namespace, pod.name, pod.uid, pod.node, len(by_device), *_sums(by_device), age, by_device)
 
 
 def _pods(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Decides what to publish about pending pods: a condition that their owners can read, and an event when the reason changes.
+"""Published reasons of pending pods: a condition that their owners can read, and an event when the reason changes.
 
 PENDING   seen without a node; nothing is published before the delay is over
 PUBLISHED the condition is False, with the code and the sentence of the explanation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.linkwise.dialect import MODELS
@@ -24,7 +25,16 @@ if TYPE_CHECKING:
         PlanLevel,
     )
 
-__all__ = ["brief_lines", "group_lines", "heading", "lack_lines", "level_text", "remedy_text", "speed_text"]
+__all__ = [
+    "SLOWEST",
+    "brief_lines",
+    "group_lines",
+    "heading",
+    "lack_lines",
+    "level_text",
+    "remedy_text",
+    "speed_text",
+]
 
 MOST_NODES: Final = 12
 """nodes with a line of their own"""
@@ -213,12 +223,13 @@ def _residual(value: tuple[float | None, ...], report: GroupExplanation) -> str:
     return f"good sets lost: {', '.join(lost) or 'none'}"
 
 
+SLOWEST: Final = {"bottleneck": "slowest pair on a node", "per pod": "slowest pair of a member"}
+"""levels that compare bandwidths, by classes of speeds that count as equal"""
 _LEVELS: Final[dict[str, Callable[[tuple[float | None, ...], GroupExplanation], str]]] = {
     "placed": lambda value, _: count_text(int(sum(part or 0 for part in value)), "member"),
     "nodes": lambda value, _: count_text(int(value[0] or 0), "node"),
     "network": _network,
-    "bottleneck": lambda value, report: _speed("slowest pair on a node", value, report),
-    "per pod": lambda value, report: _speed("slowest pair of a member", value, report),
+    **{name: partial(_speed, what) for name, what in SLOWEST.items()},
     "residual": _residual,
     "left-over": lambda value, _: f"{count_text(int(value[0] or 0), 'device')} left free on its nodes",
 }

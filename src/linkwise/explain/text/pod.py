@@ -57,6 +57,19 @@ VOLCANO: Final = "Volcano "
 """starts the notes on what Volcano is expected to do"""
 OFFERED_IN_VAIN: Final = "check volumes, quotas and other scheduler filters"
 AGAIN: Final = "if placed again now"
+_OUTCOMES: Final = {
+    None: "its bind is in progress",
+    "written": "its bind is written, but the pod has not been observed on the node yet",
+    "unknown": "the result of its bind is unknown; the devices stay reserved until the pod is observed or read again",
+    "refused": "its bind was rejected",
+}
+_RECORDS: Final = {
+    "seen": "the node agent reports that it uses these devices",
+    "enforced": "the node agent allocates exactly these devices",
+    "expected": "these devices are expected; the node's device plugin makes the final choice",
+    "unrecorded": "which devices it uses is not recorded; its request is counted as used on its node",
+}
+_ORDER: Final = ("pending", "starting", "running", "terminating", "succeeded", "failed")
 
 
 def explanation_lines(report: Explanation | NodeExplanation | GroupExplanation | WorkloadExplanation) -> list[str]:
@@ -264,20 +277,6 @@ def _again(report: Explanation) -> Iterator[str]:
         yield f"{AGAIN}: the same devices"
 
 
-_OUTCOMES: Final = {
-    None: "its bind is in progress",
-    "written": "its bind is written, but the pod has not been observed on the node yet",
-    "unknown": "the result of its bind is unknown; the devices stay reserved until the pod is observed or read again",
-    "refused": "its bind was rejected",
-}
-_RECORDS: Final = {
-    "seen": "the node agent reports that it uses these devices",
-    "enforced": "the node agent allocates exactly these devices",
-    "expected": "these devices are expected; the node's device plugin makes the final choice",
-    "unrecorded": "which devices it uses is not recorded; its request is counted as used on its node",
-}
-
-
 def _would_go(report: Explanation) -> Iterator[str]:
     yield f"{report.fitting} of {report.nodes} nodes {'is' if report.fitting == 1 else 'are'} feasible; it would get {_allocation(report)} (policy {report.policy})"
     place = "the only feasible node" if report.fitting == 1 else f"the best of {report.fitting} feasible nodes"
@@ -343,9 +342,6 @@ def _offers(offered: Offered, fitting: int) -> Iterator[str]:
     if offered.rounds:
         times = "once" if offered.rounds == 1 else f"{offered.rounds} times"
         yield f"it was offered {names_text(offered.nodes)} {times} without being bound; {OFFERED_IN_VAIN}"
-
-
-_ORDER: Final = ("pending", "starting", "running", "terminating", "succeeded", "failed")
 
 
 def workload_lines(report: WorkloadExplanation, pod_lines: Callable[[Explanation], list[str]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Kubeconfig: finds the cluster and the user as kubectl does, and the credentials, renewed when the API server rejects them.
+"""Kubeconfig: finds cluster and user as kubectl does, and renews credentials that the API server rejects.
 
 In this order: the file passed as an argument, the files of $KUBECONFIG, ~/.kube/config, the pod's service account. Several
 files are merged as kubectl merges them: the first to set a value wins, and relative paths start at their own file.
@@ -39,6 +39,8 @@ _SUPPORTED_EXEC: Final = "client.authentication.k8s.io/v1beta1"
 _LISTS: Final = (("clusters", "cluster"), ("users", "user"), ("contexts", "context"))
 
 Document = dict[str, Any]
+PLUGIN_SECONDS: Final = 20.0
+"""time limit of a credential plugin; all calls wait for it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,111 +94,6 @@ def own_namespace(environ: Mapping[str, str] | None = None, account: Path = SERV
     file = account / "namespace"
     in_pod = "KUBERNETES_SERVICE_HOST" in env and file.is_file()
     return file.read_text().strip() if in_pod else DEFAULT_NAMESPACE
-
-
-def _from_service_account(env: Mapping[str, str], account: Path, context: str | None) -> ClusterConfig:
-    if context is not None:
-        raise ClusterError(f"context {context!r} can't be selected: there is no kubeconfig, only the service account")
-    token, host = account / "token", env["KUBERNETES_SERVICE_HOST"]
-    if not token.is_file():
-        raise ClusterError(f"{token}: no such file; the pod needs automountServiceAccountToken: true")
-    namespace = account / "namespace"
-    config = KubeConfig.from_one(
-        cluster=Cluster(
-            server=f"https://{f'[{host}]' if ':' in host else host}:{env.get('KUBERNETES_SERVICE_PORT', '443')}",
-            certificate_auth=str(account / "ca.crt"),
-        ),
-        user=User(token_file=str(token)),
-        namespace=namespace.read_text().strip() if namespace.is_file() else None,
-    ).get()
-    if config is None:
-        raise ClusterError(f"{account}: the service account specifies no cluster")
-    return ClusterConfig(config, f"service account in {account}")
-
-
-def _from_files(files: Sequence[Path], context: str | None) -> ClusterConfig:
-    place = _join_paths(files)
-    merged: Document = {name: [] for name, _ in _LISTS}
-    for file in files:
-        _merge(merged, file)
-    selected = context or merged.get("current-context")
-    if not selected:
-        raise ClusterError(f"{place}: current-context is not set; select one of its contexts: {_contexts(merged)}")
-    try:
-        config = KubeConfig.from_dict(merged, fname=files[0]).get(selected)
-    except KeyError as error:
-        raise ClusterError(f"{place}: context {selected!r} refers to {error}, which does not exist") from error
-    except (ConfigError, msgspec.ValidationError, TypeError) as error:
-        raise ClusterError(f"{place}: {error}; its contexts are {_contexts(merged)}") from error
-    if config is None:
-        raise ClusterError(f"{place}: context {selected!r} specifies no cluster")
-    raw = next(entry["cluster"] for entry in merged["clusters"] if entry["name"] == config.context.cluster)
-    return ClusterConfig(
-        config, f"{place}, context {selected}", str(raw.get("tls-server-name", "")), str(raw.get("proxy-url", ""))
-    )
-
-
-def _contexts(merged: Document) -> str:
-    return ", ".join(sorted(entry["name"] for entry in merged["contexts"])) or "none"
-
-
-def _merge(merged: Document, file: Path) -> None:
-    """Add the entries of a file that no earlier file has."""
-    try:
-        document = yaml.safe_load(file.read_text())
-    except yaml.MarkedYAMLError as error:
-        # The error's own text quotes the surrounding lines, which contain tokens.
-        mark = error.problem_mark
-        place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise ClusterError(f"{file}{place} can't be read: {error.problem or error.context}") from None
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        why = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
-        raise ClusterError(f"{file} can't be read: {why}") from error
-    if document is None:
-        return
-    if not isinstance(document, dict) or not all(isinstance(document.get(name) or [], list) for name, _ in _LISTS):
-        raise ClusterError(f"{file} is not a kubeconfig: it needs lists of clusters, users and contexts")
-    if document.get("current-context"):
-        merged.setdefault("current-context", document["current-context"])
-    for name, inner in _LISTS:
-        known = {entry["name"] for entry in merged[name]}
-        for number, entry in enumerate(document.get(name) or ()):
-            if not isinstance(entry, dict) or not isinstance(entry.get(inner) or {}, dict) or "name" not in entry:
-                raise ClusterError(f"{file}: {name}[{number}] is not a {inner} with a name")
-            if entry["name"] not in known:
-                merged[name].append({"name": entry["name"], inner: _resolve(entry.get(inner) or {}, file.parent)})
-
-
-def _resolve(entry: Document, folder: Path) -> Document:
-    """Make the relative paths of an entry absolute."""
-    resolved = dict(entry)
-    for key in _FILES:
-        if resolved.get(key):
-            resolved[key] = str(folder.absolute() / str(resolved[key]))
-    if isinstance(resolved.get("exec"), dict):
-        resolved["exec"] = _plugin(dict(resolved["exec"]), folder)
-    return resolved
-
-
-def _plugin(spec: Document, folder: Path) -> Document:
-    """Prepare a credential plugin; sets KUBERNETES_EXEC_INFO, which lightkube does not."""
-    command, version = str(spec.get("command", "")), str(spec.get("apiVersion", ""))
-    if "/" in command:
-        spec["command"] = str(folder.absolute() / command)
-    info = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": False}}
-    env = [entry for entry in spec.get("env") or () if isinstance(entry, dict)]
-    spec["env"] = [*env, {"name": "KUBERNETES_EXEC_INFO", "value": json.dumps(info)}]
-    if version.startswith(_EXEC_VERSIONS):
-        spec["apiVersion"] = _SUPPORTED_EXEC  # lightkube rejects v1, whose responses have the same format
-    return spec
-
-
-def _join_paths(files: Sequence[Path]) -> str:
-    return ", ".join(str(file) for file in files)
-
-
-PLUGIN_SECONDS: Final = 20.0
-"""time limit of a credential plugin; all calls wait for it"""
 
 
 class Credentials:
@@ -259,6 +156,107 @@ class Credentials:
         finally:
             await flow.aclose()
         return line
+
+
+def _from_files(files: Sequence[Path], context: str | None) -> ClusterConfig:
+    place = _join_paths(files)
+    merged: Document = {name: [] for name, _ in _LISTS}
+    for file in files:
+        _merge(merged, file)
+    selected = context or merged.get("current-context")
+    if not selected:
+        raise ClusterError(f"{place}: current-context is not set; select one of its contexts: {_contexts(merged)}")
+    try:
+        config = KubeConfig.from_dict(merged, fname=files[0]).get(selected)
+    except KeyError as error:
+        raise ClusterError(f"{place}: context {selected!r} refers to {error}, which does not exist") from error
+    except (ConfigError, msgspec.ValidationError, TypeError) as error:
+        raise ClusterError(f"{place}: {error}; its contexts are {_contexts(merged)}") from error
+    if config is None:
+        raise ClusterError(f"{place}: context {selected!r} specifies no cluster")
+    raw = next(entry["cluster"] for entry in merged["clusters"] if entry["name"] == config.context.cluster)
+    return ClusterConfig(
+        config, f"{place}, context {selected}", str(raw.get("tls-server-name", "")), str(raw.get("proxy-url", ""))
+    )
+
+
+def _join_paths(files: Sequence[Path]) -> str:
+    return ", ".join(str(file) for file in files)
+
+
+def _merge(merged: Document, file: Path) -> None:
+    """Add the entries of a file that no earlier file has."""
+    try:
+        document = yaml.safe_load(file.read_text())
+    except yaml.MarkedYAMLError as error:
+        # The error's own text quotes the surrounding lines, which contain tokens.
+        mark = error.problem_mark
+        place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        raise ClusterError(f"{file}{place} can't be read: {error.problem or error.context}") from None
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
+        raise ClusterError(f"{file} can't be read: {why}") from error
+    if document is None:
+        return
+    if not isinstance(document, dict) or not all(isinstance(document.get(name) or [], list) for name, _ in _LISTS):
+        raise ClusterError(f"{file} is not a kubeconfig: it needs lists of clusters, users and contexts")
+    if document.get("current-context"):
+        merged.setdefault("current-context", document["current-context"])
+    for name, inner in _LISTS:
+        known = {entry["name"] for entry in merged[name]}
+        for number, entry in enumerate(document.get(name) or ()):
+            if not isinstance(entry, dict) or not isinstance(entry.get(inner) or {}, dict) or "name" not in entry:
+                raise ClusterError(f"{file}: {name}[{number}] is not a {inner} with a name")
+            if entry["name"] not in known:
+                merged[name].append({"name": entry["name"], inner: _resolve(entry.get(inner) or {}, file.parent)})
+
+
+def _resolve(entry: Document, folder: Path) -> Document:
+    """Make the relative paths of an entry absolute."""
+    resolved = dict(entry)
+    for key in _FILES:
+        if resolved.get(key):
+            resolved[key] = str(folder.absolute() / str(resolved[key]))
+    if isinstance(resolved.get("exec"), dict):
+        resolved["exec"] = _plugin(dict(resolved["exec"]), folder)
+    return resolved
+
+
+def _plugin(spec: Document, folder: Path) -> Document:
+    """Prepare a credential plugin; sets KUBERNETES_EXEC_INFO, which lightkube does not."""
+    command, version = str(spec.get("command", "")), str(spec.get("apiVersion", ""))
+    if "/" in command:
+        spec["command"] = str(folder.absolute() / command)
+    info = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": False}}
+    env = [entry for entry in spec.get("env") or () if isinstance(entry, dict)]
+    spec["env"] = [*env, {"name": "KUBERNETES_EXEC_INFO", "value": json.dumps(info)}]
+    if version.startswith(_EXEC_VERSIONS):
+        spec["apiVersion"] = _SUPPORTED_EXEC  # lightkube rejects v1, whose responses have the same format
+    return spec
+
+
+def _contexts(merged: Document) -> str:
+    return ", ".join(sorted(entry["name"] for entry in merged["contexts"])) or "none"
+
+
+def _from_service_account(env: Mapping[str, str], account: Path, context: str | None) -> ClusterConfig:
+    if context is not None:
+        raise ClusterError(f"context {context!r} can't be selected: there is no kubeconfig, only the service account")
+    token, host = account / "token", env["KUBERNETES_SERVICE_HOST"]
+    if not token.is_file():
+        raise ClusterError(f"{token}: no such file; the pod needs automountServiceAccountToken: true")
+    namespace = account / "namespace"
+    config = KubeConfig.from_one(
+        cluster=Cluster(
+            server=f"https://{f'[{host}]' if ':' in host else host}:{env.get('KUBERNETES_SERVICE_PORT', '443')}",
+            certificate_auth=str(account / "ca.crt"),
+        ),
+        user=User(token_file=str(token)),
+        namespace=namespace.read_text().strip() if namespace.is_file() else None,
+    ).get()
+    if config is None:
+        raise ClusterError(f"{account}: the service account specifies no cluster")
+    return ClusterConfig(config, f"service account in {account}")
 
 
 def _line(request: httpx2.Request) -> bytes:

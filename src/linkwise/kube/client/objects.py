@@ -1,4 +1,4 @@
-"""Changes of objects as kubectl makes them: server-side apply as manager `linkwise`, annotations by merge patch, and deletion.
+"""Changes of objects as kubectl makes them: server-side apply as manager `linkwise`, merge patch, deletion.
 
 Deletion is in the background, and then waits until the objects are gone.
 """
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from linkwise.kube.client.api import Answer, Connection
-    from linkwise.net.http.client import Answer as AnnotateAnswer
 
 __all__ = [
     "Applied",
@@ -44,6 +43,11 @@ MANAGER: Final = "linkwise"
 WAIT: Final = 30.0  # seconds
 
 Outcome = Literal["created", "configured", "unchanged"]
+_WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+ATTEMPTS: Final = 10
+_FIRST_PAUSE: Final = 0.05  # seconds
+_LONGEST_PAUSE: Final = 1.0  # seconds
+_PAGE: Final = 500
 
 
 class _Resource(msgspec.Struct):
@@ -65,8 +69,9 @@ class _Object(msgspec.Struct):
 
 
 _RESOURCES: Final = msgspec.json.Decoder(_Resources)
+
+
 _OBJECT: Final = msgspec.json.Decoder(_Object)
-_WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +192,6 @@ def _version(answer: Answer) -> str:
         return ""
 
 
-ATTEMPTS: Final = 10
-
-
 class _AnnotatedMeta(msgspec.Struct):
     resource_version: str = msgspec.field(default="", name="resourceVersion")
     annotations: dict[str, str] | None = None
@@ -295,16 +297,11 @@ def _flags(*, dry: bool) -> str:
     return f"?fieldManager={MANAGER}{'&dryRun=All' if dry else ''}"
 
 
-def _refused(what: str, plural: str, answer: AnnotateAnswer, verb: str) -> ClusterError:
+def _refused(what: str, plural: str, answer: Answer, verb: str) -> ClusterError:
     message = status_of(answer.body).message or f"the API server answered {answer.status}"
     if answer.status == 404:
         return NotFoundError(f"{what} not found: {message}")
     return ClusterError(f"may not {verb} {plural}: {message}" if answer.status == 403 else f"{what}: {message}")
-
-
-_FIRST_PAUSE: Final = 0.05  # seconds
-_LONGEST_PAUSE: Final = 1.0  # seconds
-_PAGE: Final = 500
 
 
 class _DeletedMeta(msgspec.Struct):
@@ -315,7 +312,7 @@ class _DeletedObject(msgspec.Struct):
     metadata: _DeletedMeta = msgspec.field(default_factory=_DeletedMeta)
 
 
-_DELETED_OBJECT: Final = msgspec.json.Decoder(_DeletedObject)
+_DELETED: Final = msgspec.json.Decoder(_DeletedObject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,7 +385,7 @@ async def names_of(connection: Connection, kind: Kind, namespace: str, selector:
 
 def _uid(answer: Answer) -> str:
     try:
-        return _DELETED_OBJECT.decode(answer.body).metadata.uid
+        return _DELETED.decode(answer.body).metadata.uid
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
 

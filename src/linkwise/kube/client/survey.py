@@ -1,4 +1,4 @@
-"""Survey of a cluster: lists and objects as plain JSON, where a missing right or an outage is an answer and not an error."""
+"""Survey of a cluster: lists and objects as plain JSON, where a missing right or an outage is an answer."""
 
 from __future__ import annotations
 

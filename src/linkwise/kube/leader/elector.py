@@ -51,6 +51,8 @@ ROLE_GRACE: Final = 30.0  # seconds
 RELEASE_SECONDS: Final = 2.0
 """for each of the requests that release the Lease"""
 RELEASE_ATTEMPTS: Final = 3
+_LABELS: Final = {"app.kubernetes.io/name": "linkwise"}
+_ALONE: Final = "for a single replica, set leader.enabled to false (LINKWISE_LEADER_ENABLED=false)"
 
 
 @dataclass(slots=True)
@@ -272,10 +274,6 @@ class Elector:
 
     def _stamp(self) -> str:
         return timestamp(self.timing.now())
-
-
-_LABELS: Final = {"app.kubernetes.io/name": "linkwise"}
-_ALONE: Final = "for a single replica, set leader.enabled to false (LINKWISE_LEADER_ENABLED=false)"
 
 
 class NoNamespaceError(ClusterError):

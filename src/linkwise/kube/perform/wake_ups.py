@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["WOKEN", "WakeQueue", "Waker", "timestamp"]
 
+WOKEN: Final = "linkwise.dev/woken"
+"""its value is a timestamp; any update of an unschedulable pod makes kube-scheduler requeue it"""
+
 
 class _Place(NamedTuple):
     """The place of a pod in its line; the smallest is first."""
@@ -87,10 +90,6 @@ class WakeQueue(Fifo[Wake]):
         line = self._lines[self[uid].fits]
         del line[bisect_left(line, place)]
         return place.number
-
-
-WOKEN: Final = "linkwise.dev/woken"
-"""its value is a timestamp; any update of an unschedulable pod makes kube-scheduler requeue it"""
 
 
 def timestamp(now: float) -> str:

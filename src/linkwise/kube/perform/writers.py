@@ -1,4 +1,4 @@
-"""Writers of single fields, in the background: plans and gates of gangs, records, conditions, policies' status, rank tables, evictions.
+"""Writers of single fields, in the background: gates, records, conditions, policy status, rank tables, evictions.
 
 A gang's plan takes two requests per member. The first writes the nomination to the status and returns the pod as it is; the
 second writes the annotation and removes the gate in one patch that is refused if the pod has changed since. So no gate of
@@ -44,6 +44,13 @@ if TYPE_CHECKING:
     from linkwise.model.views import PodView
 
 __all__ = ["ConditionWriter", "Evictor", "GrantRecorder", "RankTableWriter", "StatusWriter", "Steerer"]
+
+LOOK_AGAIN: Final = 30.0  # seconds
+"""before a ConfigMap that does not exist, or holds something else, is read again"""
+MOST: Final = 10_000
+"""tables that are remembered"""
+_RETRIABLE: Final = (0, 408, 409, 429)
+"""no response, a pod that changed in the meantime, a disruption budget without allowed disruptions"""
 
 
 @dataclass(slots=True)
@@ -91,18 +98,6 @@ class Steerer(PendingPodQueue[Steer]):
             return await self.attempts.write("GET", path)
         patch = nomination_patch(effect.uid, effect.node)
         return await self.attempts.write("PATCH", f"{path}/status", patch, MERGE)
-
-
-def _is_outdated(effect: Steer, pod: PodView) -> bool:
-    """Whether it is another pod, it has a node by now, or it can't be pinned any more because an earlier plan ungated it."""
-    ungated = effect.pin and effect.gate not in pod.gates and not _is_done(effect, pod)
-    return bool(pod.uid != effect.uid or pod.node or pod.deleting or ungated)
-
-
-def _is_done(effect: Steer, pod: PodView) -> bool:
-    """Whether the pod has all that is written by the second request."""
-    there = all(pod.annotations.get(key, "") == text for key, text in effect.annotations.items())
-    return there and effect.gate not in pod.gates
 
 
 @dataclass(slots=True)
@@ -164,12 +159,6 @@ class StatusWriter(WriteQueue[PolicyStatus]):
         return await self.attempts.write("PATCH", path, status_patch(effect.status), MERGE)
 
 
-LOOK_AGAIN: Final = 30.0  # seconds
-"""before a ConfigMap that does not exist, or holds something else, is read again"""
-MOST: Final = 10_000
-"""tables that are remembered"""
-
-
 @dataclass(slots=True)
 class RankTableWriter(WriteQueue[RankTable]):
     """Writes tables one after the other; the service offers them again every few seconds, and most are written already."""
@@ -224,21 +213,6 @@ class RankTableWriter(WriteQueue[RankTable]):
         self._later[effect.uid] = self.attempts.timing.clock() + LOOK_AGAIN
 
 
-def _current(body: bytes) -> tuple[object, object]:
-    """The resourceVersion and the table of a ConfigMap; None for what it does not have."""
-    try:
-        document = decode_as(body, dict[str, object])
-    except InputError:
-        return None, None
-    metadata, data = document.get("metadata"), document.get("data")
-    version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
-    return version, data.get(KEY) if isinstance(data, dict) else None
-
-
-_RETRIABLE: Final = (0, 408, 409, 429)
-"""no response, a pod that changed in the meantime, a disruption budget without allowed disruptions"""
-
-
 @dataclass(slots=True)
 class Evictor(WriteQueue[Evict]):
     """Evicts pods; checks before every attempt whether the pod is still to be evicted."""
@@ -290,3 +264,26 @@ class Evictor(WriteQueue[Evict]):
         """Attempts without retries: the eviction must be checked again before each one."""
         attempts = self.attempts
         return Attempts(attempts.connection, replace(attempts.settings, max_attempts=1, outage=0.0), attempts.timing)
+
+
+def _is_outdated(effect: Steer, pod: PodView) -> bool:
+    """Whether it is another pod, it has a node by now, or it can't be pinned any more because an earlier plan ungated it."""
+    ungated = effect.pin and effect.gate not in pod.gates and not _is_done(effect, pod)
+    return bool(pod.uid != effect.uid or pod.node or pod.deleting or ungated)
+
+
+def _is_done(effect: Steer, pod: PodView) -> bool:
+    """Whether the pod has all that is written by the second request."""
+    there = all(pod.annotations.get(key, "") == text for key, text in effect.annotations.items())
+    return there and effect.gate not in pod.gates
+
+
+def _current(body: bytes) -> tuple[object, object]:
+    """The resourceVersion and the table of a ConfigMap; None for what it does not have."""
+    try:
+        document = decode_as(body, dict[str, object])
+    except InputError:
+        return None, None
+    metadata, data = document.get("metadata"), document.get("data")
+    version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
+    return version, data.get(KEY) if isinstance(data, dict) else None

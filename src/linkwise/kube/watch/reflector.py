@@ -42,6 +42,15 @@ __all__ = ["EventReader", "NamedEvent", "ObjectKey", "Reflector", "Stats"]
 
 ObjectKey = str
 """identifies an object of one kind: the UID of a pod, otherwise namespace/name"""
+log = logging.getLogger(__name__)
+_HEALTHY_SECONDS: Final = 1.0
+"""a watch that lasted this long resets the backoff, even without events"""
+_OVERDUE_SECONDS: Final = 30.0
+"""beyond its timeoutSeconds, after which a watch counts as dead"""
+_LIST: Final = "(the complete list)"
+_MAX_VERSION_DIGITS: Final = 20
+"""resourceVersions of the API server are 64-bit numbers"""
+_OBJECT_EVENTS: Final = ("ADDED", "MODIFIED", "DELETED")
 
 
 @dataclass(slots=True)
@@ -159,26 +168,6 @@ class EventReader:
         self._stats.errors["unreadable"] += 1
         log.error("resource=%s an object without readable metadata: %s", self._source.name, problem)
         return None
-
-
-def _full_name(head: Head) -> str:
-    return f"{head.namespace}/{head.name}" if head.namespace else head.name
-
-
-def _describe(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
-
-
-log = logging.getLogger(__name__)
-
-_HEALTHY_SECONDS: Final = 1.0
-"""a watch that lasted this long resets the backoff, even without events"""
-_OVERDUE_SECONDS: Final = 30.0
-"""beyond its timeoutSeconds, after which a watch counts as dead"""
-_LIST: Final = "(the complete list)"
-_MAX_VERSION_DIGITS: Final = 20
-"""resourceVersions of the API server are 64-bit numbers"""
-_OBJECT_EVENTS: Final = ("ADDED", "MODIFIED", "DELETED")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -423,6 +412,14 @@ class Reflector:
                     self.sink([event])
                 except Exception as cause:  # noqa: BLE001 - as above
                     self._reader.rejected(name, cause)
+
+
+def _full_name(head: Head) -> str:
+    return f"{head.namespace}/{head.name}" if head.namespace else head.name
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _number(version: str) -> int:

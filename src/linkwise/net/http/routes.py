@@ -1,4 +1,4 @@
-"""Routes and endpoints: the handler of a request by path and method, calls of one verb with its body, and health probes."""
+"""Routes and endpoints: the handler of a request by path and method, calls of one verb, and health probes."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ Handler = Callable[[Request, Mapping[str, str]], Response | Awaitable[Response]]
 Refusal = Callable[[Request, int, str], Response]
 Guard = Callable[[Request], Response | None]
 """the refusal of a request by its head; None if it may pass"""
+_NO_VARIABLES: Final[Mapping[str, str]] = {}
+_JSON: Final = JSON.encode()
 
 
 def _refuse_plainly(request: Request, status: int, sentence: str) -> Response:
@@ -101,14 +103,6 @@ class Routes:
         return None, _NO_VARIABLES
 
 
-_NO_VARIABLES: Final[Mapping[str, str]] = {}
-
-
-def _pattern(path: str) -> re.Pattern[str]:
-    named = re.sub(r"\\\{(\w+):path\\\}", r"(?P<\1>.+)", re.escape(path))
-    return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", named), re.DOTALL)
-
-
 class RequestCounter(Protocol):
     """Counts requests that were answered."""
 
@@ -175,13 +169,6 @@ class Endpoint:
         return response
 
 
-_JSON: Final = JSON.encode()
-
-
-def _is_json(content_type: bytes) -> bool:
-    return content_type == _JSON or content_type.partition(b";")[0].strip().lower() == _JSON
-
-
 def health_routes(
     ready: Callable[[], Mapping[str, str]], notes: Callable[[], Sequence[str]], role: Callable[[], str] = str
 ) -> list[Route]:
@@ -208,3 +195,12 @@ def health_routes(
         return text("\n".join(lines), 503 if blockers else 200)
 
     return [Route("GET", "/livez", livez), Route("GET", "/readyz", readyz), Route("GET", "/healthz", livez)]
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    named = re.sub(r"\\\{(\w+):path\\\}", r"(?P<\1>.+)", re.escape(path))
+    return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", named), re.DOTALL)
+
+
+def _is_json(content_type: bytes) -> bool:
+    return content_type == _JSON or content_type.partition(b";")[0].strip().lower() == _JSON

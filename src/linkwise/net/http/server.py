@@ -42,6 +42,7 @@ def listen(host: str, port: int, hint: str = "") -> socket.socket:
     except (OSError, UnicodeError) as error:  # UnicodeError: a host name that can't be encoded
         why = getattr(error, "strerror", None) or error
         raise InputError(f"http.host: {host!r} is not an address of this machine: {why}") from error
+    # A restarted service gets its port although connections of the one before are in TIME_WAIT.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(address)

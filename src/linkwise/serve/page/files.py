@@ -28,6 +28,8 @@ FOLDER: Final = Path(__file__).parent.parent / "page_files"
 INDEX: Final = "index.html"
 ADDRESSES: Final = frozenset({"nodes", "pods", "groups", "plan", "usage", "policies"})
 """first segments of addresses inside the page"""
+DEEPEST: Final = 3
+"""slashes in the longest address inside the page: that of a pod or group, with one at its end"""
 TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -100,8 +102,10 @@ def _to_page(request: Request, variables: Mapping[str, str]) -> Response:
 def _answer(request: Request, rest: str, files: Mapping[str, _File]) -> Response:
     if INDEX not in files:
         return text(MISSING, 404)
-    known = not rest or rest.partition("/")[0] in ADDRESSES
-    unknown = rest not in files and "." not in rest.rpartition("/")[2]  # the page has a view for an address without one
+    shallow = rest.count("/") <= DEEPEST
+    known = shallow and (not rest or rest.partition("/")[0] in ADDRESSES)
+    # the page has a view for an address without one
+    unknown = shallow and rest not in files and "." not in rest.rpartition("/")[2]
     name = INDEX if known or unknown else rest
     file = files.get(name)
     if file is None:
@@ -125,5 +129,5 @@ def _answer(request: Request, rest: str, files: Mapping[str, _File]) -> Response
 
 @cache
 def _based(index: _File, base: str) -> _File:
-    """Return index.html for an address inside the page."""
+    """Return index.html for an address inside the page; there are as many as addresses may be deep."""
     return _file(".html", index.body.replace(b"<head>", f'<head><base href="{base}">'.encode(), 1))

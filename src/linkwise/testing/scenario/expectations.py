@@ -1,4 +1,4 @@
-"""Expectations of a step: the table of keys, and how each is looked up in the cluster, in nodes, pods and groups."""
+"""Expectations of a step: the table of keys, and how each is looked up in the cluster."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from linkwise.sim.replay import Decision, Runner
 
 __all__ = ["EXPECTED", "Cast", "Checks", "admission_warnings", "events", "group_waits", "reserved_by_plans"]
+
+NOTHING = "nothing"
 
 
 class Checks:
@@ -170,9 +172,6 @@ EXPECTED: Final[dict[str, Callable[[Checks, Any], object]]] = {
     "events": lambda checks, wanted: events(checks.effects, wanted),
     "warned": lambda checks, wanted: admission_warnings(checks.cast, wanted),
 }
-
-
-NOTHING = "nothing"
 
 
 @dataclass(frozen=True, slots=True)

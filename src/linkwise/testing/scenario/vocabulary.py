@@ -1,4 +1,4 @@
-"""Nodes, pods and groups of a scenario, turned from their short forms into watch events, and the steps that change nodes."""
+"""Short forms of a scenario: its nodes, pods and groups as watch events, and the steps that change nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import yaml
 
 from linkwise.broker.cluster.objects import READ
 from linkwise.broker.grant_writer import GrantWriter
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject
 from linkwise.dialects.dialect import Writing
 from linkwise.dialects.groups.koordinator_gang import MINIMUM, NAME as GANG
@@ -18,6 +17,7 @@ from linkwise.dialects.nvidia import TOPOLOGY, matrix_annotation
 from linkwise.errors import InputError
 from linkwise.model.verdict import Grant, Offer, Part
 from linkwise.model.views import NodeView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import linked, profile
 from linkwise.wire.kubernetes.objects import node_view, pod_view
 
@@ -71,6 +71,9 @@ HOLDING: Final = frozenset({"node", "holds"})
 MEMORY: Final = "aliyun.com/gpu-mem"
 PERCENT: Final = "koordinator.sh/gpu"
 WHOLE: Final = ("nvidia.com/gpu", "amd.com/gpu", "huawei.com/Ascend910", "alpha.kubernetes.io/nvidia-gpu")
+GROUP: Final = frozenset({"group", "members", "replica", "gang", "ranks"})
+"""keys of the group itself; all others are keys of its members"""
+MEMBER: Final = POD | HOLDING | {"count"}
 
 
 def only(words: object, known: Iterable[str], what: str) -> Words:
@@ -112,31 +115,6 @@ def node_events(raw: object, unhealthy: Iterable[int] | None = None) -> tuple[Wa
     return (_changed(view, words), *rest)
 
 
-def _manifest(words: Words) -> Words:
-    if "manifest" in words:
-        return _document(words["manifest"], "Node")
-    amounts = {"pods": "110", **_texts(named(words, "has", f"node {words.get('name')}"))}
-    return {
-        "metadata": {"name": named(words, "name", "node")},
-        "status": {"capacity": amounts, "allocatable": amounts},
-    }
-
-
-def _changed(view: NodeView, words: Words) -> NodeView:
-    """The node with the labels, taints, CPU and links of its words."""
-    cpu = {"cpu": str(words["cpu"])} if "cpu" in words else {}
-    links = {TOPOLOGY: matrix_annotation(linked(words["links"]))} if "links" in words else {}
-    tainted = node_view({"spec": {"taints": words.get("taints", [])}}).taints
-    return replace(
-        view,
-        labels={**view.labels, **words.get("labels", {})},
-        annotations={**view.annotations, **links},
-        capacity={**view.capacity, **cpu},
-        allocatable={**view.allocatable, **cpu},
-        taints=(*view.taints, *tainted),
-    )
-
-
 def object_event(raw: object) -> NodeObject | ClusterObject:
     """The watch event of an object that is named after its node, or describes groups or the network."""
     document = _document(raw, "object")
@@ -154,28 +132,6 @@ def pod_of(raw: object, created: float, version: int) -> PodView:
     document = _document(words["manifest"], "pod") if "manifest" in words else _pod(words)
     view = pod_view(document)
     return replace(view, uid=f"{view.namespace}/{view.name}", created=created, version=version, node="")
-
-
-def _pod(words: Words) -> Words:
-    asks = words.get("containers") or {"main": words.get("asks", {})}
-    cpu = {"cpu": str(words["cpu"])} if "cpu" in words else {}
-    containers = [
-        {"name": name, "resources": {"limits": _texts(amounts), "requests": {**_texts(amounts), **cpu}}}
-        for name, amounts in asks.items()
-    ]
-    meta = {key: words[key] for key in ("namespace", "labels", "annotations") if key in words}
-    owner = words.get("owner")
-    made_by = [{"kind": "Job", "name": owner, "uid": f"uid-of-{owner}", "controller": True}] if owner else []
-    return {
-        "metadata": {"name": named(words, "name", "pod"), "ownerReferences": made_by, **meta},
-        "spec": {
-            "containers": containers,
-            "priority": words.get("priority", 0),
-            "nodeSelector": words.get("selector", {}),
-            "schedulerName": words.get("scheduler", ""),
-            "schedulingGates": [{"name": gate} for gate in words.get("gates", ())],
-        },
-    }
 
 
 def bound_pod(broker: BrokerView, pod: PodView, node: str, indices: Iterable[int], now: float) -> PodView:
@@ -210,25 +166,6 @@ def taken_pods(view: NodeView, taken: object) -> list[Words]:
     if whole.startswith("huawei.com/"):  # a request for these must be for 1, 2, 4 or 8
         return [{"name": f"on-{view.name}-{i}", "asks": {whole: 1}, "node": view.name, "holds": [i]} for i in taken]
     return [{"name": f"on-{view.name}", "asks": asks, "node": view.name, "holds": taken}] if taken else []
-
-
-def _devices(broker: BrokerView, node: str) -> tuple[Device, ...]:
-    if node not in broker.usage:
-        raise InputError(f"node {node} does not exist")
-    return broker.usage[node].devices
-
-
-def _document(raw: object, what: str) -> Words:
-    document = yaml.safe_load(raw) if isinstance(raw, str) else raw
-    if not isinstance(document, dict):
-        raise InputError(f"{what}: expected a manifest, found {raw!r}")
-    return document
-
-
-def _texts(amounts: object) -> dict[str, str]:
-    if not isinstance(amounts, dict):
-        raise InputError(f"expected amounts as {{resource: number}}, found {amounts!r}")
-    return {str(name): str(amount) for name, amount in amounts.items()}
 
 
 class Nodes:
@@ -314,16 +251,6 @@ class Nodes:
         return replace(event, document={**document, "status": {"allocations": allocations}}) if allocations else event
 
 
-def _device(words: object) -> tuple[str, int]:
-    place = only(words, {"node", "device"}, "device")
-    return named(place, "node", "device"), named(place, "device", "device")
-
-
-GROUP: Final = frozenset({"group", "members", "replica", "gang", "ranks"})
-"""keys of the group itself; all others are keys of its members"""
-MEMBER: Final = POD | HOLDING | {"count"}
-
-
 def group_name(raw: object) -> str:
     """The name of the group; empty for the short form of a single pod."""
     words = raw if isinstance(raw, dict) else {}
@@ -349,6 +276,77 @@ def members_of(raw: object) -> list[Words]:
     ]
 
 
+def _manifest(words: Words) -> Words:
+    if "manifest" in words:
+        return _document(words["manifest"], "Node")
+    amounts = {"pods": "110", **_texts(named(words, "has", f"node {words.get('name')}"))}
+    return {
+        "metadata": {"name": named(words, "name", "node")},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+
+
+def _document(raw: object, what: str) -> Words:
+    document = yaml.safe_load(raw) if isinstance(raw, str) else raw
+    if not isinstance(document, dict):
+        raise InputError(f"{what}: expected a manifest, found {raw!r}")
+    return document
+
+
+def _texts(amounts: object) -> dict[str, str]:
+    if not isinstance(amounts, dict):
+        raise InputError(f"expected amounts as {{resource: number}}, found {amounts!r}")
+    return {str(name): str(amount) for name, amount in amounts.items()}
+
+
+def _changed(view: NodeView, words: Words) -> NodeView:
+    """The node with the labels, taints, CPU and links of its words."""
+    cpu = {"cpu": str(words["cpu"])} if "cpu" in words else {}
+    links = {TOPOLOGY: matrix_annotation(linked(words["links"]))} if "links" in words else {}
+    tainted = node_view({"spec": {"taints": words.get("taints", [])}}).taints
+    return replace(
+        view,
+        labels={**view.labels, **words.get("labels", {})},
+        annotations={**view.annotations, **links},
+        capacity={**view.capacity, **cpu},
+        allocatable={**view.allocatable, **cpu},
+        taints=(*view.taints, *tainted),
+    )
+
+
+def _pod(words: Words) -> Words:
+    asks = words.get("containers") or {"main": words.get("asks", {})}
+    cpu = {"cpu": str(words["cpu"])} if "cpu" in words else {}
+    containers = [
+        {"name": name, "resources": {"limits": _texts(amounts), "requests": {**_texts(amounts), **cpu}}}
+        for name, amounts in asks.items()
+    ]
+    meta = {key: words[key] for key in ("namespace", "labels", "annotations") if key in words}
+    owner = words.get("owner")
+    made_by = [{"kind": "Job", "name": owner, "uid": f"uid-of-{owner}", "controller": True}] if owner else []
+    return {
+        "metadata": {"name": named(words, "name", "pod"), "ownerReferences": made_by, **meta},
+        "spec": {
+            "containers": containers,
+            "priority": words.get("priority", 0),
+            "nodeSelector": words.get("selector", {}),
+            "schedulerName": words.get("scheduler", ""),
+            "schedulingGates": [{"name": gate} for gate in words.get("gates", ())],
+        },
+    }
+
+
+def _devices(broker: BrokerView, node: str) -> tuple[Device, ...]:
+    if node not in broker.usage:
+        raise InputError(f"node {node} does not exist")
+    return broker.usage[node].devices
+
+
+def _device(words: object) -> tuple[str, int]:
+    place = only(words, {"node", "device"}, "device")
+    return named(place, "node", "device"), named(place, "device", "device")
+
+
 def _each(members: object) -> Iterator[Words]:
     """The keys of each member; none where `members` is a number."""
     if isinstance(members, int):
@@ -362,13 +360,13 @@ def _each(members: object) -> Iterator[Words]:
             yield dict(own)
 
 
+def _labels(words: Words) -> dict[str, Any]:
+    return words.get("labels") or {}
+
+
 def _group_annotations(words: Words, number: int) -> dict[str, str]:
     gang = {GANG: words["group"], MINIMUM: str(words["gang"])} if "gang" in words else {}
     return {**gang, **({RANKS[0]: str(number)} if words.get("ranks") else {})}
-
-
-def _labels(words: Words) -> dict[str, Any]:
-    return words.get("labels") or {}
 
 
 def _annotations(words: Words) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Readers of device lists and usage in JSON: `amd-smi list`, `static` and `metric`, and `rocm-smi` with any of its options.
+"""Readers of AMD's device lists and usage: `amd-smi list`, `static`, `metric`, and `rocm-smi` with any options.
 
 All records of a GPU have its number, so that one reader takes any of the three and their facts are joined. A divided GPU
 is listed once per partition, each with the UUID of the GPU: the number of the partition is added to it.
@@ -44,6 +44,14 @@ _ROCM_SMI: Final = "rocm-smi --showuniqueid --json"
 _AMD_KEYS: Final = frozenset({"uuid", "asic", "vram", "driver", "ecc"})
 _ROCM_KEYS: Final = ("Unique ID", "PCI Bus", "VRAM Total Memory (B)", "Card Series", "Card series", "Driver version")
 _UNIQUE: Final = re.compile(r"(?:0x)?([0-9a-f]{1,16})", re.IGNORECASE)
+_BEGINS: Final = re.compile(r"^[ \t]*[\[{]", re.MULTILINE)
+_CARD: Final = re.compile(r"card([0-9]{1,4})")
+_INTEGER: Final = re.compile(r"[0-9]{1,18}")
+_MIB_PER_UNIT: Final = {"B": 1 / (1 << 20), "KB": 1 / 1024, "MB": 1, "MIB": 1, "GB": 1024, "GIB": 1024}
+_NOTHING: Final = {"", "N/A", "NA", "None", "unknown", "Unknown"}
+_MOST_GPUS: Final = 1024
+"""records of one text that are looked at"""
+_MIB: Final = 1 << 20
 
 
 def uncorrectable(count: int) -> str:
@@ -125,15 +133,6 @@ def _health(ecc: Mapping[str, Any]) -> str:
     return "" if count is None else uncorrectable(count) if count else "OK"
 
 
-_BEGINS: Final = re.compile(r"^[ \t]*[\[{]", re.MULTILINE)
-_CARD: Final = re.compile(r"card([0-9]{1,4})")
-_INTEGER: Final = re.compile(r"[0-9]{1,18}")
-_MIB: Final = {"B": 1 / (1 << 20), "KB": 1 / 1024, "MB": 1, "MIB": 1, "GB": 1024, "GIB": 1024}
-_NOTHING: Final = {"", "N/A", "NA", "None", "unknown", "Unknown"}
-_MOST_GPUS: Final = 1024
-"""records of one text that are looked at"""
-
-
 def gpu_records(text: str) -> list[tuple[int, Mapping[str, Any]]]:
     """The records of `amd-smi --json` with their GPU number, each number once; none if it did not write the text."""
     document = _document(text)
@@ -185,7 +184,7 @@ def mebibytes(size: object) -> int | None:
         size = dict(zip(("value", "unit"), size.split(" ", 1), strict=False))
     if not isinstance(size, dict):
         return None
-    value, factor = integer(size.get("value")), _MIB.get(text_of(size.get("unit")).upper())
+    value, factor = integer(size.get("value")), _MIB_PER_UNIT.get(text_of(size.get("unit")).upper())
     return None if value is None or factor is None else int(value * factor)
 
 
@@ -200,9 +199,6 @@ def _document(text: str) -> Any:  # noqa: ANN401 - whatever the text holds
         if isinstance(document, (dict, list)):
             return document
     return None
-
-
-_MEBIBYTE: Final = 1 << 20
 
 
 def gpu_usages(text: str) -> dict[int, DeviceUsage]:
@@ -235,7 +231,7 @@ def _bytes(size: object) -> int | None:
     """Early releases of amd-smi print the number of MiB alone."""
     number = integer(size)
     number = mebibytes(size) if number is None else number
-    return None if number is None else number * _MEBIBYTE
+    return None if number is None else number * _MIB
 
 
 def _percent(value: object) -> int | None:

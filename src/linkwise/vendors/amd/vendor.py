@@ -71,6 +71,19 @@ _OWN: Final = {"0", "SELF", "N/A", "ENABLED"}
 """the cells of a device with itself"""
 _SURELY_WHOLE: Final = {"XGMI", "PCIE", "XXXX", "SELF", "N/A", "0", "ENABLED", "DISABLED"}
 _SHOWN: Final = 4
+_AMD_SMI_JSON: Final = "amd-smi topology --json"
+_ROCM_SMI_JSON: Final = "rocm-smi --showtopo --json"
+_FIELDS: Final = {"weight": "Weight", "num_hops": "Hops", "link_type": "Link Type", "link_status": "Access"}
+"""of a link in amd-smi, by the title of the table that has the same values"""
+_PAIR: Final = re.compile(
+    r"\(Topology\) (Weight|Hops|Link type) between DRM devices ([0-9]{1,4}) and ([0-9]{1,4})", re.IGNORECASE
+)
+_NUMA_JSON: Final = "(Topology) Numa Node"
+_GRADED: Final = ("Weight", "Hops", "Link Type")
+"""tables without which a path can't be graded"""
+_LACKING: Final = "N/A"
+"""what stands in a table for a pair that the document lacks"""
+Cells = dict[tuple[int, int], str]
 
 
 @dataclass(slots=True)
@@ -310,23 +323,6 @@ def _remarks(
 def some_of(words: Sequence[str]) -> str:
     """A few of the words, and how many more there are."""
     return ", ".join(words[:_SHOWN]) + (f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else "")
-
-
-_AMD_SMI_JSON: Final = "amd-smi topology --json"
-_ROCM_SMI_JSON: Final = "rocm-smi --showtopo --json"
-
-_FIELDS: Final = {"weight": "Weight", "num_hops": "Hops", "link_type": "Link Type", "link_status": "Access"}
-"""of a link in amd-smi, by the title of the table that has the same values"""
-_PAIR: Final = re.compile(
-    r"\(Topology\) (Weight|Hops|Link type) between DRM devices ([0-9]{1,4}) and ([0-9]{1,4})", re.IGNORECASE
-)
-_NUMA_JSON: Final = "(Topology) Numa Node"
-_GRADED: Final = ("Weight", "Hops", "Link Type")
-"""tables without which a path can't be graded"""
-_LACKING: Final = "N/A"
-"""what stands in a table for a pair that the document lacks"""
-
-Cells = dict[tuple[int, int], str]
 
 
 def _read_amd_smi(text: str) -> Reading:

@@ -1,4 +1,4 @@
-"""Readers of NVIDIA device lists, records and usage: `nvidia-smi -L`, `-q` and `--query-gpu`, NVLinks, and the tool's errors."""
+"""Readers of NVIDIA's device lists, records and usage: `nvidia-smi -L`, `-q`, `--query-gpu`, and errors of the tool."""
 
 from __future__ import annotations
 
@@ -93,11 +93,30 @@ _FORMS: Final = {
 """a line with another form is not a row"""
 
 Facts = dict[str, str]
+DEVICE_FIELDS: Final = ("uuid", "memory.total", "memory.used", "utilization.gpu")
+PROCESS_FIELDS: Final = ("gpu_uuid", "pid", "used_memory")
+_AMOUNT: Final = re.compile(r"[0-9]{1,9}")
+_UUID: Final = re.compile(r"GPU-[0-9A-Za-z-]{1,59}")
+_MIB: Final = 1 << 20
+_HEAD: Final = re.compile(r"[ \t>#|]*GPU ([0-9]{1,4}):(.*)")
+_LISTED: Final = re.compile(r"^[ \t>#|]*GPU [0-9]{1,4}: [^\n]*\(UUID: ", re.MULTILINE)
+_PART: Final = re.compile(r"[ \t>#|]*MIG (\S+)[ \t]+Device[ \t]+([0-9]{1,4}): \(UUID: ([^()\s]+)\)")
+_LINK: Final = re.compile(
+    r"^[ \t>#|]*Link ([0-9]{1,3}): (?:([0-9]{1,6}(?:\.[0-9]{1,6})?) GB/s|<inactive>)", re.MULTILINE
+)
+_CUT_LIST: Final = re.compile(r"[ \t>#|]*(?:GPU?$|GPU [0-9]*$|MIG)")
+_CUT_LINK: Final = re.compile(r"[ \t>#|]*(?:GPU?$|GPU [0-9]*$|Link)")
+# Messages instead of links, by driver, in lower case.
+_ANSWERS: Final = {
+    "information as all links are inactive": "all NVLinks are inactive",
+    "supported for devices in mig mode": "NVLinks are not listed in MIG mode",
+    "does not have or support nvlink": "there is no NVLink",
+}
 
 
 def _read_log(text: str) -> Reading:
     lost = refusals(text, REFUSALS)
-    blocks, top, problems = _walk_records(text)
+    blocks, top, problems = _parse_query(text)
     expected = {fact for block in blocks for fact in block} - {"instance", "parts", _OTHER}
     expected |= _ALWAYS if "model" in expected else set()
     facts = []
@@ -114,7 +133,7 @@ def _read_log(text: str) -> Reading:
     return inventory(_LOG, facts, problems, _mig(facts, blocks), lost)
 
 
-def _walk_records(text: str) -> tuple[list[Facts], Facts, list[str]]:
+def _parse_query(text: str) -> tuple[list[Facts], Facts, list[str]]:
     """The blocks of devices, the values above them, and what is cut."""
     blocks: list[Facts] = []
     top: Facts = {}
@@ -138,13 +157,13 @@ def _walk_records(text: str) -> tuple[list[Facts], Facts, list[str]]:
             continue
         fact = _PATHS.get((*(title for _, title in titles), key), _OTHER) if blocks else key
         if (known := believed(value, ended=ended)) is not None:
-            _add_record(blocks[-1] if blocks else top, fact, known)
+            _add_fact(blocks[-1] if blocks else top, fact, known)
         elif fact != _OTHER:
             return blocks, top, [f"the text ends inside {key!r}"]
     return blocks, top, []
 
 
-def _add_record(block: Facts, fact: str, value: str) -> None:
+def _add_fact(block: Facts, fact: str, value: str) -> None:
     if fact == "part":
         block["parts"] = f"{block.get('parts', '')} {block.get('instance', '?')}/{value}"
     elif fact == "instance":
@@ -238,13 +257,6 @@ QUERY_READERS: Final = (
 )
 
 
-DEVICE_FIELDS: Final = ("uuid", "memory.total", "memory.used", "utilization.gpu")
-PROCESS_FIELDS: Final = ("gpu_uuid", "pid", "used_memory")
-_FIGURE: Final = re.compile(r"[0-9]{1,9}")
-_UUID: Final = re.compile(r"GPU-[0-9A-Za-z-]{1,59}")
-_MIB: Final = 1 << 20
-
-
 def device_usages(devices: str, processes: str | None) -> tuple[DeviceUsage, ...]:
     """The devices in both outputs; `processes` is None if they can't be listed. Values such as [N/A] are unknown."""
     running: dict[str, list[ProcessUsage]] = {}
@@ -268,28 +280,12 @@ def _rows(text: str, columns: int) -> Iterator[list[str]]:
 
 
 def _number(text: str) -> int | None:
-    return int(text) if _FIGURE.fullmatch(text) else None
+    return int(text) if _AMOUNT.fullmatch(text) else None
 
 
 def _bytes(text: str) -> int | None:
     number = _number(text)
     return None if number is None else number * _MIB
-
-
-_HEAD: Final = re.compile(r"[ \t>#|]*GPU ([0-9]{1,4}):(.*)")
-_LISTED: Final = re.compile(r"^[ \t>#|]*GPU [0-9]{1,4}: [^\n]*\(UUID: ", re.MULTILINE)
-_PART: Final = re.compile(r"[ \t>#|]*MIG (\S+)[ \t]+Device[ \t]+([0-9]{1,4}): \(UUID: ([^()\s]+)\)")
-_LINK: Final = re.compile(
-    r"^[ \t>#|]*Link ([0-9]{1,3}): (?:([0-9]{1,6}(?:\.[0-9]{1,6})?) GB/s|<inactive>)", re.MULTILINE
-)
-_CUT_LIST: Final = re.compile(r"[ \t>#|]*(?:GPU?$|GPU [0-9]*$|MIG)")
-_CUT_LINK: Final = re.compile(r"[ \t>#|]*(?:GPU?$|GPU [0-9]*$|Link)")
-# Messages instead of links, by driver, in lower case.
-_ANSWERS: Final = {
-    "information as all links are inactive": "all NVLinks are inactive",
-    "supported for devices in mig mode": "NVLinks are not listed in MIG mode",
-    "does not have or support nvlink": "there is no NVLink",
-}
 
 
 @dataclass(frozen=True, slots=True)

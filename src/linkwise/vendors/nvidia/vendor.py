@@ -1,4 +1,4 @@
-"""NVIDIA: descriptor, machine profiles, and readers of `nvidia-smi topo`: links (-m), PCIe paths (-mp) and peer access (-p2p).
+"""NVIDIA: descriptor, machine profiles, and readers of `nvidia-smi topo` (-m, -mp and -p2p).
 
 Link codes NV1, NV2, ... are counts of NVLinks, which the model knows by itself.
 """
@@ -67,6 +67,22 @@ _V100_MEASURED: Final = """
 96.42   16.75   17.47   15.89   48.35   96.28   754.10  48.33
 15.65   96.20   16.77   15.71   96.25   48.38   48.33   754.83
 """
+_LINKS: Final = "nvidia-smi topo -m"
+_PATHS: Final = "nvidia-smi topo -mp"
+_PEERS: Final = "nvidia-smi topo -p2p"
+_WORDS: Final = ("OK", "CNS", "GNS", "TNS", "NS", "DR", "U")
+_WORD: Final = rf"(?:{'|'.join(_WORDS)})(?=[ \t]|$)"
+# A device's own X says nothing of the kind of matrix where a status word follows it.
+_CODE: Final = rf"(?:NV[0-9]{{1,3}}|NODE|PIX|PXB|PHB|SYS|SOC|X(?![ \t]+{_WORD}))"
+_GPUS: Final = Names("GPU[0-9]{1,3}", _CODE)
+_PEER_ROW: Final = re.compile(rf"(?m)^{MARKS}GPU[0-9]{{1,3}}[ \t]+(?:X[ \t]+)?{_WORD}")
+_COMMAND: Final = re.compile(r"nvidia-smi[ \t]+topo[ \t]+(?:-m|--matrix|-p2p)")
+_OPTION: Final = re.compile(r"topo[ \t]+(-mp|-m|--matrix|-p2p)(?![A-Za-z0-9])")
+_ERROR: Final = re.compile(
+    r"ERROR: Option -m|NVIDIA-SMI has failed|Failed to initialize NVML|No devices were found"
+    r"|nvidia-smi: .{0,40}not found|'nvidia-smi' is not recognized|Unable to determine the device handle"
+)
+_HIDDEN: Final = "NVLink is not shown by -mp: devices may have better links than shown"
 
 
 def machines() -> tuple[MachineProfile, ...]:
@@ -96,25 +112,6 @@ def _machine(  # noqa: PLR0913 - the fields of a profile
     shared: bool = False,
 ) -> MachineProfile:
     return MachineProfile(name, "nvidia", model, memory, topology, cpus=cpus, host_memory=host_memory, shared=shared)
-
-
-_LINKS: Final = "nvidia-smi topo -m"
-_PATHS: Final = "nvidia-smi topo -mp"
-_PEERS: Final = "nvidia-smi topo -p2p"
-
-_WORDS: Final = ("OK", "CNS", "GNS", "TNS", "NS", "DR", "U")
-_WORD: Final = rf"(?:{'|'.join(_WORDS)})(?=[ \t]|$)"
-# A device's own X says nothing of the kind of matrix where a status word follows it.
-_CODE: Final = rf"(?:NV[0-9]{{1,3}}|NODE|PIX|PXB|PHB|SYS|SOC|X(?![ \t]+{_WORD}))"
-_GPUS: Final = Names("GPU[0-9]{1,3}", _CODE)
-_PEER_ROW: Final = re.compile(rf"(?m)^{MARKS}GPU[0-9]{{1,3}}[ \t]+(?:X[ \t]+)?{_WORD}")
-_COMMAND: Final = re.compile(r"nvidia-smi[ \t]+topo[ \t]+(?:-m|--matrix|-p2p)")
-_OPTION: Final = re.compile(r"topo[ \t]+(-mp|-m|--matrix|-p2p)(?![A-Za-z0-9])")
-_ERROR: Final = re.compile(
-    r"ERROR: Option -m|NVIDIA-SMI has failed|Failed to initialize NVML|No devices were found"
-    r"|nvidia-smi: .{0,40}not found|'nvidia-smi' is not recognized|Unable to determine the device handle"
-)
-_HIDDEN: Final = "NVLink is not shown by -mp: devices may have better links than shown"
 
 
 class _Options:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from linkwise.errors import NotFoundError
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.published.lists import named
-from linkwise.explain.text.group import lack_lines, level_text, remedy_text, speed_text
+from linkwise.explain.text.group import SLOWEST, lack_lines, level_text, remedy_text, speed_text
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.views.page.documents import GroupHost, GroupMember, GroupPage, GroupRemedyCard, Level
 from linkwise.views.page.pod import amounts_of, refusals
@@ -15,10 +15,13 @@ from linkwise.views.page.pod import amounts_of, refusals
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from linkwise.explain.reports import GroupExplanation
+    from linkwise.explain.reports import GroupExplanation, PlanLevel
     from linkwise.views.cluster import ClusterView
 
 __all__ = ["explained_group", "group_page"]
+
+IN_PLACE: Final = frozenset({"bound", "binding", "terminating"})
+"""states of members that are not part of a plan"""
 
 
 def group_page(cluster: ClusterView, namespace: str, name: str) -> GroupPage:
@@ -50,10 +53,22 @@ def explained_group(group: GroupExplanation, sentences: Sequence[str]) -> GroupP
         ),
         group.missing,
         tuple(GroupHost(host.name, host.members, host.devices, host.bottleneck) for host in group.hosts),
-        tuple(Level(level.name, text, level.proven) for level in group.levels if (text := level_text(level, group))),
+        tuple(Level(level.name, text, level.proven) for level in group.levels if (text := _level(level, group))),
         round(group.held, 1),
         speed_text(min(speeds)) if speeds else "",
         tuple(lack_lines(group)),
         refusals(group.against),
         tuple(GroupRemedyCard(remedy_text(remedy), remedy.nodes, amounts_of(remedy.pods)) for remedy in group.remedies),
     )
+
+
+def _level(level: PlanLevel, group: GroupExplanation) -> str:
+    """Return the result of a plan in one level; bandwidths as in the table of the nodes, where the plan compares classes of them."""
+    text = level_text(level, group)
+    mixed = any(member.state in IN_PLACE for member in group.members)  # the plan is one of other members
+    if not text or level.name not in SLOWEST or not level.value[0] or mixed:
+        return text
+    speeds = [
+        one.bottleneck for one in (group.hosts if level.name == "bottleneck" else group.members) if one.bottleneck
+    ]
+    return f"{SLOWEST[level.name]} {speed_text(min(speeds))}" if speeds else text

@@ -41,6 +41,13 @@ __all__ = [
     "view_of",
 ]
 
+T = TypeVar("T")
+_POD: Final = msgspec.json.Decoder(PodObject)
+Document = dict[str, Any]
+_NAMES: Final = ("name", "namespace", "uid", "resourceVersion")
+_CREATED: Final = "creationTimestamp"
+_CONTAINERS: Final = ("initContainers", "containers")
+
 
 class NodeTaint(Struct):
     """A taint."""
@@ -113,9 +120,6 @@ def node_view_of(node: NodeObject) -> NodeView:
     )
 
 
-T = TypeVar("T")
-
-
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
     """A page of a list."""
@@ -142,9 +146,12 @@ class _NodeList(Struct):
     items: list[NodeObject] | None = None
 
 
-_POD: Final = msgspec.json.Decoder(PodObject)
 _PODS: Final = msgspec.json.Decoder(_PodList)
+
+
 _NODE: Final = msgspec.json.Decoder(NodeObject)
+
+
 _NODES: Final = msgspec.json.Decoder(_NodeList)
 
 
@@ -192,13 +199,6 @@ def decode_node_page(data: bytes) -> Page[NodeView]:
 
 def _page(items: list[T], meta: _ListMeta | None) -> Page[T]:
     return Page(items, meta.resource_version or "", meta.rest or "") if meta else Page(items)
-
-
-Document = dict[str, Any]
-
-_NAMES: Final = ("name", "namespace", "uid", "resourceVersion")
-_CREATED: Final = "creationTimestamp"
-_CONTAINERS: Final = ("initContainers", "containers")
 
 
 def salvaged_pod(data: bytes | msgspec.Raw) -> PodView | None:

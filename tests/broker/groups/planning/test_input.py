@@ -8,11 +8,11 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.groups.planning.input import network_of
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.broker.watch_events import ClusterObject
 from linkwise.model.ask import Group, NetworkWish
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.model.views import ContainerView, NodeView, PodView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from support.state import state_of
 

@@ -11,9 +11,9 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.groups.planning.input import network_of, read_network
 from linkwise.broker.groups.planning.runs import planning
 from linkwise.broker.records.members import GroupView, Run
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.model.ask import Group
 from linkwise.model.views import ContainerView, NodeView, PodTerm, PodView, Taint
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from support.state import state_of
 

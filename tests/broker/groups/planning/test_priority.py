@@ -9,8 +9,8 @@ import pytest
 
 from linkwise.broker.broker import Broker
 from linkwise.broker.effects import Bind, Event, Wake
-from linkwise.broker.sample_nodes import fleet_node
 from linkwise.model.views import ContainerView, PodView
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 from support.state import state_of
 

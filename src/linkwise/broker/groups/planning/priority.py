@@ -18,9 +18,8 @@ from linkwise.broker.readers import outbid_text, pod_events
 from linkwise.broker.records.members import BackingOff
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.preemption import eviction_frees_enough
-from linkwise.engine.queue.reservation import RESERVED
 from linkwise.engine.reasons.phrases import groups_text
-from linkwise.model.verdict import Reason
+from linkwise.model.verdict import Held, Key, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -75,7 +74,7 @@ def trial_plan(state: State, parts: Sequence[GroupView], steps: int) -> Plan | N
     return _first_plan(state, parts, plans, steps) if plans or _lower_reservations(state, parts) else None
 
 
-def _plan_without(state: State, parts: Sequence[GroupView], gone: frozenset[str], steps: int) -> Plan | None:
+def _plan_without(state: State, parts: Sequence[GroupView], gone: frozenset[Key], steps: int) -> Plan | None:
     """Return the plan that a group or bundle would get if these pods and plans were gone."""
     for view, left in alternatives(parts):
         permitted, over = within_limits(state, view)
@@ -88,7 +87,7 @@ def _plan_without(state: State, parts: Sequence[GroupView], gone: frozenset[str]
 def _first_plan(state: State, parts: Sequence[GroupView], plans: Collection[str], steps: int) -> Plan | None:
     """Plan as if the devices of these plans, and those of reservations that give way, were free."""
     planned = {uid for key in plans for uid in state.groups.plans[key].plan.placements}
-    reserved = {f"{uid}{RESERVED}" for each in _lower_reservations(state, parts) for uid, _ in each.seats}
+    reserved = {Held(uid, "reservation") for each in _lower_reservations(state, parts) for uid, _ in each.seats}
     return _plan_without(state, parts, frozenset(planned | reserved), steps)
 
 

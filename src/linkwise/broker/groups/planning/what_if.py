@@ -18,17 +18,16 @@ from linkwise.broker.groups.planning.input import (
     requirements_of,
     single_query,
 )
-from linkwise.broker.records.bookings import ROOM
 from linkwise.engine.index.score_table import shape_of
 from linkwise.engine.planning.make_plan import Making, make_plan
 from linkwise.engine.planning.plan import NodeCapacity, Site, Task
 from linkwise.engine.requirements import restricted
 from linkwise.engine.usage import node_of, usage_of
 from linkwise.model.ask import Load
-from linkwise.model.verdict import Offer
+from linkwise.model.verdict import Held, Key, Offer, pods_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 
     from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
@@ -49,8 +48,8 @@ T = TypeVar("T")
 class Assumption:
     """Hypothetical changes to the cluster or the group."""
 
-    gone: frozenset[str] = frozenset()
-    """UIDs of pods that are gone"""
+    gone: frozenset[Key] = frozenset()
+    """pods that are gone, and what is no longer kept free for pods"""
     but: frozenset[str] = frozenset()
     """nodes that are excluded"""
     only: frozenset[str] | None = None
@@ -80,7 +79,7 @@ class WhatIf:
         self._sites = {site.node.name: site for site in sites}
         self._making = Making(task, (), state.hosts)
         self._positions = {name: place for place, name in enumerate(state.cluster.nodes)}
-        self._without: dict[tuple[str, frozenset[str]], Site | None] = {}
+        self._without: dict[tuple[str, frozenset[Key]], Site | None] = {}
         """nodes without some of their pods"""
         self._restricted: dict[frozenset[str], dict[str, Site]] = {}
         """the sites of an `only`, which many assumptions have in common"""
@@ -91,8 +90,8 @@ class WhatIf:
         self._served_by: dict[int, frozenset[str]] = {}
         """by build of a node, the requests that it serves"""
         ledger = state.cluster.ledger
-        names = (name for pod in view.waiting for name in (pod.uid, pod.uid + ROOM))
-        self._own = frozenset(name for name in names if (entry := ledger.get(name)) and entry.state == "PLANNED")
+        keys: Iterator[Key] = (key for pod in view.waiting for key in (pod.uid, Held(pod.uid, "preemption")))
+        self._own = frozenset(key for key in keys if (entry := ledger.get(key)) and entry.state == "PLANNED")
         self._is_single = single_query(state, view) is not None
 
     @property
@@ -169,7 +168,7 @@ class WhatIf:
     def planned(self) -> frozenset[str]:
         """Return the nodes on which the group's own plan reserves devices."""
         ledger = self._state.cluster.ledger
-        return frozenset(entry.node for name in self._own if (entry := ledger.get(name)))
+        return frozenset(entry.node for key in self._own if (entry := ledger.get(key)))
 
     def serving(self) -> list[tuple[str, Node]]:
         """Return nodes that provide such devices, without the group's own plan."""
@@ -239,25 +238,25 @@ class WhatIf:
             self._restricted = {only: dict(sites)}
         return dict(self._restricted[only])
 
-    def _nodes_of(self, pods: Iterable[str]) -> dict[str, set[str]]:
-        """Return the nodes of these pods, with those that are there."""
+    def _nodes_of(self, keys: Iterable[Key]) -> dict[str, set[Key]]:
+        """Return the nodes of these pods and entries, with those that are there."""
         cluster = self._state.cluster
-        nodes: dict[str, set[str]] = {}
-        for uid in self._state.pausing(pods):
-            if entry := cluster.ledger.get(uid):
-                nodes.setdefault(entry.node, set()).add(uid)
-            if view := cluster.pods.get(uid):
-                nodes.setdefault(view.node, set()).add(uid)
+        nodes: dict[str, set[Key]] = {}
+        for key in self._state.pausing(keys):
+            if entry := cluster.ledger.get(key):
+                nodes.setdefault(entry.node, set()).add(key)
+            if isinstance(key, str) and (view := cluster.pods.get(key)):
+                nodes.setdefault(view.node, set()).add(key)
         return {name: nodes[name] for name in sorted(nodes) if name in cluster.index.nodes}
 
-    def _site(self, name: str, gone: Collection[str]) -> Site | None:
+    def _site(self, name: str, gone: Collection[Key]) -> Site | None:
         """Return the node without these pods; None if it does not serve the request."""
         cluster = self._state.cluster
         served = self._served(name)
         if self._words and not served:
             return None
         inventory, view, known = cluster.inventories[name], cluster.nodes[name], self._sites.get(name)
-        staying = [entry for entry in cluster.ledger.on(name) if entry.pod not in gone]
+        staying = [entry for entry in cluster.ledger.on(name) if entry.key not in gone]
         ended = [uid for uid in inventory.allocations if uid in gone or cluster.known.ended(uid)]
         node = node_of(inventory, usage_of(inventory, staying, ended))
         if self._required:
@@ -267,20 +266,20 @@ class WhatIf:
         shape = shape_of(cluster.index.shape(name).build, node)
         return Site(node, shape, ground, self._network.path(view), held, served)
 
-    def _load(self, name: str, gone: Collection[str]) -> Load:
+    def _load(self, name: str, gone: Collection[Key]) -> Load:
         cluster = self._state.cluster
-        assigned, there = [entry.pod for entry in cluster.ledger.on(name)], cluster.pods_on(name)
-        if all(uid in gone for uid in assigned) and all(pod.uid in gone or not holds_devices(pod) for pod in there):
+        assigned, there = [entry.key for entry in cluster.ledger.on(name)], cluster.pods_on(name)
+        if all(key in gone for key in assigned) and all(pod.uid in gone or not holds_devices(pod) for pod in there):
             return Load()
         load = cluster.load(name)
         for pod in there:
             load = load.minus(demand_of(pod)[0]) if pod.uid in gone and holds_devices(pod) else load
-        for uid in assigned:
+        for uid in pods_of(assigned):
             view = cluster.pods.get(uid)
             load = load.minus(demand_of(view)[0]) if view and uid in gone and not view.node else load
         return load
 
-    def _neighbours(self, name: str, gone: Collection[str]) -> Callable[[], list[Neighbour]]:
+    def _neighbours(self, name: str, gone: Collection[Key]) -> Callable[[], list[Neighbour]]:
         cluster = self._state.cluster  # not self: a cycle would leave all sites to the garbage collector
 
         def neighbours() -> list[Neighbour]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from linkwise.cli.tour.stories import bandwidth, cards, failure, gang, links, packing, rings
+from linkwise.cli.tour.stories.jobs import run_failure, run_gang
+from linkwise.cli.tour.stories.linked_devices import run_bandwidth, run_links, run_rings
+from linkwise.cli.tour.stories.shares import run_cards, run_packing
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -34,11 +36,11 @@ class Story:
 
 
 STORIES: Final = (
-    Story("bandwidth", "Bandwidth", "two pods that belong together", bandwidth.run),
-    Story("failure", "Device failure", "a GPU fails under a running job", failure.run),
-    Story("gang", "Gang", "all pods start, or none", gang.run),
-    Story("links", "Link scoring", "two nodes, one of them with NVLink", links.run),
-    Story("rings", "Ascend rings", "chips that must be in one ring", rings.run),
-    Story("cards", "GPU share", "several pods on one GPU", cards.run),
-    Story("packing", "Packing", "small pods leave space for a larger one", packing.run),
+    Story("bandwidth", "Bandwidth", "two pods that belong together", run_bandwidth),
+    Story("failure", "Device failure", "a GPU fails under a running job", run_failure),
+    Story("gang", "Gang", "all pods start, or none", run_gang),
+    Story("links", "Link scoring", "two nodes, one of them with NVLink", run_links),
+    Story("rings", "Ascend rings", "chips that must be in one ring", run_rings),
+    Story("cards", "GPU share", "several pods on one GPU", run_cards),
+    Story("packing", "Packing", "small pods leave space for a larger one", run_packing),
 )

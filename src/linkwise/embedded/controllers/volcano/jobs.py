@@ -55,6 +55,17 @@ __all__ = [
 _ENDING: Final = {"Aborting": "Aborted", "Completing": "Completed", "Terminating": "Terminated"}
 _EXPIRING: Final = ("Completed", "Failed", "Terminated")
 """phases after which ttlSecondsAfterFinished counts"""
+ACTIONS: Final = {
+    "RestartJob": "Restarting",
+    "AbortJob": "Aborting",
+    "TerminateJob": "Terminating",
+    "CompleteJob": "Completing",
+}
+"""the supported actions, and the phase that follows each"""
+_EVENTS: Final = ("*", "PodFailed", "PodEvicted", "TaskCompleted")
+_PLUGINS: Final = ("env",)
+_KEPT: Final = ("state", "version", "retryCount", "conditions", "controlledResources")
+_MAX_CONDITIONS: Final = 20
 
 
 async def sync_volcano_job(client: Client, stored: Stored) -> float | None:
@@ -198,39 +209,6 @@ class _JobSync:
         self._client.recorder.record(self._document, event_type, reason, message)
 
 
-def _pod_group_spec(job: Job) -> Raw:
-    spec = job.spec
-    group: Raw = {
-        "minMember": spec.min_available,
-        "minTaskMember": {task.name: task.minimum for task in spec.tasks},
-        "queue": spec.queue,
-        "minResources": job_min_resources(spec),
-    }
-    if spec.priority_class_name:
-        group["priorityClassName"] = spec.priority_class_name
-    if isinstance(spec.network_topology, dict):
-        group["networkTopology"] = spec.network_topology
-    return group
-
-
-def _seconds(timestamp: str) -> float:
-    try:
-        return parse_time(timestamp)
-    except ValueError:
-        return 0.0
-
-
-ACTIONS: Final = {
-    "RestartJob": "Restarting",
-    "AbortJob": "Aborting",
-    "TerminateJob": "Terminating",
-    "CompleteJob": "Completing",
-}
-"""the supported actions, and the phase that follows each"""
-_EVENTS: Final = ("*", "PodFailed", "PodEvicted", "TaskCompleted")
-_PLUGINS: Final = ("env",)
-
-
 @dataclass(frozen=True, slots=True)
 class LifecycleEvent:
     """Something that happened to a pod or task, and that policies name."""
@@ -280,31 +258,6 @@ def unsupported_parts(job: Job) -> list[str]:
     return parts
 
 
-def _unsupported_policies(path: str, policies: tuple[Policy, ...]) -> Iterator[str]:
-    for index, policy in enumerate(policies):
-        if policy.action not in ACTIONS:
-            yield f"{path}[{index}].action {policy.action}"
-        elif unknown := [name for name in _events(policy) if name not in _EVENTS]:
-            yield f"{path}[{index}].event {', '.join(unknown)}"
-        if policy.timeout is not None:
-            yield f"{path}[{index}].timeout"
-
-
-def _matches(policy: Policy, event: LifecycleEvent) -> bool:
-    events = _events(policy)
-    by_event = event.name in events or "*" in events
-    by_code = policy.exit_code is not None and event.exit_code == policy.exit_code
-    return by_event or (event.name == "PodFailed" and by_code)
-
-
-def _events(policy: Policy) -> tuple[str, ...]:
-    return (*policy.events, policy.event) if policy.event else policy.events
-
-
-_KEPT: Final = ("state", "version", "retryCount", "conditions", "controlledResources")
-_MAX_CONDITIONS: Final = 20
-
-
 def next_phase(job: Job, pods: JobPods) -> str:
     """The phase of a Job that is Pending or Running."""
     phase, spec, counts = job.status.state.phase, job.spec, pods.counts()
@@ -318,16 +271,6 @@ def next_phase(job: Job, pods: JobPods) -> str:
     if succeeded + failed == spec.replicas:
         return "Completed" if _has_succeeded(job, pods, succeeded) else "Failed"
     return "Pending" if pending > spec.replicas - spec.min_available else phase
-
-
-def _has_succeeded(job: Job, pods: JobPods, succeeded: int) -> bool:
-    """Whether enough pods have succeeded, of the Job and, if it needs all that its tasks need, of each task."""
-    spec = job.spec
-    if spec.min_available >= sum(task.minimum for task in spec.tasks):
-        for task in spec.tasks:
-            if sum(pod.phase == "Succeeded" for pod in pods.wanted if pod.task == task.name) < task.minimum:
-                return False
-    return succeeded >= (spec.min_available if spec.min_success is None else spec.min_success)
 
 
 def job_status(now: str, old: Raw, job: Job, pods: JobPods, phase: str) -> Raw:
@@ -351,3 +294,56 @@ def difference(old: Raw, new: Raw) -> Raw:
         elif value != before:
             patch[key] = value
     return patch
+
+
+def _seconds(timestamp: str) -> float:
+    try:
+        return parse_time(timestamp)
+    except ValueError:
+        return 0.0
+
+
+def _pod_group_spec(job: Job) -> Raw:
+    spec = job.spec
+    group: Raw = {
+        "minMember": spec.min_available,
+        "minTaskMember": {task.name: task.minimum for task in spec.tasks},
+        "queue": spec.queue,
+        "minResources": job_min_resources(spec),
+    }
+    if spec.priority_class_name:
+        group["priorityClassName"] = spec.priority_class_name
+    if isinstance(spec.network_topology, dict):
+        group["networkTopology"] = spec.network_topology
+    return group
+
+
+def _matches(policy: Policy, event: LifecycleEvent) -> bool:
+    events = _events(policy)
+    by_event = event.name in events or "*" in events
+    by_code = policy.exit_code is not None and event.exit_code == policy.exit_code
+    return by_event or (event.name == "PodFailed" and by_code)
+
+
+def _events(policy: Policy) -> tuple[str, ...]:
+    return (*policy.events, policy.event) if policy.event else policy.events
+
+
+def _unsupported_policies(path: str, policies: tuple[Policy, ...]) -> Iterator[str]:
+    for index, policy in enumerate(policies):
+        if policy.action not in ACTIONS:
+            yield f"{path}[{index}].action {policy.action}"
+        elif unknown := [name for name in _events(policy) if name not in _EVENTS]:
+            yield f"{path}[{index}].event {', '.join(unknown)}"
+        if policy.timeout is not None:
+            yield f"{path}[{index}].timeout"
+
+
+def _has_succeeded(job: Job, pods: JobPods, succeeded: int) -> bool:
+    """Whether enough pods have succeeded, of the Job and, if it needs all that its tasks need, of each task."""
+    spec = job.spec
+    if spec.min_available >= sum(task.minimum for task in spec.tasks):
+        for task in spec.tasks:
+            if sum(pod.phase == "Succeeded" for pod in pods.wanted if pod.task == task.name) < task.minimum:
+                return False
+    return succeeded >= (spec.min_available if spec.min_success is None else spec.min_success)

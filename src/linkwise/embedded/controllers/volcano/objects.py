@@ -60,6 +60,33 @@ __all__ = [
     "task_pod",
 ]
 
+JOBS: Final = "jobs.batch.volcano.sh"
+POD_GROUPS: Final = "podgroups.scheduling.volcano.sh"
+QUEUES: Final = "queues.scheduling.volcano.sh"
+SCHEDULER: Final = "volcano"
+CONTROLLERS: Final = service_account("volcano-system", "volcano-controllers")
+"""the user of Volcano's controllers, which webhooks know from other users"""
+SCHEDULER_USER: Final = service_account("volcano-system", "volcano-scheduler")
+DEFAULT_QUEUE: Final = "default"
+ROOT_QUEUE: Final = "root"
+FINISHED_JOB: Final = ("Completed", "Failed", "Terminated", "Aborted")
+FINISHED_POD: Final = ("Succeeded", "Failed")
+JOB_NAME: Final = "volcano.sh/job-name"
+JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
+JOB_VERSION: Final = "volcano.sh/job-version"
+JOB_RETRY_COUNT: Final = "volcano.sh/job-retry-count"
+QUEUE_NAME: Final = "volcano.sh/queue-name"
+TASK_SPEC: Final = "volcano.sh/task-spec"
+TASK_INDEX: Final = "volcano.sh/task-index"
+TEMPLATE: Final = "volcano.sh/template-uid"
+GROUP_NAME: Final = "scheduling.k8s.io/group-name"
+GROUP_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
+POD_QUEUE: Final = "scheduling.volcano.sh/queue-name"
+GROUP_PREFIX: Final = "podgroup-"
+"""of PodGroups that are made for pods without one; the UID of the pod or of its controller follows"""
+_INDEX_VARIABLES: Final = ("VK_TASK_INDEX", "VC_TASK_INDEX")
+_PHASES: Final = ("Pending", "Running", "Succeeded", "Failed")
+
 
 class Policy(ApiType, frozen=True):
     """What happens to the Job upon an event of a pod or task."""
@@ -158,38 +185,6 @@ def section(document: Raw, key: str) -> Raw:
     """A part of an object, such as spec or status; empty if there is none."""
     part = document.get(key)
     return part if isinstance(part, dict) else {}
-
-
-JOBS: Final = "jobs.batch.volcano.sh"
-POD_GROUPS: Final = "podgroups.scheduling.volcano.sh"
-QUEUES: Final = "queues.scheduling.volcano.sh"
-SCHEDULER: Final = "volcano"
-CONTROLLERS: Final = service_account("volcano-system", "volcano-controllers")
-"""the user of Volcano's controllers, which webhooks know from other users"""
-SCHEDULER_USER: Final = service_account("volcano-system", "volcano-scheduler")
-DEFAULT_QUEUE: Final = "default"
-ROOT_QUEUE: Final = "root"
-
-FINISHED_JOB: Final = ("Completed", "Failed", "Terminated", "Aborted")
-FINISHED_POD: Final = ("Succeeded", "Failed")
-
-JOB_NAME: Final = "volcano.sh/job-name"
-JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
-JOB_VERSION: Final = "volcano.sh/job-version"
-JOB_RETRY_COUNT: Final = "volcano.sh/job-retry-count"
-QUEUE_NAME: Final = "volcano.sh/queue-name"
-TASK_SPEC: Final = "volcano.sh/task-spec"
-TASK_INDEX: Final = "volcano.sh/task-index"
-TEMPLATE: Final = "volcano.sh/template-uid"
-GROUP_NAME: Final = "scheduling.k8s.io/group-name"
-GROUP_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
-POD_QUEUE: Final = "scheduling.volcano.sh/queue-name"
-GROUP_PREFIX: Final = "podgroup-"
-"""of PodGroups that are made for pods without one; the UID of the pod or of its controller follows"""
-
-
-_INDEX_VARIABLES: Final = ("VK_TASK_INDEX", "VC_TASK_INDEX")
-_PHASES: Final = ("Pending", "Running", "Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)

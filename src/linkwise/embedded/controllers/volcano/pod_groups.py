@@ -1,4 +1,4 @@
-"""PodGroups: made for pods that have none, admitted to their queue, and their status and minimum resources.
+"""PodGroups: made for pods that have none, admitted to their queue, and kept up to date in their status.
 
 Volcano's podgroup controller makes a PodGroup for every pod of its scheduler that names none. Its scheduler moves PodGroups
 from Pending to Inqueue, on which their Jobs create pods, and counts their pods. Queues have no capacity here: a PodGroup is
@@ -57,6 +57,9 @@ _OWNERS: Final = {
     "Job": "jobs.batch",
 }
 """kinds whose annotations set the size of their pods' PodGroup"""
+_LIMITED: Final = ("cpu", "memory")
+"""resources whose limits count in quotas"""
+_BINARY: Final = (("Gi", 1024**3), ("Mi", 1024**2), ("Ki", 1024))
 
 
 def group_of_pod(stored: Stored) -> str:
@@ -128,41 +131,6 @@ def queue_of(pod_group: Raw) -> str:
     return str(section(pod_group, "spec").get("queue") or DEFAULT_QUEUE)
 
 
-def _members(store: Store, stored: Stored, document: Raw) -> Iterator[Stored]:
-    """The pods of a PodGroup that are not being deleted: of its owner, or all that name it if it has none."""
-    owners = [owner for owner in document["metadata"].get("ownerReferences") or () if owner.get("controller")]
-    candidates: list[Stored] = []
-    for owner in owners:
-        key = store.database.keys_by_uid.get(owner["uid"])
-        if key is not None and (found := store.find(*_kind_and_name(key))) is not None:
-            candidates += [found] if key[0] == "pods" else dependents_of(store, found, "pods")
-    if not owners:
-        candidates = store.list("pods", store.select("pods", stored.namespace)).items
-    return (pod for pod in candidates if group_of_pod(pod) == stored.name and b'"deletionTimestamp"' not in pod.data)
-
-
-def _kind_and_name(key: tuple[str, str, str]) -> tuple[str, str, str]:
-    kind, namespace, name = key
-    return kind, name, namespace
-
-
-def _is_scheduled(pod: Stored) -> bool:
-    return bool(pod.fields.get("spec.nodeName")) and pod.fields.get("status.phase") not in FINISHED_POD
-
-
-def _min_member(store: Store, namespace: str, owner: Raw | None) -> int:
-    """The annotation of the pod's controller, or 1."""
-    kind = _OWNERS.get(owner["kind"]) if owner else None
-    found = store.find(kind, owner["name"], namespace) if owner and kind else None
-    text: Any = (found.read()["metadata"].get("annotations") or {}).get(GROUP_MIN_MEMBER) if found else None
-    return int(text) if isinstance(text, str) and text.isdecimal() else 1
-
-
-def _number(document: Raw, key: str) -> int:
-    value = section(document, "spec").get(key)
-    return value if isinstance(value, int) else 0
-
-
 def create_default_queues(store: Store) -> None:
     """Create the queues `root` and `default`, unless they exist."""
     for name in (ROOT_QUEUE, DEFAULT_QUEUE):
@@ -192,11 +160,6 @@ def queue_problem(store: Store, name: str) -> str:
     return "" if state in {None, "Open"} else f'queue "{name}" is {state}'
 
 
-_LIMITED: Final = ("cpu", "memory")
-"""resources whose limits count in quotas"""
-_BINARY: Final = (("Gi", 1024**3), ("Mi", 1024**2), ("Ki", 1024))
-
-
 def job_min_resources(spec: JobSpec) -> dict[str, str]:
     """The requests of the pods that must start together."""
     total: dict[str, Decimal] = {}
@@ -212,6 +175,41 @@ def pod_min_resources(pod_spec: Mapping[str, Any], pods: int) -> dict[str, str]:
     return _texts(total)
 
 
+def _min_member(store: Store, namespace: str, owner: Raw | None) -> int:
+    """The annotation of the pod's controller, or 1."""
+    kind = _OWNERS.get(owner["kind"]) if owner else None
+    found = store.find(kind, owner["name"], namespace) if owner and kind else None
+    text: Any = (found.read()["metadata"].get("annotations") or {}).get(GROUP_MIN_MEMBER) if found else None
+    return int(text) if isinstance(text, str) and text.isdecimal() else 1
+
+
+def _members(store: Store, stored: Stored, document: Raw) -> Iterator[Stored]:
+    """The pods of a PodGroup that are not being deleted: of its owner, or all that name it if it has none."""
+    owners = [owner for owner in document["metadata"].get("ownerReferences") or () if owner.get("controller")]
+    candidates: list[Stored] = []
+    for owner in owners:
+        key = store.database.keys_by_uid.get(owner["uid"])
+        if key is not None and (found := store.find(*_kind_and_name(key))) is not None:
+            candidates += [found] if key[0] == "pods" else dependents_of(store, found, "pods")
+    if not owners:
+        candidates = store.list("pods", store.select("pods", stored.namespace)).items
+    return (pod for pod in candidates if group_of_pod(pod) == stored.name and b'"deletionTimestamp"' not in pod.data)
+
+
+def _kind_and_name(key: tuple[str, str, str]) -> tuple[str, str, str]:
+    kind, namespace, name = key
+    return kind, name, namespace
+
+
+def _is_scheduled(pod: Stored) -> bool:
+    return bool(pod.fields.get("spec.nodeName")) and pod.fields.get("status.phase") not in FINISHED_POD
+
+
+def _number(document: Raw, key: str) -> int:
+    value = section(document, "spec").get(key)
+    return value if isinstance(value, int) else 0
+
+
 def _first_pods(spec: JobSpec) -> Iterator[tuple[Task, int]]:
     """Number of pods by task, up to minAvailable: first the minimum of each task, then the others, in their order."""
     left = spec.min_available
@@ -224,6 +222,11 @@ def _first_pods(spec: JobSpec) -> Iterator[tuple[Task, int]]:
         left -= more
         if count + more > 0:
             yield task, count + more
+
+
+def _add(total: dict[str, Decimal], usage: Mapping[str, Decimal], pods: int) -> None:
+    for name, amount in usage.items():
+        total[name] = total.get(name, Decimal(0)) + amount * pods
 
 
 def _usage(pod_spec: Mapping[str, Any]) -> dict[str, Decimal]:
@@ -257,11 +260,6 @@ def _amounts(container: Mapping[str, Any], *, requests: bool) -> Iterable[tuple[
             yield name, quantity(str(text))
         except InputError:
             continue  # the API server rejects such pods
-
-
-def _add(total: dict[str, Decimal], usage: Mapping[str, Decimal], pods: int) -> None:
-    for name, amount in usage.items():
-        total[name] = total.get(name, Decimal(0)) + amount * pods
 
 
 def _texts(total: Mapping[str, Decimal]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from linkwise.dialects.kubernetes_objects import topology_alignment
+from linkwise.dialects.kubernetes.objects import topology_alignment
 from linkwise.model.node import NumaAlignment
 
 

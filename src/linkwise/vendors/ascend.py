@@ -1,4 +1,4 @@
-"""Readers of Ascend device lists and usage: `npu-smi info`, `npu-smi info -m` and `npu-smi info -l`.
+"""Huawei Ascend: descriptor, and readers of `npu-smi info`: links (-t topo), device lists and usage.
 
 A card (NPU ID) holds one or more chips, and a chip is a device. A device is named by the id in its row (Phy-ID,
 Device), or by its card where the tool prints no other id.
@@ -12,12 +12,28 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.model.usage import DeviceUsage, ProcessUsage
 from linkwise.vendors.inventory_text import BUS_ID, believed, inventory, left_out, refusals, value_or_empty, whole_lines
+from linkwise.vendors.link_table.layout import Names, leading, line_of, tables
+from linkwise.vendors.link_table.matrix import no_table, read_first
+from linkwise.vendors.machine import MachineProfile, grouped
 from linkwise.vendors.reader import DeviceFacts, Reader, Reading
+from linkwise.vendors.vendor import LinkCode, NeedsRule, Vendor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["HEALTH_STATES", "NETWORK_STATES", "READERS", "chip_name", "chip_usages", "is_usable"]
+    from linkwise.model.link import Link
+
+__all__ = [
+    "HEALTH_STATES",
+    "INVENTORY_READERS",
+    "NETWORK_STATES",
+    "READERS",
+    "VENDOR",
+    "chip_name",
+    "chip_usages",
+    "is_usable",
+    "rings_of",
+]
 
 _TABLE: Final = "npu-smi info"
 _MAP: Final = "npu-smi info -m"
@@ -39,6 +55,34 @@ _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _USAGE: Final = re.compile(r"([0-9]{1,9}) */ *([0-9]{1,9})")
 _LIST_KEYS: Final = {"Product Name", "Serial Number", "Chip Count"}
 _NO_CHIPS: Final = {"Mcu", "MCU", "3559"}
+_MIB: Final = 1 << 20
+_PROCESSES: Final = "Process id"
+_OWN_COLUMN: Final = re.compile(r"\|[ \t]*NPU[ \t]+ID[ \t]*\|[ \t]*Name")
+"""the newest layout gives the number of the card a column of its own"""
+_CARD: Final = re.compile(r"(?P<card>[0-9]{1,4})\s+\S.*")
+_PLACE: Final = re.compile(r"(?P<chip>[0-9]{1,4})(?:\s+(?P<own>[0-9]{1,4}))?")
+_LOAD: Final = re.compile(r"(?P<busy>[0-9]{1,3}|\S+)\s+(?P<memory>[0-9].*)")
+HEALTH_STATES: Final = {0: "OK", 1: "Warning", 2: "Alarm", 3: "Critical", 0xFFFFFFFF: "absent"}
+"""by the number of DCMI: the words of `npu-smi info`"""
+_USABLE: Final = frozenset({0, 1})
+"""with a warning a chip computes on, and Huawei's device plugin keeps it allocatable"""
+NETWORK_STATES: Final = {
+    1: "the socket can't be opened",
+    2: "no reply was received in time",
+    3: "the destination is unreachable",
+    4: "the time to live was exceeded",
+    5: "the detection failed",
+    7: "the detection thread failed",
+    8: "its address is being set",
+}
+"""by the number of DCMI: states in which other machines can't reach a chip; others, 0 (OK) and 6 (starting), are fine"""
+_KIND: Final = "npu-smi info -t topo"
+_NPUS: Final = Names("(?:NPU|Phy-ID)[0-9]{1,3}")
+_COMMAND: Final = re.compile(r"npu-smi[ \t]+info[ \t]+(?:-[a-z][ \t]+[^ \t\n]+[ \t]+){0,4}-t[ \t]+topo")
+_REFUSAL: Final = re.compile(r"does not support querying topo")
+_ERROR: Final = re.compile(
+    r"does not support querying topo|npu-smi: .{0,40}not found|dcmi .{0,40}fail|(?i:error|failed)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,22 +275,12 @@ def _read_refusal(text: str) -> Reading:
     return inventory("npu-smi", (), refused=refusals(text, _REFUSALS))
 
 
-READERS: Final = (
+INVENTORY_READERS: Final = (
     Reader(_TABLE, lambda text: _TABLE_HEAD.search(text) is not None, _read_table, "devices"),
     Reader(_MAP, lambda text: _MAP_HEAD.search(text) is not None, _read_map, "devices"),
     Reader(_LIST, lambda text: _LIST_HEAD.search(text) is not None and "NPU ID" in text, _read_list, "devices"),
     Reader("npu-smi", lambda text: bool(refusals(text, _REFUSALS)), _read_refusal, "devices"),
 )
-
-
-_MIB: Final = 1 << 20
-_PROCESSES: Final = "Process id"
-_OWN_COLUMN: Final = re.compile(r"\|[ \t]*NPU[ \t]+ID[ \t]*\|[ \t]*Name")
-"""the newest layout gives the number of the card a column of its own"""
-_CARD: Final = re.compile(r"(?P<card>[0-9]{1,4})\s+\S.*")
-_PLACE: Final = re.compile(r"(?P<chip>[0-9]{1,4})(?:\s+(?P<own>[0-9]{1,4}))?")
-_LOAD: Final = re.compile(r"(?P<busy>[0-9]{1,3}|\S+)\s+(?P<memory>[0-9].*)")
-_PAIR: Final = re.compile(r"([0-9]{1,9}) */ *([0-9]{1,9})")
 
 
 def chip_usages(text: str) -> dict[int, DeviceUsage]:
@@ -288,7 +322,7 @@ def _chips(text: str) -> Iterator[tuple[int, int, int | None, DeviceUsage]]:
 def _load(cell: str) -> DeviceUsage:
     """The last pair is HBM where the chip has it; without, it is 0 / 0 or not printed."""
     load = _LOAD.fullmatch(cell)
-    pairs = [(int(used), int(total)) for used, total in _PAIR.findall(load["memory"] if load else cell)]
+    pairs = [(int(used), int(total)) for used, total in _USAGE.findall(load["memory"] if load else cell)]
     used, total = next((pair for pair in reversed(pairs) if pair[1]), (None, None))
     busy = int(load["busy"]) if load and load["busy"].isdecimal() else None
     return DeviceUsage("", _bytes(total), _bytes(used), busy)
@@ -316,23 +350,6 @@ def _bytes(mebibytes: int | None) -> int | None:
     return None if mebibytes is None else mebibytes * _MIB
 
 
-HEALTH_STATES: Final = {0: "OK", 1: "Warning", 2: "Alarm", 3: "Critical", 0xFFFFFFFF: "absent"}
-"""by the number of DCMI: the words of `npu-smi info`"""
-_USABLE: Final = frozenset({0, 1})
-"""with a warning a chip computes on, and Huawei's device plugin keeps it allocatable"""
-
-NETWORK_STATES: Final = {
-    1: "the socket can't be opened",
-    2: "no reply was received in time",
-    3: "the destination is unreachable",
-    4: "the time to live was exceeded",
-    5: "the detection failed",
-    7: "the detection thread failed",
-    8: "its address is being set",
-}
-"""by the number of DCMI: states in which other machines can't reach a chip; others, 0 (OK) and 6 (starting), are fine"""
-
-
 def chip_name(model: str, number: int) -> str:
     """The name of a chip in the lists of Huawei's tools: `Ascend910-3` for the fourth chip of any 910."""
     kind = "Ascend310P" if "310P" in model else "Ascend310" if "310" in model else "Ascend910"
@@ -342,3 +359,71 @@ def chip_name(model: str, number: int) -> str:
 def is_usable(health: int) -> bool:
     """Whether a chip in this state of health can be allocated."""
     return health in _USABLE
+
+
+def _recognises(text: str) -> bool:
+    if ("NPU" in text or "Phy-ID" in text) and (_NPUS.link_row.search(text) or _NPUS.whole_header.search(text)):
+        return True
+    return "topo" in text and bool(_REFUSAL.search(text) or _COMMAND.search(text))
+
+
+def _read(text: str) -> Reading:
+    reading = read_first(list(leading(tables(text, _NPUS))), _KIND)
+    if reading is None:
+        return no_table(_KIND, line_of(text, _ERROR.search(text)), "the text has no table of NPUs")
+    return replace(reading, rings=rings_of(reading.links)) if reading.status == "ok" else reading
+
+
+def rings_of(links: tuple[tuple[Link, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """Sets of two or more devices that reach each other over direct links, by position."""
+    left = set(range(len(links)))
+    rings = []
+    while left:
+        reached = [min(left)]
+        left.discard(reached[0])
+        for device in reached:
+            near = {other for other in left if links[device][other].direct or links[other][device].direct}
+            left -= near
+            reached += sorted(near)
+        if len(reached) > 1:
+            rings.append(tuple(sorted(reached)))
+    return tuple(rings)
+
+
+READERS: Final = (Reader(_KIND, _recognises, _read),)
+
+
+def _machines() -> tuple[MachineProfile, ...]:
+    return (
+        MachineProfile(
+            "atlas-800", "ascend", "Ascend 910A", 32768, grouped(8, "HCCS", group=4), "ascend-910", cpus=192
+        ),
+        MachineProfile("atlas-a2", "ascend", "Ascend 910B3", 65536, grouped(8, "HCCS"), "ascend-910b", cpus=192),
+    )
+
+
+VENDOR: Final = Vendor(
+    name="ascend",
+    readers=(*READERS, *INVENTORY_READERS),
+    tools={"npu-smi": "npu-smi info -t topo"},
+    links=(
+        LinkCode("HCCS", "HCCS"),
+        LinkCode("HCCS_SW", "HCCS"),  # through a switch
+        LinkCode("SIO", "SIO", direct=2),  # between two dies of one module
+        LinkCode("UB", "UB"),
+    ),
+    machines=_machines,
+    container_needs=NeedsRule(
+        node="/dev/davinci{number}",
+        control=("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc"),
+        optional=("/dev/dvpp_cmdlist",),
+        visible="ASCEND_VISIBLE_DEVICES",
+        runtime=(
+            "usr/local/Ascend/Ascend-Docker-Runtime/ascend-docker-runtime",
+            "usr/local/bin/ascend-docker-runtime",
+            "usr/bin/ascend-docker-runtime",
+        ),
+        runtime_options=(("ASCEND_RUNTIME_OPTIONS", ""),),  # whole chips; parts of chips are VIRTUAL
+        cdi="huawei.com/npu",
+    ),
+)

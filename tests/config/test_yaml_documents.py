@@ -5,7 +5,7 @@ from __future__ import annotations
 import yaml
 from hypothesis import given, strategies as st
 
-from linkwise.config.yaml_comments import yaml_with_comments
+from linkwise.config.yaml_documents import yaml_with_comments
 
 text = st.text(max_size=12) | st.sampled_from(
     ["", "# no comment", "a: b", "- x", "yes", "1:30", "null", "line\nline", "\u2028"]

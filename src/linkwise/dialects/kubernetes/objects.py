@@ -1,4 +1,4 @@
-"""Objects of Kubernetes: disruption budgets, volume claims and storage classes, and NodeResourceTopology.
+"""Objects of Kubernetes: disruption budgets, volume claims, storage classes, and NodeResourceTopology.
 
 NodeResourceTopology is written by Node Feature Discovery's topology updater and by the resource topology exporter, one object
 per node with its name, in the API group topology.node.k8s.io: v1alpha2 with attributes, v1alpha1 with one name for policy

@@ -1,4 +1,4 @@
-"""Dynamic Resource Allocation: ResourceSlices, DeviceClasses and ResourceClaims, and the devices that count by them.
+"""Dynamic Resource Allocation: the devices that count by ResourceSlices, DeviceClasses and ResourceClaims.
 
 A slice lists devices of a pool. A class with an extended resource name lets pods request such devices like those of a
 device plugin. An allocated claim has devices, by driver, pool and name. The API server validates these objects; what is

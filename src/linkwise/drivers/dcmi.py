@@ -1,7 +1,10 @@
-"""Driver for Ascend NPUs through DCMI.
+"""Driver for Ascend NPUs through DCMI, Huawei's device management library, and the C functions that it calls.
 
 The library is initialised once and read once per discovery. What can't be read of a chip is a fault of that chip alone; see
 `known_devices` for chips that are no longer reported.
+
+There is no Python package for it: functions of libdcmi.so are called through ctypes, with the structures of its header.
+Source: contract device-plugin, section 9.
 """
 
 from __future__ import annotations
@@ -12,15 +15,7 @@ from ipaddress import IPv4Address, IPv6Address
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
-from linkwise.drivers.c_library import printable
-from linkwise.drivers.dcmi.library import (
-    ChipInfo,
-    HbmInfo,
-    IpAddress,
-    Library,
-    MemoryInfo,
-    PcieInfo,
-)
+from linkwise.drivers.c_library import CLibrary, printable
 from linkwise.drivers.device_facts import DeviceFacts, Failure, common
 from linkwise.drivers.host_files import HOST, chip_addresses, near_nics, numa_node
 from linkwise.drivers.known_devices import KnownDevices, Unreadable
@@ -31,14 +26,25 @@ from linkwise.model.inventory import Discovery
 from linkwise.model.link import SELF, UNKNOWN_LINK, Link
 from linkwise.model.topology import MAX_DEVICES, Topology
 from linkwise.model.usage import DeviceUsage, ProcessUsage, UsageReading
-from linkwise.vendors.ascend.inventory import HEALTH_STATES, NETWORK_STATES, chip_name, is_usable
-from linkwise.vendors.ascend.vendor import rings_of
+from linkwise.vendors.ascend import HEALTH_STATES, NETWORK_STATES, chip_name, is_usable, rings_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["Chip", "DcmiDriver", "Place", "read_chip", "read_usage"]
+__all__ = [
+    "Chip",
+    "ChipInfo",
+    "DcmiDriver",
+    "HbmInfo",
+    "IpAddress",
+    "Library",
+    "MemoryInfo",
+    "PcieInfo",
+    "Place",
+    "read_chip",
+    "read_usage",
+]
 
 _MOST_CARDS: Final = 64
 _MOST_CHIPS: Final = 16
@@ -47,6 +53,47 @@ _NPU: Final = 0
 """DCMI_UNIT_TYPE_NPU; others are the management controller and the CPU of a card"""
 # The numbers are not in the order of bandwidth.
 _PATHS: Final = {1: "SYS", 2: "PHB", 3: "HCCS", 4: "PXB", 5: "PIX"}
+_MIB: Final = 1024 * 1024
+_MOST_MEMORY: Final = 1 << 30
+"""MiB; more is an error code in place of a size"""
+_MOST_CODES: Final = 128
+_SHOWN_CODES: Final = 8
+_NETWORK_PORT: Final = 1
+"""DCMI_ROCE_PORT"""
+_IPV6: Final = 1
+_AI_CORE: Final = 2
+"""DCMI_UTILIZATION_RATE_AICORE"""
+_MOST_PROCESSES: Final = 32
+"""that the library writes"""
+NOT_SUPPORTED: Final = -8255
+NOT_SUPPORTED_IN_CONTAINER: Final = -8013
+_WORDS: Final = {
+    -8001: "invalid parameter",
+    -8002: "operation not permitted",
+    -8003: "memory operation failed",
+    -8005: "internal error",
+    -8006: "timeout",
+    -8007: "invalid device id",
+    -8008: "the device does not exist",
+    -8009: "ioctl failed",
+    -8010: "sending a message failed",
+    -8011: "receiving a message failed",
+    -8012: "not ready",
+    NOT_SUPPORTED_IN_CONTAINER: "not supported in a container",
+    -8015: "reset failed",
+    -8017: "an upgrade is running",
+    -8020: "the resource is occupied",
+    NOT_SUPPORTED: "not supported",
+}
+_ADVICE: Final = {
+    -8002: "no permission to open /dev/davinci_manager; run the agent as root in a privileged container",
+    -8005: "the Ascend kernel driver does not answer; check `npu-smi info` and `dmesg` on the node",
+    -8008: "the Ascend kernel driver reports no devices; check `lspci | grep d80` and `dmesg` on the node",
+    -8009: "the Ascend kernel driver is not loaded; check `lsmod | grep drv_` and `dmesg` on the node",
+    -8012: "the Ascend driver is still starting",
+    -8017: "an upgrade of the Ascend firmware is running; the agent tries again",
+}
+_NAME_BYTES: Final = 32
 
 
 class DcmiDriver(Driver):
@@ -168,28 +215,6 @@ class DcmiDriver(Driver):
         return self._paths[key]
 
 
-def _distinct(chips: Sequence[Chip]) -> tuple[list[Chip], list[str]]:
-    """The chips, each number once, and sentences about the others."""
-    known: dict[str, Chip] = {}
-    problems = []
-    for chip in chips:
-        if chip.device.id in known:
-            place = f"card {chip.place.card} chip {chip.place.chip}"
-            problems.append(f"{place} is left out: it has the physical id of another chip, {chip.device.index}")
-        known.setdefault(chip.device.id, chip)
-    return list(known.values())[:MAX_DEVICES], problems
-
-
-_MIB: Final = 1024 * 1024
-_MOST_MEMORY: Final = 1 << 30
-"""MiB; more is an error code in place of a size"""
-_MOST_CODES: Final = 128
-_SHOWN_CODES: Final = 8
-_NETWORK_PORT: Final = 1
-"""DCMI_ROCE_PORT"""
-_IPV6: Final = 1
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """How DCMI addresses a chip."""
@@ -241,6 +266,124 @@ def read_chip(library: Library, place: Place, host: Path, last_model: str = "") 
         _address(library, place),
         _network_fault(library, place),
     )
+
+
+class _ProcessInfo(ctypes.Structure):
+    """`struct dcmi_proc_mem_info`."""
+
+    _fields_ = (("id", ctypes.c_int), ("memory", ctypes.c_ulong))  # bytes
+
+
+def read_usage(library: Library, place: Place, id_: str) -> DeviceUsage:
+    """The usage of the chip at a place."""
+    total, used = _used_memory(library, place)
+    busy = library.number("dcmi_get_device_utilization_rate", place.card, place.chip, _AI_CORE, kind=ctypes.c_uint)
+    return DeviceUsage(id_, total, used, busy if isinstance(busy, int) else None, _processes(library, place))
+
+
+class ChipInfo(ctypes.Structure):
+    """`struct dcmi_chip_info_v2`; the older one is its beginning."""
+
+    _fields_ = (
+        ("type", ctypes.c_char * _NAME_BYTES),
+        ("name", ctypes.c_char * _NAME_BYTES),
+        ("version", ctypes.c_char * _NAME_BYTES),
+        ("cores", ctypes.c_uint),
+        ("npu_name", ctypes.c_char * _NAME_BYTES),
+    )
+
+
+class HbmInfo(ctypes.Structure):
+    """`struct dcmi_hbm_info`."""
+
+    _fields_ = (
+        ("size", ctypes.c_ulonglong),  # MB
+        ("frequency", ctypes.c_uint),
+        ("used", ctypes.c_ulonglong),  # MB
+        ("temperature", ctypes.c_int),
+        ("bandwidth", ctypes.c_uint),  # percent
+    )
+
+
+class MemoryInfo(ctypes.Structure):
+    """`struct dcmi_get_memory_info_stru`, for chips without HBM."""
+
+    _fields_ = (
+        ("size", ctypes.c_ulonglong),  # MB
+        ("available", ctypes.c_ulonglong),
+        ("frequency", ctypes.c_uint),
+        ("huge_page", ctypes.c_ulong),
+        ("huge_pages", ctypes.c_ulong),
+        ("huge_pages_free", ctypes.c_ulong),
+        ("used_percent", ctypes.c_uint),
+        ("reserved", ctypes.c_ubyte * 60),
+    )
+
+
+class PcieInfo(ctypes.Structure):
+    """`struct dcmi_pcie_info_all`."""
+
+    _fields_ = (
+        ("vendor", ctypes.c_uint),
+        ("subvendor", ctypes.c_uint),
+        ("device_id", ctypes.c_uint),
+        ("subdevice_id", ctypes.c_uint),
+        ("domain", ctypes.c_int),
+        ("bus", ctypes.c_uint),
+        ("device", ctypes.c_uint),
+        ("function", ctypes.c_uint),
+        ("reserved", ctypes.c_ubyte * 32),
+    )
+
+
+class IpAddress(ctypes.Structure):
+    """`struct dcmi_ip_addr`."""
+
+    _fields_ = (("bytes", ctypes.c_ubyte * 16), ("type", ctypes.c_int))
+
+
+class Library(CLibrary):
+    """DCMI, initialised. It has no function to end the use of it."""
+
+    driver = "dcmi"
+    file = pattern = "libdcmi.so"
+    folders = (
+        "usr/local/dcmi",
+        "usr/local/Ascend/driver/lib64/driver",
+        "usr/local/Ascend/driver/lib64",
+        "usr/lib64",
+    )
+    install = (
+        "install the Ascend driver, or mount /usr/local/dcmi and /usr/local/Ascend/driver of the host in the agent's"
+        " container and add /usr/local/Ascend/driver/lib64/driver to LD_LIBRARY_PATH"
+    )
+    integer = ctypes.c_int
+    words = _WORDS
+    dead = frozenset({-8007, -8008, -8009, -8010, -8011})
+    unsupported = frozenset({NOT_SUPPORTED, NOT_SUPPORTED_IN_CONTAINER})
+
+    def initialise(self) -> None:
+        """Initialise the library, again if the driver was reloaded.
+
+        Raises:
+            DriverError: it can't be; the text says what to check.
+        """
+        failure = self.call("dcmi_init")
+        if failure is not None:
+            advice = _ADVICE.get(failure.code, "check that `npu-smi info` works on the node")
+            raise DriverError(f"dcmi: DCMI can't be initialised ({failure}); {advice}")
+
+
+def _distinct(chips: Sequence[Chip]) -> tuple[list[Chip], list[str]]:
+    """The chips, each number once, and sentences about the others."""
+    known: dict[str, Chip] = {}
+    problems = []
+    for chip in chips:
+        if chip.device.id in known:
+            place = f"card {chip.place.card} chip {chip.place.chip}"
+            problems.append(f"{place} is left out: it has the physical id of another chip, {chip.device.index}")
+        known.setdefault(chip.device.id, chip)
+    return list(known.values())[:MAX_DEVICES], problems
 
 
 def _physical_id(library: Library, place: Place) -> int | Failure:
@@ -339,37 +482,17 @@ def _network_fault(library: Library, place: Place) -> str:
     return "" if isinstance(state, Failure) else NETWORK_STATES.get(state, "")
 
 
-_MEBIBYTE: Final = 1 << 20
-_AI_CORE: Final = 2
-"""DCMI_UTILIZATION_RATE_AICORE"""
-_MOST_PROCESSES: Final = 32
-"""that the library writes"""
-
-
-class _ProcessInfo(ctypes.Structure):
-    """`struct dcmi_proc_mem_info`."""
-
-    _fields_ = (("id", ctypes.c_int), ("memory", ctypes.c_ulong))  # bytes
-
-
-def read_usage(library: Library, place: Place, id_: str) -> DeviceUsage:
-    """The usage of the chip at a place."""
-    total, used = _used_memory(library, place)
-    busy = library.number("dcmi_get_device_utilization_rate", place.card, place.chip, _AI_CORE, kind=ctypes.c_uint)
-    return DeviceUsage(id_, total, used, busy if isinstance(busy, int) else None, _processes(library, place))
-
-
 def _used_memory(library: Library, place: Place) -> tuple[int | None, int | None]:
     """Bytes of HBM, or of DDR where the chip has no HBM, and those in use."""
     high = HbmInfo()
     failure = library.call("dcmi_get_device_hbm_info", place.card, place.chip, ctypes.byref(high))
     if failure is None and high.size:
-        return int(high.size) * _MEBIBYTE, int(high.used) * _MEBIBYTE
+        return int(high.size) * _MIB, int(high.used) * _MIB
     plain = MemoryInfo()
     failure = library.call("dcmi_get_device_memory_info_v3", place.card, place.chip, ctypes.byref(plain))
     if failure is not None or not plain.size:
         return None, None
-    return int(plain.size) * _MEBIBYTE, int(plain.size) * min(100, int(plain.used_percent)) // 100 * _MEBIBYTE
+    return int(plain.size) * _MIB, int(plain.size) * min(100, int(plain.used_percent)) // 100 * _MIB
 
 
 def _processes(library: Library, place: Place) -> tuple[ProcessUsage, ...] | None:

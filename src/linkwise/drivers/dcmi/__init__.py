@@ -1,1 +1,0 @@
-"""Driver for Ascend NPUs through DCMI, Huawei's device management library."""

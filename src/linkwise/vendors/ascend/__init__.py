@@ -1,1 +1,0 @@
-"""Huawei Ascend: NPUs joined by HCCS rings."""
