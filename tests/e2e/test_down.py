@@ -48,11 +48,18 @@ def asked(placing: Placing) -> list[str]:
     return [row for row in placing.text("/metrics").splitlines() if row.startswith("linkwise_requests_total")]
 
 
+def has_new_bind(rows: list[str], earlier: list[str]) -> bool:
+    return any('verb="bind"' in row and row not in earlier for row in rows)
+
+
 @pytest.mark.rule("000.skip", level="R")
 def test_a_pod_without_devices_is_scheduled_without_us_and_bears_no_word_of_ours(
     placing: Placing, namespace: str
 ) -> None:
+    earlier = asked(placing)
     placing.place(namespace, "with", {GPU: 1})
+    # A bind is counted when it is answered, and the pod has its node shortly before that.
+    wait_for(lambda: has_new_bind(asked(placing), earlier), 10, "the bind is counted")
     before = asked(placing)
     for number in range(10):
         assert placing.place(namespace, f"plain-{number}", {"cpu": 1}).annotations == {}

@@ -90,6 +90,8 @@ def empty(machines: Installation) -> Iterator[Installation]:
         machines.helm.uninstall()
     machines.clear()
     wait_for(lambda: not machines.api.list(f"/api/v1/namespaces/{NAMESPACE}/pods"), 60, "no pod of the release is left")
+    for name in SECRETS:  # Helm leaves those that the service has created again, as documented
+        machines.api.delete(f"/api/v1/namespaces/{NAMESPACE}/secrets/{name}")
 
 
 @pytest.fixture
