@@ -26,10 +26,6 @@ export function PodPanel({ namespace, name }: { namespace: string; name: string 
   )
 }
 
-/** A request that would fit now is a remedy too. */
-const smaller = (page: PodPage): { title: string; node: string; pods: [] }[] =>
-  page.lines.filter((line) => /^a request for .* would fit now/.test(line)).map((title) => ({ title, node: '', pods: [] }))
-
 function Sub({ page }: { page: PodPage }) {
   return (
     <>
@@ -69,7 +65,7 @@ export function PodDetails({ page, plan = false }: { page: PodPage; plan?: boole
       {waiting && (
         <>
           <Reasons nodes={waiting.nodes} fitting={waiting.fitting} against={waiting.against} />
-          <Remedies remedies={[...waiting.remedies, ...smaller(page)].map(({ title, node, pods }) => ({ title, nodes: node ? [node] : [], pods }))} />
+          <Remedies remedies={waiting.remedies.map(({ title, node, pods }) => ({ title, nodes: node ? [node] : [], pods }))} />
           {waiting.victims && (
             <Section title="Preemption">
               <div class="card-box">

@@ -102,20 +102,25 @@ export function Remedies({ remedies }: { remedies: { title: string; nodes: strin
   if (!remedies.length) return null
   return (
     <Section title="What would let it start">
-      {remedies.map(({ title, nodes, pods }, index) => (
-        <div class="card-box" key={index}>
-          <div class="card-line">
-            <b>{short(title, nodes, pods) ?? <Say text={title} />}</b>
-            <span class="card-nodes">
-              {nodes.slice(0, 3).map((node) => (
-                <NodeLink name={node} key={node} />
-              ))}
-              {nodes.length > 3 && <span class="muted">and {nodes.length - 3} more</span>}
-            </span>
+      {remedies.map(({ title, nodes, pods }, index) => {
+        const brief = short(title, nodes, pods)
+        // The complete sentence names the nodes itself, as links.
+        const others = brief ? nodes : nodes.filter((node) => !title.includes(node))
+        return (
+          <div class="card-box" key={index}>
+            <div class="card-line">
+              <b>{brief ?? <Say text={title} />}</b>
+              <span class="card-nodes">
+                {others.slice(0, 3).map((node) => (
+                  <NodeLink name={node} key={node} />
+                ))}
+                {others.length > 3 && <span class="muted">and {others.length - 3} more</span>}
+              </span>
+            </div>
+            {pods.length > 0 && brief && <Pods pods={pods} />}
           </div>
-          {pods.length > 0 && short(title, nodes, pods) && <Pods pods={pods} />}
-        </div>
-      ))}
+        )
+      })}
     </Section>
   )
 }

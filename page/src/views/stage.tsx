@@ -184,7 +184,6 @@ function Legend() {
   const shown = all ? names : names.slice(0, SHOWN)
   const current = only.value
   const shared = [...cluster.nodes.values()].some((node) => stripOf(node).shares.length > 0)
-  const flawed = cluster.totals.unusable > 0
   return (
     <div class="legend" role="group" aria-label="Legend; press an entry to highlight it">
       {colouring.value === 'namespace'
@@ -225,14 +224,12 @@ function Legend() {
         <i class="swatch reserved" />
         reserved
       </button>
-      {flawed && (
-        <span>
-          <svg class="swatch flawed" viewBox="0 0 12 12" aria-hidden="true">
-            <path d="M3.6 3.6l4.8 4.8M8.4 3.6L3.6 8.4" />
-          </svg>
-          cordoned or unhealthy
-        </span>
-      )}
+      <span>
+        <svg class="swatch flawed" viewBox="0 0 12 12" aria-hidden="true">
+          <path d="M3.6 3.6l4.8 4.8M8.4 3.6L3.6 8.4" />
+        </svg>
+        cordoned or unhealthy
+      </span>
     </div>
   )
 }
