@@ -4,14 +4,13 @@ Two runs never draw the same pixels, so nothing compares them.
 """
 
 import io
-import json
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from support.browser.scene import scene
+from support.browser.scene import fill
 from support.browser.window import page_of
 from support.embedded.up_process import TriedCluster
 
@@ -43,10 +42,7 @@ def take(root: Path = ROOT) -> None:
         TriedCluster(Path(folder), "--fleet", FLEET) as running,
         sync_playwright() as playwright,
     ):
-        manifest = Path(folder) / "scene.json"
-        manifest.write_text(json.dumps(scene()), "utf-8")
-        running.shell(f"linkwise apply -f {manifest}")
-        running.shell('linkwise cordon node/dgx1-v100-01 --device 3 --reason "ECC errors"')
+        fill(running, Path(folder))
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_context(viewport=SIZE, color_scheme="light", reduced_motion="reduce").new_page()
         for name, path in VIEWS.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import contextmanager
 from importlib.util import find_spec
 from shutil import which
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from support.browser.scene import FLEET, scene
+from support.browser.scene import FLEET, fill
 from support.browser.window import View, page_of
 from support.embedded.up_process import TriedCluster
 
@@ -68,14 +67,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TriedCluster]:
     with TriedCluster(tmp_path_factory.mktemp("cluster"), "--fleet", FLEET) as running:
         fill(running, tmp_path_factory.mktemp("scene"))
         yield running
-
-
-def fill(running: TriedCluster, folder: Path) -> None:
-    """Create the pods of the scene, and cordon a device."""
-    manifest = folder / "scene.json"
-    manifest.write_text(json.dumps(scene()), "utf-8")
-    running.shell(f"linkwise apply -f {manifest}")
-    running.shell('linkwise cordon node/dgx1-v100-01 --device 3 --reason "ECC errors"')
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+import json
+from typing import TYPE_CHECKING, Any, Final
 
-__all__ = ["FLEET", "scene"]
+from support.e2e.processes import wait_for
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.embedded.up_process import TriedCluster
+
+__all__ = ["FLEET", "fill", "scene"]
 
 FLEET: Final = (
     "dgx1-v100=14,dgx-a100=12,hgx-h100=10,atlas-800=6,mi300=4,a100-bridged=4,"
@@ -29,6 +37,17 @@ def _pod(
 def _gang(namespace: str, name: str, members: int, amount: int) -> list[dict[str, Any]]:
     group = {f"{_GROUP}/name": name, f"{_GROUP}/min-available": str(members), f"{_GROUP}/total-number": str(members)}
     return [_pod(namespace, f"{name}-{index}", "nvidia.com/gpu", amount, group) for index in range(members)]
+
+
+def fill(running: TriedCluster, folder: Path) -> None:
+    """Create the pods of the scene, and cordon a device that one of them uses."""
+    manifest = folder / "scene.json"
+    manifest.write_text(json.dumps(scene()), "utf-8")
+    running.shell(f"linkwise apply -f {manifest}")
+    # A device that is cordoned before the gang is placed keeps it off the node.
+    groups = "linkwise get groups pretrain --namespace llm --output json"
+    wait_for(lambda: '"placed"' in running.shell(groups), 120, "the gang of the scene is placed")
+    running.shell('linkwise cordon node/dgx1-v100-01 --device 3 --reason "ECC errors"')
 
 
 def scene() -> dict[str, Any]:
