@@ -20,7 +20,8 @@ else
     echo "setup: '$python -m venv' failed; install your system's python3-venv package, or uv" >&2
     exit 1
   }
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+  # The lock is complete. Asked to resolve it, pip before 23.3 takes the newest release for a dependency with extras.
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 fi
 touch "$venv/.ready"

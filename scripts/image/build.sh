@@ -24,7 +24,7 @@ install() {
   "$tools" -m pip --python "$environment/bin/python" install --quiet --disable-pip-version-check --no-cache-dir \
     --no-compile "$@"
 }
-install --require-hashes --only-binary :all: --requirement "$root/deploy/image/requirements.lock"
+install --no-deps --require-hashes --only-binary :all: --requirement "$root/deploy/image/requirements.lock"
 # By name, not by file: otherwise the path of the file is recorded.
 install --no-deps --no-index --find-links "$scratch" linkwise
 
