@@ -247,8 +247,8 @@ def _unhealthy(
     view: NodeView, objects: Mapping[str, Mapping[str, object]], count: int, problems: list[Problem]
 ) -> set[int]:
     key = f"ConfigMap/unhealthy-gpu-{view.name}"
-    found: object = objects.get(key, {})
-    data = (found.get("data") or {}) if isinstance(found, Mapping) else None
+    value: object = objects.get(key, {})
+    data = (value.get("data") or {}) if isinstance(value, Mapping) else None
     text = data.get("gpus", "") if isinstance(data, Mapping) else None
     items = [item.strip() for item in text.split(",")] if isinstance(text, str) and text.strip() else []
     known = {str(index) for index in range(count)}

@@ -126,7 +126,7 @@ class DcmiDriver(Driver):
         chips, twice = _distinct(chips)
         unreadable = [one for one in read if isinstance(one, Unreadable)]
         addresses = chip_addresses(self._host)
-        found = Discovery(
+        discovery = Discovery(
             "ascend" if chips else "",
             tuple(chip.device for chip in chips),
             self._topology(chips),
@@ -140,7 +140,7 @@ class DcmiDriver(Driver):
             },
             {chip.device.id: chip.network_fault for chip in chips if chip.network_fault},
         )
-        whole = self._known.complete(found, unreadable)
+        whole = self._known.complete(discovery, unreadable)
         return replace(whole, vendor="ascend" if whole.devices else "")
 
     def usage(self) -> UsageReading:
@@ -473,8 +473,8 @@ def _address(library: Library, place: Place) -> str:
     if failure is not None:
         return ""
     raw = bytes(address.bytes)
-    found = IPv6Address(raw) if address.type == _IPV6 else IPv4Address(raw[:4])
-    return "" if found.is_unspecified else str(found)
+    parsed = IPv6Address(raw) if address.type == _IPV6 else IPv4Address(raw[:4])
+    return "" if parsed.is_unspecified else str(parsed)
 
 
 def _network_fault(library: Library, place: Place) -> str:

@@ -144,14 +144,14 @@ class AutoDriver(Driver):
             driver: Driver | None = None
             try:
                 driver = DRIVERS[name](self._options)
-                found = driver.discover()
+                discovery = driver.discover()
             except DriverError as error:
                 tried.append(str(error))
             else:
-                if found.devices:
+                if discovery.devices:
                     self._found, self.name = driver, driver.name
-                    return found
-                tried.append(f"{name}: {'; '.join(found.problems) or 'there are no devices'}")
+                    return discovery
+                tried.append(f"{name}: {'; '.join(discovery.problems) or 'there are no devices'}")
             if driver is not None:
                 with suppress(DriverError):
                     driver.close()

@@ -180,7 +180,7 @@ def _joined(vendor: str, node: str, own: Sequence[Reading], problems: list[str])
         if fault:
             faults[id_] = f"device {number} {fault}"
     known = list(devices.values())
-    found = Discovery(
+    discovery = Discovery(
         vendor if known else "",
         tuple(known),
         _topology(own, numbers, devices),
@@ -188,7 +188,7 @@ def _joined(vendor: str, node: str, own: Sequence[Reading], problems: list[str])
         faults,
         tuple(dict.fromkeys(problems)),
     )
-    return Outputs(found, tuple(unreadable), next((reading for reading in own if reading.bandwidth), None))
+    return Outputs(discovery, tuple(unreadable), next((reading for reading in own if reading.bandwidth), None))
 
 
 def _names(reading: Reading) -> tuple[str, ...]:
@@ -200,11 +200,11 @@ def _numbers(names: Sequence[str], buses: Mapping[str, str]) -> dict[str, int]:
 
     A device that one tool names by bus id has the number of the device that others list at it.
     """
-    found = {
+    matches = {
         name: _NUMBERED.fullmatch(buses.get(pci_address(name), name) if pci_address(name) else name) for name in names
     }
-    if all(found.values()):
-        return {name: int(match[1]) for name, match in found.items() if match}
+    if all(matches.values()):
+        return {name: int(match[1]) for name, match in matches.items() if match}
     return {name: place for place, name in enumerate(names)}
 
 

@@ -198,8 +198,8 @@ def _by_amounts(demand: Demand, capacity: Capacity, load: Load) -> Iterator[Reas
         yield _insufficient("pods", 1, pods, load.pods)
 
 
-def _insufficient(kind: str, asked: int, capacity: int, used: int) -> Reason:
-    return Reason(_RULE, asked, (max(0, capacity - used), capacity), kind)
+def _insufficient(kind: str, demand: int, capacity: int, used: int) -> Reason:
+    return Reason(_RULE, demand, (max(0, capacity - used), capacity), kind)
 
 
 def _by_pods(demand: Demand, load: Load, neighbours: Callable[[], Iterable[Neighbour]]) -> Iterator[Reason]:

@@ -215,8 +215,8 @@ class Runner:
 
     def pod(self, uid: str) -> PodView | None:
         """Return the pod as written, or as it was asked about."""
-        found = self.written.get(("pod", uid))
-        return found if isinstance(found, PodView) else self.broker.pod(uid)
+        written = self.written.get(("pod", uid))
+        return written if isinstance(written, PodView) else self.broker.pod(uid)
 
     def _asked(self) -> Iterator[PodView]:
         """Return all pods that the broker knows, including those never written."""

@@ -75,16 +75,16 @@ def groups_of(topology: Topology, kinds: dict[Pair, LinkKind]) -> list[tuple[int
     devices = tuple(range(len(topology.devices)))
     slowest = min((kinds[pair].speed if pair in kinds else 0.0 for pair in combinations(devices, 2)), default=0.0)
     if len(topology.rings) > 1:
-        found = [tuple(ring) for ring in topology.rings if len(ring) > 1]
+        groups = [tuple(ring) for ring in topology.rings if len(ring) > 1]
     elif any(kind.speed == slowest and kind.direct for kind in kinds.values()):
         return [_in_order(devices, _near(kinds, slowest))]
     else:
         near = _near(kinds, slowest)
-        found = [group for island in _islands(devices, near) for group in _split(island, near)]
+        groups = [group for island in _islands(devices, near) for group in _split(island, near)]
     near = _near(kinds, slowest)
-    placed = {device for group in found for device in group}
+    placed = {device for group in groups for device in group}
     alone = tuple(device for device in devices if device not in placed)
-    ordered = [_in_order(group, near) for group in found]
+    ordered = [_in_order(group, near) for group in groups]
     return [*ordered[:1], *(_opposite(ordered[0], group, near) for group in ordered[1:]), *([alone] if alone else [])]
 
 

@@ -286,12 +286,12 @@ INVENTORY_READERS: Final = (
 def chip_usages(text: str) -> dict[int, DeviceUsage]:
     """The usage by the number of the chip; ids are empty, because the table has none."""
     head, marker, tail = text.partition(_PROCESSES)
-    found: dict[int, DeviceUsage] = {}
+    usages: dict[int, DeviceUsage] = {}
     numbers: dict[tuple[int, int], int] = {}
     for card, chip, own, load in _chips(head):
         number = own if own is not None else card
         numbers[card, chip] = number
-        found.setdefault(number, load)
+        usages.setdefault(number, load)
     running: dict[int, list[ProcessUsage]] = {}
     for card, chip, process in _processes(tail):
         if (card, chip) in numbers:
@@ -300,7 +300,7 @@ def chip_usages(text: str) -> dict[int, DeviceUsage]:
         number: DeviceUsage(
             "", one.total, one.used, one.utilization, tuple(running.get(number, ())) if marker else None
         )
-        for number, one in found.items()
+        for number, one in usages.items()
     }
 
 

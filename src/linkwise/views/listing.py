@@ -136,9 +136,9 @@ def usage_table(
     cluster: ClusterView, namespace: str | None, selects: Callable[[PodView], bool]
 ) -> tuple[list[Row], list[str]]:
     """Return rows by namespace, resource and model, with totals of several namespaces, and notes."""
-    found = allocation_rows(cluster.broker, cluster.now, namespace, selects)
-    measured = found.notes if any(row.pods for row in found.rows) else ()
-    return account_rows(found.rows), [*found.never, *measured]
+    rows = allocation_rows(cluster.broker, cluster.now, namespace, selects)
+    measured = rows.notes if any(row.pods for row in rows.rows) else ()
+    return account_rows(rows.rows), [*rows.never, *measured]
 
 
 def account_rows(rows: Sequence[AllocationRow]) -> list[Row]:

@@ -53,15 +53,15 @@ class Objects:
 
     async def find(self, targets: Sequence[Target], selector: str) -> list[FoundObject]:
         """The objects of the targets; those without a name by the label selector, in the order of the API server."""
-        found: list[FoundObject] = []
+        objects: list[FoundObject] = []
         for target in targets:
             if target.kind not in self._kinds:
                 self._kinds[target.kind] = await find_kind(self.connection, target.kind)
             kind = self._kinds[target.kind]
             namespace = self.namespace if kind.namespaced else ""
             names = [target.name] if target.name else await names_of(self.connection, kind, namespace, selector)
-            found += [FoundObject(kind, namespace, name) for name in names]
-        return found
+            objects += [FoundObject(kind, namespace, name) for name in names]
+        return objects
 
 
 def annotate(  # noqa: PLR0913 - the options of the command

@@ -275,8 +275,8 @@ def _number(device: str, resource: str, writing: Writing) -> int:
     """The number of a device's chip: by its index on the node, or by a name that holds the number."""
     if device in writing.devices:
         return writing.devices[device].index
-    if found := _NUMBERED.fullmatch(device):
-        return int(found[1])
+    if match := _NUMBERED.fullmatch(device):
+        return int(match[1])
     try:
         return chip_number(device, resource)
     except InputError as error:

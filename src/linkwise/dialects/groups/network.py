@@ -346,8 +346,8 @@ def _layers(spec: Fields) -> Ladder:
     order = _downwards(below)
     for layer in sorted(labels.keys() - set(order)):
         spec.report.refuse(f"layer {shown(layer)} hangs on no other layer; name the one above it")
-    found = {layer: labels[layer] for layer in order if labels.get(layer)}
-    return Ladder.of(found.values(), found)
+    layers = {layer: labels[layer] for layer in order if labels.get(layer)}
+    return Ladder.of(layers.values(), layers)
 
 
 def _label(entry: Fields, layer: str) -> str:

@@ -117,12 +117,12 @@ def node_facts(view: NodeView, document: object, source: str) -> NodeFacts | Non
     return None if facts == NodeFacts(source) else facts
 
 
-def device_object(node: str, found: Discovery, labels: Mapping[str, str]) -> dict[str, object]:
+def device_object(node: str, discovery: Discovery, labels: Mapping[str, str]) -> dict[str, object]:
     """The object to write; `labels` are the model and the driver by these names, as valid label values."""
-    devices = sorted(found.devices, key=_minor)
-    values = {**labels, "vendor": _VENDORS.get(found.vendor, found.vendor)} if found.devices else {}
+    devices = sorted(discovery.devices, key=_minor)
+    values = {**labels, "vendor": _VENDORS.get(discovery.vendor, discovery.vendor)} if discovery.devices else {}
     named = {key: values[word] for key, word in LABELS.items() if values.get(word)}
-    matrix = _matrix_text(found, devices)
+    matrix = _matrix_text(discovery, devices)
     # rule 001.report: as the seed has it, beside our own inventory.
     topologies = {"topologies": {TYPE: [{"name": MATRIX, "topology": matrix}]}} if matrix else {}
     return {
@@ -290,10 +290,12 @@ def _allocations(whole: Raw, devices: tuple[Device, ...], notes: _Notes) -> dict
             if not isinstance(uid, str) or not uid or not isinstance(minors, list):
                 notes.say(at, "a uuid and a list of minors are expected: the entry is not read")
                 continue
-            held = [ids[minor] for minor in minors if is_minor(minor) and minor in ids]
-            if len(held) < len(minors):
-                notes.say(f"{at}.minors", f"{len(minors) - len(held)} name no card of this node: they are left out")
-            allocations[uid] = tuple(dict.fromkeys((*allocations.get(uid, ()), *held)))
+            allocated = [ids[minor] for minor in minors if is_minor(minor) and minor in ids]
+            if len(allocated) < len(minors):
+                notes.say(
+                    f"{at}.minors", f"{len(minors) - len(allocated)} name no card of this node: they are left out"
+                )
+            allocations[uid] = tuple(dict.fromkeys((*allocations.get(uid, ()), *allocated)))
     return allocations
 
 
@@ -301,9 +303,9 @@ def _minor(device: Device) -> int:
     return device.index if device.minor is None else device.minor
 
 
-def _matrix_text(found: Discovery, devices: list[Device]) -> str:
+def _matrix_text(discovery: Discovery, devices: list[Device]) -> str:
     """The bandwidth matrix as JSON, its rows in the order of the minors; empty if it is not complete."""
-    topology = found.topology
+    topology = discovery.topology
     if not topology or not topology.bandwidth or {device.id for device in devices} != set(topology.devices):
         return ""
     order = [topology.devices.index(device.id) for device in devices]

@@ -126,8 +126,8 @@ def recorded_creator(pod: PodView) -> tuple[str, tuple[str, ...]]:
 
 
 def _generation(metadata: object) -> int:
-    found = metadata.get("generation") if isinstance(metadata, dict) else None
-    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
+    generation = metadata.get("generation") if isinstance(metadata, dict) else None
+    return generation if isinstance(generation, int) and not isinstance(generation, bool) and generation > 0 else 0
 
 
 def _marked(policy: AcceleratorPolicy, report: Report) -> tuple[AcceleratorPolicy, tuple[Problem, ...]]:
@@ -199,8 +199,8 @@ def _share(sharing: Fields, name: str) -> ShareLimit | None:
         return None
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63:
         return ShareLimit(value)
-    if isinstance(value, str) and (found := _PERCENT.fullmatch(value)):
-        return ShareLimit(int(found[1]), percent=True)
+    if isinstance(value, str) and (match := _PERCENT.fullmatch(value)):
+        return ShareLimit(int(match[1]), percent=True)
     sharing.report.refuse(
         f"spec.sharing.{name} is {shown(value)}; a percentage such as 50% or a number above 0 is expected"
     )
@@ -209,10 +209,10 @@ def _share(sharing: Fields, name: str) -> ShareLimit | None:
 
 def _share_with(sharing: Fields) -> ShareWith | None:
     value = sharing.raw.get("with")
-    found: ShareWith | None = next((word for word in get_args(ShareWith) if word == value), None)
-    if value is not None and found is None:
+    domain: ShareWith | None = next((word for word in get_args(ShareWith) if word == value), None)
+    if value is not None and domain is None:
         sharing.report.refuse(f"spec.sharing.with is {shown(value)}; use {', '.join(get_args(ShareWith))}")
-    return found
+    return domain
 
 
 def _is_control_plane(user: str) -> bool:

@@ -90,7 +90,7 @@ class AmdSmiLibraryDriver(Driver):
         problems: list[str] = []
         gpus, unreadable = self._gpus(problems)
         self._stale, self._read = bool(unreadable), tuple(gpus)
-        found = Discovery(
+        discovery = Discovery(
             _VENDOR if gpus else "",
             tuple(gpu.device for gpu in gpus),
             self._topology(gpus),
@@ -98,7 +98,7 @@ class AmdSmiLibraryDriver(Driver):
             {gpu.device.id: "; ".join(gpu.faults) for gpu in gpus if gpu.faults},
             tuple(problems),
         )
-        whole = self._known.complete(found, unreadable)
+        whole = self._known.complete(discovery, unreadable)
         return replace(whole, vendor=_VENDOR if whole.devices else "")
 
     def usage(self) -> UsageReading:
@@ -134,11 +134,11 @@ class AmdSmiLibraryDriver(Driver):
             sockets = self._library.handles("amdsmi_get_socket_handles")
         if isinstance(sockets, Failure):
             raise DriverError(f"amdsmi: the GPUs can't be listed ({sockets}); check `amd-smi list` on the node")
-        found: list[ctypes.c_void_p] = []
+        handles: list[ctypes.c_void_p] = []
         for socket in sockets:
             processors = self._library.handles("amdsmi_get_processor_handles", socket)
-            found += [] if isinstance(processors, Failure) else filter(self._is_gpu, processors)
-        return found
+            handles += [] if isinstance(processors, Failure) else filter(self._is_gpu, processors)
+        return handles
 
     def _is_gpu(self, handle: ctypes.c_void_p) -> bool:
         kind = self._library.number("amdsmi_get_processor_type", handle)

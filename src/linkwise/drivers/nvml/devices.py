@@ -170,16 +170,16 @@ class UsageReader:
         count = library.number("nvmlDeviceGetCount")
         if isinstance(count, Failure):
             return UsageReading(problems=(f"NVML can't count the GPUs ({count})",))
-        found: dict[str, DeviceUsage] = {}
+        usages: dict[str, DeviceUsage] = {}
         problems: list[str] = []
         for index in range(min(count, most)):
             usage = self._device(library, index)
             if isinstance(usage, Failure):
                 problems.append(f"device {index}: its usage can't be read ({usage})")
             else:
-                found.setdefault(usage.id, usage)
-        self._seen = {uuid: time for uuid, time in self._seen.items() if uuid in found}
-        return UsageReading(tuple(found.values()), tuple(problems))
+                usages.setdefault(usage.id, usage)
+        self._seen = {uuid: time for uuid, time in self._seen.items() if uuid in usages}
+        return UsageReading(tuple(usages.values()), tuple(problems))
 
     def _device(self, library: Library, index: int) -> DeviceUsage | Failure:
         handle = library.call("nvmlDeviceGetHandleByIndex", index)
@@ -277,10 +277,10 @@ def _sentence(uneven: list[str]) -> list[str]:
 
 
 def _listed(library: Library, handle: object, function: str, older: str) -> list[Any] | None:
-    found = library.call(function, handle)
-    if isinstance(found, Failure) and found.unsupported:
-        found = library.call(older, handle)
-    return None if isinstance(found, Failure) else list(found)
+    processes = library.call(function, handle)
+    if isinstance(processes, Failure) and processes.unsupported:
+        processes = library.call(older, handle)
+    return None if isinstance(processes, Failure) else list(processes)
 
 
 def _mean(values: Iterable[int]) -> int:

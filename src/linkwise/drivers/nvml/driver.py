@@ -91,10 +91,10 @@ class NvmlDriver(Driver):
         """Wait for an Xid event; the faults that it causes, by device id, or None if events can't be awaited."""
         with self._waiting:
             try:
-                found = self._events.wait(int(seconds * 1000)) if self._events is not None else None
+                xids = self._events.wait(int(seconds * 1000)) if self._events is not None else None
             except StaleError:  # the next discovery initialises the library again
                 return None
-        return None if found is None else {id_: _xid_fault(xid) for id_, xid in found.items()}
+        return None if xids is None else {id_: _xid_fault(xid) for id_, xid in xids.items()}
 
     def close(self) -> None:
         """Shut the library down; a call that does not return keeps it open."""
@@ -134,7 +134,7 @@ class NvmlDriver(Driver):
         lost = [self._known.at_bus(each) for each in unreadable]
         rows, uneven = link_rows(library, gpus, self._paths, lost, complete="" not in lost)
         ids = tuple(gpu.device.id for gpu in gpus)
-        found = Discovery(
+        discovery = Discovery(
             _VENDOR,
             with_differing([gpu.device for gpu in gpus], _device_facts(gpus)),
             Topology(ids, links=rows) if gpus else None,
@@ -142,7 +142,7 @@ class NvmlDriver(Driver):
             {gpu.device.id: "; ".join(gpu.faults) for gpu in gpus if gpu.faults},
             (*problems, *uneven),
         )
-        whole = self._known.complete(found, unreadable)
+        whole = self._known.complete(discovery, unreadable)
         model = common(device.model for device in whole.devices)
         return replace(
             whole,
@@ -193,8 +193,8 @@ class XidEvents:
         for _ in range(_MOST if self.works else 0):
             if self._receive(0) is not None:  # a timeout: there are no more
                 break
-        found, self._found = self._found, {}
-        return found
+        faults, self._found = self._found, {}
+        return faults
 
     def watch(self, gpus: Iterable[Gpu]) -> None:
         """Subscribe to the events of GPUs that are new; one that came back must be subscribed to again."""
@@ -272,11 +272,11 @@ def _shared_facts(gpus: Sequence[Gpu]) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-def _with_warnings(found: Discovery) -> Topology | None:
+def _with_warnings(discovery: Discovery) -> Topology | None:
     """The topology, with what `nvidia-smi topo -m` makes look odd: a device with fewer NVLinks than all others."""
-    topology = found.topology
+    topology = discovery.topology
     if topology is None:
         return None
     printed = [[Link(link.partition("+")[0]) for link in row] for row in topology.links]
-    names = [f"GPU{device.index}" for device in found.devices]
+    names = [f"GPU{device.index}" for device in discovery.devices]
     return replace(topology, warnings=fabric_warnings(names, printed))

@@ -104,10 +104,10 @@ def explain_new_pods(
     Nothing is reserved or recorded. `but` are nodes that are left out.
     """
     state = broker.state_at(now, readable)
-    found = [_new_group(state, view, frozenset(but)) for view in views_of_new(state, pods)]
+    groups = [_new_group(state, view, frozenset(but)) for view in views_of_new(state, pods)]
     for pod in pods:
         state.access.forget(pod.uid)
-    return found
+    return groups
 
 
 def _new_group(state: State, view: GroupView, but: frozenset[str]) -> GroupExplanation:

@@ -181,8 +181,8 @@ def _refusal(verb: str, kind: Kind, namespace: str, answer: Answer) -> str:
 
 def _warning(header: str) -> str:
     """The text of a Warning header; empty if it is not one of the API server."""
-    found = _WARNING.match(header)
-    return re.sub(r"\\(.)", r"\1", found[1]) if found else ""
+    match = _WARNING.match(header)
+    return re.sub(r"\\(.)", r"\1", match[1]) if match else ""
 
 
 def _version(answer: Answer) -> str:

@@ -119,8 +119,8 @@ READERS: Final = (
 
 
 def _bus_id(value: object) -> str:
-    found = text_of(value)
-    return found if BUS_ID.fullmatch(found) else ""
+    text = text_of(value)
+    return text if BUS_ID.fullmatch(text) else ""
 
 
 def _numa(value: object) -> str | None:
@@ -151,12 +151,12 @@ def cards(text: str) -> tuple[dict[int, Mapping[str, Any]], Mapping[str, Any]]:
     document = _document(text)
     if not isinstance(document, dict):
         return {}, {}
-    found = {}
+    records = {}
     for name, record in list(document.items())[:_MOST_GPUS]:
         if (card := _CARD.fullmatch(name)) and isinstance(record, dict):
-            found[int(card[1])] = record
+            records[int(card[1])] = record
     system = document.get("system", {})
-    return dict(sorted(found.items())), system if isinstance(system, dict) else {}
+    return dict(sorted(records.items())), system if isinstance(system, dict) else {}
 
 
 def integer(value: object) -> int | None:
@@ -168,14 +168,14 @@ def integer(value: object) -> int | None:
 
 def text_of(value: object) -> str:
     """The text without surrounding blanks; empty if the value is not a text, or stands for a missing value."""
-    found = value.strip() if isinstance(value, str) else ""
-    return "" if found in _NOTHING else found
+    text = value.strip() if isinstance(value, str) else ""
+    return "" if text in _NOTHING else text
 
 
 def part(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """The record in a record; empty for anything else."""
-    found = record.get(key)
-    return found if isinstance(found, dict) else {}
+    value = record.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def mebibytes(size: object) -> int | None:
