@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.assembly.service_client import ServiceUnavailableError
 from linkwise.errors import ClusterError
-from linkwise.net.http.messages import HangUpError, Response, text
+from linkwise.net.http.messages import Response, passed_on, text
 from linkwise.net.http.routes import Route, Routes
 from linkwise.serve.explanations.access import is_loopback_host
 from linkwise.serve.page.files import page_headers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import Mapping
 
     from linkwise.assembly.service_client import ServiceClient
-    from linkwise.net.http.client import Exchange
     from linkwise.net.http.messages import Request
 
 __all__ = ["PageProxy"]
@@ -95,18 +94,9 @@ class PageProxy:
             except ClusterError as error:
                 return text(str(error), 503)
             headers = (("cache-control", "no-store"),)
-            stream = _passed_on(exchange, stack.pop_all())
+            stream = passed_on(exchange.chunks(), stack.pop_all())
             return Response(content_type=exchange.content_type, headers=headers, stream=stream)
 
     def _target(self, request: Request) -> str:
         """The path and query for the service, as they were sent, without the secret."""
         return request.target.decode("latin-1").removeprefix(f"/{self._secret}")
-
-
-async def _passed_on(exchange: Exchange, stack: AsyncExitStack) -> AsyncGenerator[bytes, None]:
-    async with stack:
-        try:
-            async for part in exchange.chunks():
-                yield part
-        except ClusterError as error:
-            raise HangUpError from error

@@ -34,10 +34,7 @@ if TYPE_CHECKING:
 
     Span = tuple[str, str]
 
-__all__ = ["DESCRIBED", "description_of", "group_page"]
-
-DESCRIBED: Final = ("node", "pod", "group")
-"""kinds of which there are descriptions"""
+__all__ = ["description_of", "group_page"]
 
 
 def description_of(cluster: ClusterView, kind: str, name: str, namespace: str) -> Page:

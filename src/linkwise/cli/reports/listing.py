@@ -45,7 +45,7 @@ def list_objects(named: Sequence[Named], flags: ListFlags, *, suffix: str = "", 
             for one in named
         ]
 
-    answers = answers_of(flags.service, flags.kubeconfig, flags.context)
+    answers = answers_of(flags)
     printer = Printer(flags.form, headers=not flags.no_headers)
 
     def asked() -> list[Section]:
