@@ -242,7 +242,7 @@ class _Plugin:
 
 
 def convert_conf(file: Path, wanted: VolcanoFile, *, config_map: bool = False) -> str:
-    """The converted file, in the form it had; InputError has every problem with its place.
+    """The converted file in its original form; InputError lists every problem with its location.
 
     Args:
         file: a configuration, or a ConfigMap with one; `-` is standard input

@@ -391,7 +391,7 @@ class GroupRemedy:
 
 @dataclass(frozen=True, slots=True)
 class GroupExplanation:
-    """One group; what does not apply is empty."""
+    """One group; fields that do not apply are empty."""
 
     key: str
     source: str

@@ -154,7 +154,7 @@ def tiers_of(hyper_nodes: Iterable[HyperNode], nodes: Mapping[str, Mapping[str, 
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """Levels of the network in order, the broadest first, and by what other names they are called."""
+    """Levels of the network, the broadest first, with their other names."""
 
     levels: tuple[str, ...]
     """node labels"""
