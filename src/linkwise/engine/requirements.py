@@ -54,7 +54,7 @@ def suitable(node: Node, requirement: Requirement, count: int) -> Node | Reason:
         return replace(reason, kind="mixed") if reason.rule == RULE else reason
     if len(meeting) < count:
         numbers = (len(meeting), len(node.devices))
-        return Reason(RULE, (str(count), *_asked(node, failing, requirement)), numbers, "too few")
+        return Reason(RULE, (str(count), *_unmet_comparison(node, failing, requirement)), numbers, "too few")
     ids = {device.id for device in meeting}
     return replace(node, devices=meeting, used={name: use for name, use in node.used.items() if name in ids})
 
@@ -168,7 +168,7 @@ def _failed(node: Node, device: Device, requirement: Requirement) -> tuple[Claus
     return clause, next(each for each in clause.alternatives[0] if not _compare(each, fact_of(node, device, each.fact)))
 
 
-def _asked(node: Node, failing: Sequence[Device], requirement: Requirement) -> tuple[str, ...]:
+def _unmet_comparison(node: Node, failing: Sequence[Device], requirement: Requirement) -> tuple[str, ...]:
     _, comparison = _failed(node, failing[0], requirement)
     return (comparison.fact, comparison.operator, *comparison.values)
 

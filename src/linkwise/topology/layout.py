@@ -26,8 +26,8 @@ __all__ = ["LinkKind", "Pair", "Shape", "groups_of", "is_switched", "link_kinds"
 MOST_NVLINKS: Final = 18
 """of a device; links that would need more of them to reach all others go through a switch"""
 SWITCHED: Final = re.compile(r"NV([0-9]+)|HCCS_SW")
-FEWEST_IN_RING: Final = 4
-FEWEST_IN_CLIQUE: Final = 3
+FEWEST_IN_RING: Final = 4  # in a ring of three each is linked to each, which is drawn as a clique
+FEWEST_IN_CLIQUE: Final = 3  # two are a pair
 
 Pair = tuple[int, int]
 Shape = Literal["hub", "rings", "quads", "pairs", "islands", "tree"]

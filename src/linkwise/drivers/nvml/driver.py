@@ -37,7 +37,7 @@ _CLOSE_SECONDS: Final = 2.0
 _STOPPED: Final = "the NVIDIA driver does not answer; check that `nvidia-smi` works on the node"
 _XID: Final = 0x8
 """nvmlEventTypeXidCriticalError"""
-_TIMEOUT: Final = 10
+_TIMEOUT: Final = 10  # NVML_ERROR_TIMEOUT: no event came, which is no failure
 _MOST: Final = 256
 """events of one discovery; a GPU that reports more keeps the rest for the next one"""
 
@@ -169,7 +169,7 @@ class XidEvents:
         """events after which a GPU works on"""
         self._set: Final[Any] = library.call("nvmlEventSetCreate")
         self._watched: set[str] = set()
-        self._found: dict[str, int] = {}
+        self._xids: dict[str, int] = {}
 
     @property
     def works(self) -> bool:
@@ -186,14 +186,14 @@ class XidEvents:
         failure = self._receive(milliseconds)
         if failure is not None and failure.code != _TIMEOUT:
             return None
-        return dict(self._found)
+        return dict(self._xids)
 
     def collect(self) -> dict[str, int]:
         """The last critical Xid of each GPU since the last call, by UUID; empty for events that name no GPU."""
         for _ in range(_MOST if self.works else 0):
             if self._receive(0) is not None:  # a timeout: there are no more
                 break
-        faults, self._found = self._found, {}
+        faults, self._xids = self._xids, {}
         return faults
 
     def watch(self, gpus: Iterable[Gpu]) -> None:
@@ -218,7 +218,7 @@ class XidEvents:
             return event
         if event.eventType == _XID and event.eventData not in self._harmless:
             uuid = self._library.text("nvmlDeviceGetUUID", event.device) if event.device else ""
-            self._found["" if isinstance(uuid, Failure) else uuid] = int(event.eventData)
+            self._xids["" if isinstance(uuid, Failure) else uuid] = int(event.eventData)
         return None
 
 

@@ -166,9 +166,9 @@ def room_on(
         return None  # which pods the other mode ends with is not known
     now = _seated(here, queries)
     if now is not None:
-        return _kept(here, now, queries, ())
+        return _still_free(here, now, queries, ())
     rooms = [
-        _kept(here, offers, queries, gone)
+        _still_free(here, offers, queries, gone)
         for gone in _leavers(inventory, entries, queries, ended)
         if (offers := _seated(_node(inventory, entries, gone, ended), queries)) is not None
     ]
@@ -227,7 +227,7 @@ def _seated(node: Node, queries: Sequence[Query]) -> list[Offer] | None:
     return offers
 
 
-def _kept(here: Node, offers: Sequence[Offer], queries: Sequence[Query], gone: tuple[Key, ...]) -> ReservedRoom:
+def _still_free(here: Node, offers: Sequence[Offer], queries: Sequence[Query], gone: tuple[Key, ...]) -> ReservedRoom:
     """What of the offers is free on the node as it is."""
     kept: list[Offer] = []
     needed = free = 0

@@ -280,7 +280,7 @@ def pod_usage_rows(
 def _allocated(state: State, pod: PodView, entry: Entry, usage: PodUsageRow | None) -> AllocationRow:
     ask = state.request(pod).ask
     inventory = state.cluster.inventories.get(entry.node)
-    devices, share = _held(entry)
+    devices, share = _amounts(entry)
     ids = set(entry.grant.offer.devices)
     models = {
         device.model
@@ -296,7 +296,7 @@ def _allocated(state: State, pod: PodView, entry: Entry, usage: PodUsageRow | No
     return replace(row, used=usage.used, total=usage.total, idle=idle)
 
 
-def _held(entry: Entry) -> tuple[int, int]:
+def _amounts(entry: Entry) -> tuple[int, int]:
     """Return the whole devices and the shares of an entry."""
     ask = entry.unrecorded_ask
     if ask is not None:

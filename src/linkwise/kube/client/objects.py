@@ -44,7 +44,7 @@ WAIT: Final = 30.0  # seconds
 
 Outcome = Literal["created", "configured", "unchanged"]
 _WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
-ATTEMPTS: Final = 10
+ATTEMPTS: Final = 10  # kubelets and controllers write the same objects at any time
 _FIRST_PAUSE: Final = 0.05  # seconds
 _LONGEST_PAUSE: Final = 1.0  # seconds
 _PAGE: Final = 500

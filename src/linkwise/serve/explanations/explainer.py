@@ -38,6 +38,7 @@ __all__ = ["SLICE_SECONDS", "Explainer", "Slices", "render_explanation"]
 T = TypeVar("T")
 
 ATTEMPTS: Final = 3
+"""the last answer counts though the cluster changed meanwhile: a busy cluster would never be explained otherwise"""
 
 
 class Explainer:
