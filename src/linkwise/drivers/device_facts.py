@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from linkwise.drivers.known_devices import Unreadable
+from linkwise.model.device import MIB
 from linkwise.model.usage import DeviceUsage, UsageReading
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ __all__ = [
 
 T = TypeVar("T")
 
-_MIB: Final = 1 << 20
 LONGEST_ID: Final = 63
 """characters of a device id that kubelet accepts"""
 MOST_MEMORY: Final = 1 << 50
@@ -145,4 +145,4 @@ def common(values: Iterable[str]) -> str:
 
 def simulated_reading(devices: Iterable[Device]) -> UsageReading:
     """Usage of devices that are not real: their memory, which is in MiB."""
-    return UsageReading(tuple(DeviceUsage(one.id, one.memory * _MIB) for one in devices), simulated=True)
+    return UsageReading(tuple(DeviceUsage(one.id, one.memory * MIB) for one in devices), simulated=True)

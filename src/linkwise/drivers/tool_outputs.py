@@ -12,7 +12,7 @@ from linkwise.drivers.device_facts import LONGEST_ID, common
 from linkwise.drivers.host_files import HOST, pci_address
 from linkwise.drivers.known_devices import KnownDevices, Unreadable
 from linkwise.errors import DriverError
-from linkwise.model.device import Device
+from linkwise.model.device import MIB, Device
 from linkwise.model.driver import Driver
 from linkwise.model.inventory import Discovery
 from linkwise.model.link import SELF, UNKNOWN_LINK
@@ -30,7 +30,6 @@ __all__ = ["Answer", "Outputs", "ToolDriver", "read_outputs"]
 
 _NUMBERED: Final = re.compile(r"(?:GPU|NPU|Phy-ID)([0-9]{1,4})")
 _NUMA: Final = re.compile(r"[0-9]{1,4}")
-_MIB: Final = 1024 * 1024
 _WORKING: Final = {"", "OK"}
 _WORKS_STILL: Final = {"Warning"}
 
@@ -241,7 +240,7 @@ def _device(id_: str, number: int, facts: DeviceFacts | None, *, healthy: bool) 
         model="".join(letter for letter in facts.model if letter.isprintable()),
         memory=memory,
         healthy=healthy,
-        bytes=memory * _MIB,
+        bytes=memory * MIB,
         nics=facts.nics,
     )
 

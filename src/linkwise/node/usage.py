@@ -20,6 +20,7 @@ from zlib import crc32
 
 from linkwise.broker.effects import Event
 from linkwise.dialects.registry import held_by
+from linkwise.model.device import MIB
 from linkwise.model.usage import DeviceUsage, Holding, NodeUsage, PodUsage, ProcessUsage, UsageReading
 
 if TYPE_CHECKING:
@@ -64,7 +65,6 @@ _LEAST_MEMORY: Final = 55  # percent of what the pod has
 _MOST_MEMORY: Final = 95
 _LEAST_BUSY: Final = 30  # percent
 _MOST_BUSY: Final = 98
-_MIB: Final = 1 << 20
 
 
 def holdings_of(
@@ -349,7 +349,7 @@ def _gib(amount: int | None) -> str:
 
 def _used_by(total: int, one: Holding) -> PodUsage:
     number, share = crc32(f"{one.uid}/{one.device}".encode()), total if one.share is None else min(one.share, total)
-    memory = share // 100 * _between(_LEAST_MEMORY, _MOST_MEMORY, number) // _MIB * _MIB
+    memory = share // 100 * _between(_LEAST_MEMORY, _MOST_MEMORY, number) // MIB * MIB
     busy = _between(_LEAST_BUSY, _MOST_BUSY, number >> 16) * share // total if total else 0
     return PodUsage(one.uid, one.namespace, one.name, one.device, memory, busy, one.share)
 

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from linkwise.model.device import MIB
 from linkwise.model.usage import DeviceUsage, ProcessUsage
 from linkwise.vendors.inventory_text import BUS_ID, believed, inventory, left_out, refusals, value_or_empty, whole_lines
 from linkwise.vendors.link_table.layout import Names, leading, line_of, tables
@@ -55,7 +56,6 @@ _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _USAGE: Final = re.compile(r"([0-9]{1,9}) */ *([0-9]{1,9})")
 _LIST_KEYS: Final = {"Product Name", "Serial Number", "Chip Count"}
 _NO_CHIPS: Final = {"Mcu", "MCU", "3559"}
-_MIB: Final = 1 << 20
 _PROCESSES: Final = "Process id"
 _OWN_COLUMN: Final = re.compile(r"\|[ \t]*NPU[ \t]+ID[ \t]*\|[ \t]*Name")
 """the newest layout gives the number of the card a column of its own"""
@@ -347,7 +347,7 @@ def _lines(text: str) -> Iterator[list[str]]:
 
 
 def _bytes(mebibytes: int | None) -> int | None:
-    return None if mebibytes is None else mebibytes * _MIB
+    return None if mebibytes is None else mebibytes * MIB
 
 
 def chip_name(model: str, number: int) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from linkwise.dialects.dialect import where_node
 from linkwise.dialects.koordinator.quantities import CORE, MEMORY, PREFIXES, RATIO, WHOLE, count, is_minor
 from linkwise.errors import InputError
-from linkwise.model.device import Device
+from linkwise.model.device import MIB, Device
 from linkwise.model.inventory import NodeFacts
 from linkwise.model.topology import Topology, whole_matrix
 from linkwise.model.verdict import Problem
@@ -62,7 +62,6 @@ MANAGER: Final = "linkwise-agent"
 """the field manager of the agent's writes, and the value of the label"""
 _VENDORS: Final = {"ascend": "huawei"}
 """where Koordinator has another name"""
-_MEBIBYTE: Final = 1 << 20
 _UNKNOWN: Final = -1
 
 
@@ -319,7 +318,7 @@ def _diagonal(value: float) -> float:
 
 
 def _entry(device: Device) -> dict[str, object]:
-    prefix, size = PREFIXES[0], device.bytes or device.memory * _MEBIBYTE
+    prefix, size = PREFIXES[0], device.bytes or device.memory * MIB
     amounts = {CORE: str(WHOLE), RATIO: str(WHOLE)} | ({MEMORY: str(size)} if size else {})
     entry: dict[str, object] = {
         "type": TYPE,

@@ -22,7 +22,7 @@ from linkwise.drivers.device_facts import MOST_MEMORY, DeviceFacts, Failure, com
 from linkwise.drivers.host_files import HOST, numa_node
 from linkwise.drivers.known_devices import KnownDevices, Unreadable
 from linkwise.errors import DriverError
-from linkwise.model.device import Device
+from linkwise.model.device import MIB, Device
 from linkwise.model.driver import Driver
 from linkwise.model.inventory import Discovery
 from linkwise.model.topology import MAX_DEVICES, Topology
@@ -44,7 +44,6 @@ _GPU: Final = 1
 """AMDSMI_PROCESSOR_TYPE_AMD_GPU"""
 _LINKS: Final = {1: "PCIE", 2: "XGMI"}
 """the numbers of both amdsmi_io_link_type_t and, since ROCm 7, amdsmi_link_type_t"""
-_MIB: Final = 1024 * 1024
 VRAM: Final = 0
 """AMDSMI_MEM_TYPE_VRAM"""
 _WHOLE: Final = {"", "SPX", "N/A", "UNKNOWN"}
@@ -236,7 +235,7 @@ def read_gpu(
             ),
             bus_id=bus,
             model=facts.take("model", library.first_text("amdsmi_get_gpu_asic_info", handle)) or "",
-            memory=memory // _MIB,
+            memory=memory // MIB,
             healthy=facts.healthy,
             bytes=memory,
             nodes=(node.card,) if node and node.card else (),

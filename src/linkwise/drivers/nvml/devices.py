@@ -14,7 +14,7 @@ from linkwise.drivers.device_facts import MOST_NUMBERS, DeviceFacts, Failure, is
 from linkwise.drivers.host_files import near_nics, numa_node, pci_address
 from linkwise.drivers.known_devices import Unreadable
 from linkwise.drivers.nvml.library import NOT_FOUND
-from linkwise.model.device import Device
+from linkwise.model.device import MIB, Device
 from linkwise.model.link import SELF, Link, Pcie
 from linkwise.model.usage import DeviceUsage, ProcessUsage, UsageReading
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Gpu", "PciePaths", "UsageReader", "link_rows", "read_gpu"]
 
-_MIB: Final = 1024 * 1024
 _BRANDS: Final = (
     *("unknown", "quadro", "tesla", "nvs", "grid", "geforce", "titan", "vapps", "vpc", "vcs", "vws", "cloudgaming"),
     *("quadrortx", "nvidiartx", "nvidia", "geforcertx", "titanrtx"),
@@ -97,7 +96,7 @@ def read_gpu(library: Library, index: int, host: Path) -> Gpu | Unreadable:
             numa=facts.numa(numa_node(bus, host), lambda: library.number("nvmlDeviceGetNumaNodeId", handle)),
             bus_id=bus,
             model=model or "",
-            memory=memory // _MIB,
+            memory=memory // MIB,
             healthy=facts.healthy,
             bytes=memory,
             nics=near_nics(bus, host),

@@ -17,6 +17,7 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from linkwise.model.device import MIB
 from linkwise.model.usage import DeviceUsage
 from linkwise.vendors.inventory_text import BUS_ID, inventory
 from linkwise.vendors.reader import DeviceFacts, Reader
@@ -51,7 +52,6 @@ _MIB_PER_UNIT: Final = {"B": 1 / (1 << 20), "KB": 1 / 1024, "MB": 1, "MIB": 1, "
 _NOTHING: Final = {"", "N/A", "NA", "None", "unknown", "Unknown"}
 _MOST_GPUS: Final = 1024
 """records of one text that are looked at"""
-_MIB: Final = 1 << 20
 
 
 def uncorrectable(count: int) -> str:
@@ -231,7 +231,7 @@ def _bytes(size: object) -> int | None:
     """Early releases of amd-smi print the number of MiB alone."""
     number = integer(size)
     number = mebibytes(size) if number is None else number
-    return None if number is None else number * _MIB
+    return None if number is None else number * MIB
 
 
 def _percent(value: object) -> int | None:

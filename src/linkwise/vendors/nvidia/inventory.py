@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from linkwise.model.device import MIB
 from linkwise.model.usage import DeviceUsage, ProcessUsage
 from linkwise.vendors.inventory_text import (
     BUS_ID,
@@ -97,7 +98,6 @@ DEVICE_FIELDS: Final = ("uuid", "memory.total", "memory.used", "utilization.gpu"
 PROCESS_FIELDS: Final = ("gpu_uuid", "pid", "used_memory")
 _AMOUNT: Final = re.compile(r"[0-9]{1,9}")
 _UUID: Final = re.compile(r"GPU-[0-9A-Za-z-]{1,59}")
-_MIB: Final = 1 << 20
 _HEAD: Final = re.compile(r"[ \t>#|]*GPU ([0-9]{1,4}):(.*)")
 _LISTED: Final = re.compile(r"^[ \t>#|]*GPU [0-9]{1,4}: [^\n]*\(UUID: ", re.MULTILINE)
 _PART: Final = re.compile(r"[ \t>#|]*MIG (\S+)[ \t]+Device[ \t]+([0-9]{1,4}): \(UUID: ([^()\s]+)\)")
@@ -285,7 +285,7 @@ def _number(text: str) -> int | None:
 
 def _bytes(text: str) -> int | None:
     number = _number(text)
-    return None if number is None else number * _MIB
+    return None if number is None else number * MIB
 
 
 @dataclass(frozen=True, slots=True)
