@@ -65,7 +65,7 @@ class Record(NamedTuple):
     """Both annotations joined."""
 
     key: str
-    """the one that is believed where they differ"""
+    """the one that takes precedence where they differ"""
     listed: dict[str, tuple[Card, ...]]
     """by name of the container"""
     rest: tuple[Card, ...]

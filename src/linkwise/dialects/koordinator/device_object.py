@@ -249,7 +249,7 @@ def _with_own_ids(cards: list[_Card], notes: _Notes) -> list[_Card]:
 
 
 def _topology(spec: Raw, devices: tuple[Device, ...], notes: _Notes) -> Topology | None:
-    """The matrix, its rows bound to the devices in the order of their minors; None where it can't be believed."""
+    """The matrix, its rows bound to the devices in the order of their minors; None where it can't be used."""
     key = "Device spec.topologies"
     topologies = notes.items(notes.typed(spec.get("topologies"), dict, key).get(TYPE), f"{key}.{TYPE}")
     matrices = [(item.get("topology"), at) for item, at in topologies if item.get("name") == MATRIX]

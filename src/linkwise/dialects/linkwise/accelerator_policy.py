@@ -4,7 +4,7 @@ deploy/crds/acceleratorpolicies.linkwise.dev.yaml holds the schema. The API serv
 from before a schema change, or from a file, may have any. A policy with an invalid value is read as far as it can be and
 marked as invalid: it permits nothing to the subjects that can be read.
 
-The creator is believed because users can't choose it: the webhook overwrites what a manifest has, and an admission policy of
+The creator is trusted because users can't choose it: the webhook overwrites what a manifest has, and an admission policy of
 the API server refuses any other value. Of the groups only those are recorded that access policies name, one per line, so
 that the policy of the API server can compare them with the requester's.
 """

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import devices_text
 from linkwise.engine.reasons.phrases import count_text
-from linkwise.explain.node import node_lines
-from linkwise.explain.reports import Explanation, NodeExplanation, WorkloadExplanation
+from linkwise.explain.node import NodeExplanation, node_lines
+from linkwise.explain.reports import Explanation, WorkloadExplanation
 from linkwise.explain.text.group import group_lines
 from linkwise.explain.text.phrases import (
     NOT_RESOLVED,

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from linkwise.broker.broker import Broker
-    from linkwise.explain.reports import Explanation, GroupExplanation, NodeExplanation
+    from linkwise.explain.node import NodeExplanation
+    from linkwise.explain.reports import Explanation, GroupExplanation
     from linkwise.net.http.messages import Request
     from linkwise.views.explanations import AnyExplanation
 
