@@ -200,7 +200,8 @@ def _groups_are_busy(state: State) -> bool:
 
 
 def _prepare(state: State, now: float) -> None:
-    """End what is over by the clock, and apply what is new to policies, groups and reservations, before nodes are settled."""
+    """End what is over by the clock, and apply what is new to policies, groups and reservations."""
+    # Before nodes are settled, so that what ends here frees its devices in the same pass.
     if state.queue.next_deadline() is not None:
         forget_unobserved(state, now)
     state.forget_vendors(now)

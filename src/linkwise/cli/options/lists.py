@@ -98,7 +98,7 @@ def _collected(kind: type[ListFlags | ObjectFlags], *options: Callable[[Any], An
             return function(flags=kind(**own), **values)
 
         command: Any = collected
-        for option in reversed(options):
+        for option in reversed(options):  # the one that is applied last stands first in the help
             command = option(command)
         decorated: Function = command
         return decorated
