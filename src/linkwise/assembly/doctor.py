@@ -354,7 +354,7 @@ class _Gathering:
         nodes = nodes_without_policy(known, self._lists.get("nodes", ()))
         if len(nodes) > MAX_KUBELETS:
             self._cut.add("kubelets")
-        found: dict[str, Raw] = {}
+        configurations: dict[str, Raw] = {}
         for node in nodes[:MAX_KUBELETS]:
             self._progress(f"reading the kubelet of {node}")
             path = f"/api/v1/nodes/{quote(node, safe='')}/proxy/configz"
@@ -362,12 +362,12 @@ class _Gathering:
                 path, f"the configuration of kubelet {node}", "the verb get on nodes/proxy"
             )
             try:
-                found[node] = object_at(json.loads(body), "kubeletconfig")
+                configurations[node] = object_at(json.loads(body), "kubeletconfig")
             except ValueError:
                 self._unread["kubelets"] = error or f"kubelet {node} answered {status} to /configz"
                 if status == 403:
                     break
-        return found
+        return configurations
 
     # certificates
 
@@ -458,7 +458,7 @@ def _context(config: Mapping[str, object]) -> ssl.SSLContext:
 
 async def _open_at(port: int) -> tuple[str, ...]:
     """Other addresses of this machine at which a port is open."""
-    found = []
+    answering = []
     for address in _own_addresses():
         try:
             async with asyncio.timeout(1.0):
@@ -466,8 +466,8 @@ async def _open_at(port: int) -> tuple[str, ...]:
         except (OSError, TimeoutError):
             continue
         writer.close()
-        found.append(f"{address}:{port}")
-    return tuple(found)
+        answering.append(f"{address}:{port}")
+    return tuple(answering)
 
 
 def _own_addresses() -> list[str]:

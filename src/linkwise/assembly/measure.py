@@ -188,11 +188,11 @@ def _store(settings: AgentSettings, measurement: Measurement) -> None:
         known = read_measurements(file)
     except InputError:
         known = ()  # the agent reports such a file; the new one replaces it
-    kept = encode_measurements(with_measurement(known, measurement))
+    content = encode_measurements(with_measurement(known, measurement))
     partial = file.with_suffix(".partial")
     try:
         with partial.open("wb") as opened:
-            opened.write(kept)
+            opened.write(content)
             opened.flush()
             os.fsync(opened.fileno())
         partial.replace(file)

@@ -78,10 +78,10 @@ def _set_images(document: dict[str, Any], wanted: Installation) -> None:
 
 
 def _containers(document: dict[str, Any]) -> Iterable[dict[str, Any]]:
-    found: Iterable[dict[str, Any]] = (
+    containers: Iterable[dict[str, Any]] = (
         document["spec"]["template"]["spec"]["containers"] if document["kind"] in _SCHEDULED else ()
     )
-    return found
+    return containers
 
 
 def _namespace(wanted: Installation) -> dict[str, Any]:

@@ -106,19 +106,19 @@ R = TypeVar("R", bound=_Read)
 
 def distinct(read: Iterable[R | Unreadable], problems: list[str]) -> tuple[list[R], list[Unreadable]]:
     """The devices that were read, each id once, and those that can't be identified."""
-    found: dict[str, R] = {}
+    by_id: dict[str, R] = {}
     unreadable: list[Unreadable] = []
     for one in read:
         if isinstance(one, Unreadable):
             unreadable.append(one)
-        elif one.device.id in found:
-            first = found[one.device.id].device
+        elif one.device.id in by_id:
+            first = by_id[one.device.id].device
             problems.append(
                 f"device {one.device.index} is left out: it has the UUID of device {first.index}, {first.id}"
             )
         else:
-            found[one.device.id] = one
-    return list(found.values()), unreadable
+            by_id[one.device.id] = one
+    return list(by_id.values()), unreadable
 
 
 def is_valid_id(id_: str) -> bool:

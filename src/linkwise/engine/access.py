@@ -177,8 +177,8 @@ class AccessRules:
 
     def _compute(self, subject: Subject) -> AccessRule | None:
         labels = self.labels.get(subject.namespace) or {NAME_LABEL: subject.namespace}
-        found = ((policy, self.applies(policy, subject, labels)) for policy in self.policies.values())
-        terms = tuple(Term(policy, who) for policy, who in found if who)
+        matches = ((policy, self.applies(policy, subject, labels)) for policy in self.policies.values())
+        terms = tuple(Term(policy, who) for policy, who in matches if who)
         return AccessRule(terms, _domain([term.policy for term in terms], subject)) if terms else None
 
     def applies(self, policy: AcceleratorPolicy, subject: Subject, labels: Mapping[str, str]) -> str:

@@ -180,9 +180,9 @@ def _by_taints(demand: Demand, view: NodeView) -> Iterator[Reason]:
 
 
 def _by_ports(demand: Demand, load: Load) -> Iterator[Reason]:
-    for asked in demand.ports:
-        if any(count > 0 and collides(asked, taken) for taken, count in load.ports.items()):
-            yield Reason(_RULE, f"{asked.port}/{asked.protocol}", kind="ports")
+    for port in demand.ports:
+        if any(count > 0 and collides(port, taken) for taken, count in load.ports.items()):
+            yield Reason(_RULE, f"{port.port}/{port.protocol}", kind="ports")
 
 
 def _by_amounts(demand: Demand, capacity: Capacity, load: Load) -> Iterator[Reason]:

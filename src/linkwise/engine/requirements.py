@@ -139,11 +139,11 @@ def _is_known(fact: FactName, value: str) -> bool:
     return bool(value) and (KINDS[fact] == "text" or _key(fact)(value) is not None)
 
 
-def _equal(fact: FactName, found: str, value: str) -> bool:
+def _equal(fact: FactName, actual: str, value: str) -> bool:
     if fact == "model":
-        return names_model(value, found)
+        return names_model(value, actual)
     key = _key(fact)
-    return key(found) == key(value)
+    return key(actual) == key(value)
 
 
 def _key(fact: FactName) -> Callable[[str], object]:

@@ -220,7 +220,7 @@ def owner_by_cgroup(text: str) -> ContainerOwner | None:
         path = line.split(":", 2)[-1]  # NUMBER:CONTROLLERS:PATH
         pods = list(_POD.finditer(path))
         if pods:
-            containers = [found["id"] for found in _CONTAINER.finditer(path, pods[-1].end())]
+            containers = [match["id"] for match in _CONTAINER.finditer(path, pods[-1].end())]
             return ContainerOwner(pods[-1]["uid"].replace("_", "-"), containers[-1] if containers else "")
     return None
 

@@ -78,11 +78,11 @@ def annotate(  # noqa: PLR0913 - the options of the command
     """Annotate the objects and print each result; False if any was refused or not found."""
 
     async def work(connection: Connection) -> bool:
-        found = await Objects(connection, namespace or connection.namespace).find(targets, selector)
-        if not found:
+        objects = await Objects(connection, namespace or connection.namespace).find(targets, selector)
+        if not objects:
             click.echo("no resources found", err=True)
         success = True
-        for one in found:
+        for one in objects:
             try:
                 changed = await annotate_object(
                     connection, one.kind, one.namespace, one.name, changes, overwrite=overwrite, dry=dry
@@ -167,11 +167,11 @@ def delete(deletion: Deletion, kubeconfig: Path | None, context: str | None) -> 
 
     async def work(connection: Connection) -> bool:
         namespace = deletion.namespace or connection.namespace
-        found = await _of_files(connection, sources, namespace)
-        found += await Objects(connection, namespace).find(deletion.targets, deletion.selector)
-        if not found and not deletion.files:
+        objects = await _of_files(connection, sources, namespace)
+        objects += await Objects(connection, namespace).find(deletion.targets, deletion.selector)
+        if not objects and not deletion.files:
             click.echo("no resources found", err=True)
-        return await _delete_all(connection, found, deletion)
+        return await _delete_all(connection, objects, deletion)
 
     return with_cluster(kubeconfig, context, work)
 
@@ -229,11 +229,11 @@ def _print(applied: Applied, one: SourceObject, *, dry: bool) -> bool:
 async def _of_files(connection: Connection, sources: Sequence[SourceObject], namespace: str) -> list[FoundObject]:
     """The objects of files, the last one first: what was created later may need what was created before."""
     applying = Applying(connection)
-    found = []
+    objects = []
     for one in sources:
         kind = await applying.kind(one.version, one.kind)
-        found.append(FoundObject(kind, (one.namespace or namespace) if kind.namespaced else "", one.name))
-    return found
+        objects.append(FoundObject(kind, (one.namespace or namespace) if kind.namespaced else "", one.name))
+    return objects
 
 
 async def _delete_all(connection: Connection, objects: Sequence[FoundObject], deletion: Deletion) -> bool:

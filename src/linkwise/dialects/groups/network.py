@@ -168,7 +168,7 @@ class Ladder:
         short: dict[str, list[str]] = {}
         for level in ordered:
             short.setdefault(level.rpartition("/")[2].casefold(), []).append(level)
-        called = {name: found[0] for name, found in short.items() if len(found) == 1}
+        called = {name: label[0] for name, label in short.items() if len(label) == 1}
         return cls(ordered, {**called, **{name.casefold(): level for name, level in (names or {}).items()}})
 
     def level(self, name: str) -> str | None:

@@ -337,9 +337,9 @@ def _entry(device: Device) -> dict[str, object]:
 
 def _spec_managers(entries: object) -> list[str]:
     """The managers of fields of the spec."""
-    found = [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
+    managers = [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
     return [
         str(entry.get("manager") or "an unknown writer")
-        for entry in found
+        for entry in managers
         if isinstance(fields := entry.get("fieldsV1"), Mapping) and "f:spec" in fields
     ]

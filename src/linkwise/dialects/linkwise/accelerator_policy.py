@@ -165,17 +165,17 @@ def _selector(subjects: Fields, report: Report) -> NamespaceSelector | None:
     path = f"{subjects.path}namespaceSelector"
     own = Report(report.where, report.key)
     selector = None if raw is None else Fields.of(raw, path, own)
-    found = None
+    parsed = None
     if selector is not None:
         selector.unknown(("matchLabels", "matchExpressions"))
         labels = selector.raw.get("matchLabels")
         pairs = Fields.of({} if labels is None else labels, f"{path}.matchLabels", own)
         wanted = {str(key): pairs.text(str(key), "") or "" for key in pairs.raw} if pairs else {}
         expressions = selector.objects("matchExpressions") if selector.raw.get("matchExpressions") is not None else ()
-        found = NamespaceSelector(wanted, tuple(filter(None, map(_requirement, expressions))))
+        parsed = NamespaceSelector(wanted, tuple(filter(None, map(_requirement, expressions))))
     report.problems += own.problems
     report.broken |= own.broken
-    return None if own.broken else found
+    return None if own.broken else parsed
 
 
 def _requirement(fields: Fields) -> SelectorRequirement | None:

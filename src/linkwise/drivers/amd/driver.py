@@ -102,14 +102,14 @@ class AmdSmiLibraryDriver(Driver):
 
     def usage(self) -> UsageReading:
         """Read memory, utilization and processes of the GPUs that the last discovery read."""
-        found, problems = [], []
+        usages, problems = [], []
         for gpu in self._read:
             usage = read_usage(self._library, gpu)
             if isinstance(usage, Failure):
                 problems.append(f"device {gpu.device.index}: its usage can't be read ({usage})")
             else:
-                found.append((gpu.device, usage))
-        return UsageReading(with_processes(found, self._nodes, self._host), tuple(problems))
+                usages.append((gpu.device, usage))
+        return UsageReading(with_processes(usages, self._nodes, self._host), tuple(problems))
 
     def close(self) -> None:
         """Shut the library down."""

@@ -229,7 +229,7 @@ def _seated(node: Node, queries: Sequence[Query]) -> list[Offer] | None:
 
 def _still_free(here: Node, offers: Sequence[Offer], queries: Sequence[Query], gone: tuple[Key, ...]) -> ReservedRoom:
     """What of the offers is free on the node as it is."""
-    kept: list[Offer] = []
+    free_offers: list[Offer] = []
     needed = free = 0
     for offer, query in zip(offers, queries, strict=True):
         parts: list[Part] = []
@@ -239,8 +239,8 @@ def _still_free(here: Node, offers: Sequence[Offer], queries: Sequence[Query], g
             needed += len(part.devices) if is_whole(part) else part.share
             free += sum(len(each.devices) if is_whole(part) else each.share for each in own if _is_like(each, part))
             here = node_after(here, Offer(here.name, tuple(own)), query.ask.domain, query.ask.mode)
-        kept.append(Offer(here.name, tuple(parts)))
-    return ReservedRoom(tuple(kept), free, needed, gone)
+        free_offers.append(Offer(here.name, tuple(parts)))
+    return ReservedRoom(tuple(free_offers), free, needed, gone)
 
 
 def _free_parts(node: Node, part: Part) -> Iterator[Part]:

@@ -349,8 +349,8 @@ def _unknown_short(reason: Reason) -> str:
 
 def _unmet(reason: Reason) -> str:
     fact, _, _ = _unmet_parts(reason)
-    found = ", ".join(_shown(fact, str(each)) for each in as_tuple(reason.found))
-    return f"{_demand(reason)}, but the node has {_UNKNOWN[fact]} {found}{_alternatives(reason)}"
+    facts = ", ".join(_shown(fact, str(each)) for each in as_tuple(reason.found))
+    return f"{_demand(reason)}, but the node has {_UNKNOWN[fact]} {facts}{_alternatives(reason)}"
 
 
 def _unknown(reason: Reason) -> str:
@@ -363,9 +363,9 @@ def _unknown(reason: Reason) -> str:
 
 def _mixed(reason: Reason) -> str:
     fact, _, _ = _unmet_parts(reason)
-    found = ", ".join(_shown(fact, str(each)) for each in as_tuple(reason.found)) or "an unknown value"
+    facts = ", ".join(_shown(fact, str(each)) for each in as_tuple(reason.found)) or "an unknown value"
     return (
-        f"{_demand(reason)}, but some devices of the node have {_UNKNOWN[fact]} {found}, and the vendor's device plugin "
+        f"{_demand(reason)}, but some devices of the node have {_UNKNOWN[fact]} {facts}, and the vendor's device plugin "
         "chooses among all devices; run the Linkwise agent with its device plugin on it"
     )
 

@@ -392,12 +392,12 @@ def _sum_of_devices(values: Sequence[int | None]) -> int | None:
 
 
 def _bound(pods: Iterable[PodView], namespace: str | None, name: str) -> list[PodView]:
-    found = [
+    bound = [
         pod
         for pod in pods
         if pod.node and pod.phase not in FINISHED and namespace in {None, pod.namespace} and name in {"", pod.name}
     ]
-    return sorted(found, key=lambda pod: (pod.namespace, pod.name))
+    return sorted(bound, key=lambda pod: (pod.namespace, pod.name))
 
 
 def _pod_row(pod: PodView, own: Sequence[PodUsage], usage: NodeUsage | None, age: float | None) -> PodUsageRow:
