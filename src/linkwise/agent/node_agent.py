@@ -233,7 +233,7 @@ class NodeAgent:
         return {}
 
     def problems(self) -> tuple[str, ...]:
-        """Problems for an operator to look at, as sentences."""
+        """Problems to show to operators, as sentences."""
         own = (
             self.standby,
             self.discoverer.problem,

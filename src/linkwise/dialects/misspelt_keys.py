@@ -67,7 +67,7 @@ _SHARED_KEYS: Final = (
 """of systems that have more of them than Linkwise reads: only what is almost the same is misspelt"""
 _ALMOST: Final = 0.96  # one letter in a key of thirty
 _NEAR: Final = 0.75  # `gpus` is for `gpu`; what another system calls `gpumem` is not
-_NEAR_DOMAIN: Final = 0.9
+_NEAR_DOMAIN: Final = 0.9  # stricter: domains of vendors share endings such as `.com`
 
 
 def misspelt_keys(pod: PodView) -> list[Problem]:

@@ -237,8 +237,8 @@ def _called(names: Iterable[str], rule: NeedsRule, devices: Mapping[str, Device]
         str(device.minor if rule.named_by == "number" and device.minor is not None else device.index): device.id
         for device in devices.values()
     }
-    found = [name if name in devices else numbers.get(name, "") for name in names]
-    return tuple(dict.fromkeys(found)) if all(found) else ()
+    ids = [name if name in devices else numbers.get(name, "") for name in names]
+    return tuple(dict.fromkeys(ids)) if all(ids) else ()
 
 
 def _lists_whole_devices(pod: PodView, by_index: Mapping[int, Device]) -> bool:

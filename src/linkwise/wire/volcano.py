@@ -125,8 +125,8 @@ class EvictArgs(_Go):
 
     def by_uid(self) -> dict[str, msgspec.Raw]:
         """The evictees by UID."""
-        found = ((decode_with(_UID, raw), raw) for raw in self.evictees or ())
-        return {task.uid: raw for task, raw in found if task and task.uid}
+        pods = ((decode_with(_UID, raw), raw) for raw in self.evictees or ())
+        return {task.uid: raw for task, raw in pods if task and task.uid}
 
 
 class _Evictee(_Go):

@@ -134,10 +134,10 @@ def everything(  # noqa: PLR0913 - one parameter per option
     if scheduler_image and kubernetes_version:
         raise InputError("--kubernetes-version: --scheduler-image names the version too; leave out one of them")
     if kubernetes_version:
-        found = re.fullmatch(r"v?(\d{1,3}\.\d{1,3}\.\d{1,3})(?:[-+].*)?", kubernetes_version)
-        if found is None:
+        match = re.fullmatch(r"v?(\d{1,3}\.\d{1,3}\.\d{1,3})(?:[-+].*)?", kubernetes_version)
+        if match is None:
             raise InputError(f"--kubernetes-version: expected a version such as 1.36.4, got '{kubernetes_version}'")
-        scheduler_image = f"{_SCHEDULER_IMAGE}:v{found[1]}"
+        scheduler_image = f"{_SCHEDULER_IMAGE}:v{match[1]}"
     for option, value in (("--image", image), ("--scheduler-image", scheduler_image)):
         if value and not _IMAGE.fullmatch(value):
             raise InputError(f"{option}: {value!r} is not an image; use NAME:TAG or NAME@DIGEST")

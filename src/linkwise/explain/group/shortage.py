@@ -1,6 +1,6 @@
 """Explains why not all members of a group fit, and which pods would have to finish or requests be smaller.
 
-Pods are named singly if one is enough, else as the smallest set found.
+A single pod is named if it is enough; otherwise the smallest set that was found.
 """
 
 from __future__ import annotations

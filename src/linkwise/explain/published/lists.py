@@ -282,12 +282,12 @@ def _state(pod: PodView, explanation: Explanation | None) -> str:
 
 
 def _requested(explanation: Explanation | None) -> str:
-    asked = explanation.asked if explanation else None
-    return f"{_amount(asked)} requested" if asked else ""
+    requested = explanation.asked if explanation else None
+    return f"{_amount(requested)} requested" if requested else ""
 
 
-def _amount(asked: Requested) -> str:
-    return str(asked.devices) if asked.devices else part_text(asked.share, asked.core, asked.unit)
+def _amount(requested: Requested) -> str:
+    return str(requested.devices) if requested.devices else part_text(requested.share, requested.core, requested.unit)
 
 
 def _devices_of(explanation: Explanation) -> str:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import devices_text
 from linkwise.engine.reasons.phrases import count_text
-from linkwise.explain.node import node_lines
-from linkwise.explain.reports import Explanation, NodeExplanation, WorkloadExplanation
+from linkwise.explain.node import NodeExplanation, node_lines
+from linkwise.explain.reports import Explanation, WorkloadExplanation
 from linkwise.explain.text.group import group_lines
 from linkwise.explain.text.phrases import (
     NOT_RESOLVED,
@@ -152,10 +152,10 @@ def _devices(indices: tuple[int, ...]) -> str:
 
 def request_text(report: Explanation) -> str:
     """Return what the pod requests, with the name of the resource."""
-    asked = report.asked
-    if asked is None:
+    requested = report.asked
+    if requested is None:
         return "devices"
-    return f"{ask_text(asked.devices, asked.share, asked.core, asked.unit)} ({asked.resource})"
+    return f"{ask_text(requested.devices, requested.share, requested.core, requested.unit)} ({requested.resource})"
 
 
 _HEADINGS: Final[dict[PodState, Callable[[Explanation], str]]] = {

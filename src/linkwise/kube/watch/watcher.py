@@ -33,7 +33,7 @@ _PRUNED: Final = (
     " use DeviceInventory objects, or a CRD whose schema has the field"
 )
 
-_SCHEMA_ATTEMPTS: Final = 10
+_SCHEMA_ATTEMPTS: Final = 10  # the check is optional: a server that never publishes the schema is not asked for ever
 
 
 @dataclass(slots=True)
