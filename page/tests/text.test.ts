@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { nodes } from '../fixtures/cluster'
+import { fastest } from './fastest'
 import { ColourBook, HUES } from '../src/colours'
 import { find, rank } from '../src/search'
 import { delayAfter, EventParser } from '../src/state/stream'
@@ -55,11 +56,11 @@ test('exact names come first, then beginnings, then words, then the rest', () =>
   expect(find('Train', [['pod', keys]]).map(({ key }) => key)).toEqual(['b/train', 'a/train-9', 'a/train-10', 'a/pretrain'])
 })
 
-test('search in forty thousand pods takes a moment', () => {
+test('search in forty thousand pods takes less time than to sort their names', () => {
   const keys = Array.from({ length: 40_000 }, (_, index) => `team-${index % 50}/job-${index}`)
-  const start = performance.now()
+  const sorted = fastest(() => [...keys].sort())
   expect(find('job-3', [['pod', keys]])).toHaveLength(12)
-  expect(performance.now() - start).toBeLessThan(100)
+  expect(fastest(() => find('job-3', [['pod', keys]]))).toBeLessThan(sorted)
 })
 
 test('names sort by their numbers', () => {
