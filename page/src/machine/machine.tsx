@@ -103,12 +103,14 @@ export function Machine({ links, node, chosen, runnerUp }: Props) {
                 <svg width="20" height="8" aria-hidden="true">
                   <path d="M1 4H19" class={`edge ${kindClass(index, links)}`} stroke-width={thickness(kind.gbps, index, links)} />
                 </svg>
-                <span title={kind.name}>{kind.code}</span> {kind.code.includes('GB/s') ? '' : gb(kind.gbps)}
+                <span>
+                  {kind.name} {kind.code} {kind.code.includes('GB/s') ? '' : <b>{gb(kind.gbps)}</b>}
+                </span>
               </span>
             ))}
             {second.size > 0 && <span>dashed circle: runner-up</span>}
-            <span>{links.measured ? 'measured on this node' : 'typical for the kind of link'}</span>
             {!drawn && <span>no direct links</span>}
+            <span>{links.measured ? 'measured on this node' : 'typical for the kind of link, not measured'}</span>
           </>
         )}
       </figcaption>

@@ -28,6 +28,8 @@ export class ClusterState {
   readonly namespaces = new Map<string, number>()
   /** grows with every change of a node */
   revision = 0
+  /** grows with every change, also one of what waits */
+  changes = 0
   /** grows when nodes come, go, or belong to another place of the field */
   shape = 0
   private readonly touched = new Map<string, number>()
@@ -66,6 +68,7 @@ export class ClusterState {
   }
 
   private take(part: Change | Cluster): void {
+    this.changes += 1
     this.version = part.version
     this.at = part.at
     if (part.totals) this.totals = part.totals
