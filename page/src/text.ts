@@ -68,7 +68,7 @@ export function nodeText(node: NodeStrip, device = -1): string {
 /** States as a badge: Unschedulable, In use. */
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
 
-const WORDS = /^(a|all|an|chosen|device|devices|for|group|if|in|it|its|next|no|node|nodes|none|tied|only|placed|pod|pods|the|there|this|runner-up|seen|waits?|not|why)\b/
+const WORDS = /^(a|all|an|chosen|device|devices|fits|for|group|if|in|it|its|next|no|node|nodes|none|tied|only|placed|pod|pods|the|there|this|runner-up|seen|waits?|not|why)\b/
 
 /** What the command line prints as a line, as a sentence: names keep their case. */
 export function sentence(text: string): string {

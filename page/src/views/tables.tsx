@@ -85,14 +85,15 @@ function Rows({ table, wide, none }: { table: Table; wide: boolean; none: string
                   return (
                     <td key={name} class={`${numeric.has(index) ? 'right' : order > 0 ? 'not-phone' : ''} ${/^(0|-|)$/.test(text) ? 'muted' : ''} ${Array.isArray(cell) && cell[1] ? `style-${cell[1].replace(/\W+/g, '-')}` : ''}`}>
                       {text || '–'}
-                      {order === 0 && (
-                        <span class="only-phone stacked">
-                          {stacked
-                            .map((column) => textOf(row.cells[column.index]!, wide))
-                            .filter((one) => one && one !== '-')
-                            .join(' · ')}
-                        </span>
-                      )}
+                      {order === 0 &&
+                        stacked
+                          .map((column) => textOf(row.cells[column.index]!, wide))
+                          .filter((one) => one && one !== '-')
+                          .map((one) => (
+                            <span class="only-phone stacked" key={one}>
+                              {one}
+                            </span>
+                          ))}
                     </td>
                   )
                 })}
