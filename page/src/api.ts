@@ -24,6 +24,7 @@ export interface NodeStrip {
   held: Held[]
   mode: string               // any | whole | memory | percent
   note: string               // problems, "" if none
+  indices?: number[]         // numbers of the devices, unless they are 0, 1, 2, ...
 }
 export interface Held {
   pod: string                // "namespace/name"; "" for a pod of namespaces that the reader may not see

@@ -3,6 +3,7 @@ import { nodes } from '../fixtures/cluster'
 import { fastest } from './fastest'
 import { ColourBook, HUES } from '../src/colours'
 import { find, rank } from '../src/search'
+import { positionsOf } from '../src/state/cluster'
 import { delayAfter, EventParser } from '../src/state/stream'
 import { count, devicesText, memoryText, natural, nodeText, reasonText, secondsText, sentence, shorten } from '../src/text'
 
@@ -44,6 +45,14 @@ test('a node is described in words for screen readers', () => {
   const [node] = nodes(60)
   expect(nodeText(node!)).toContain(`${node!.name}, ${node!.model}, `)
   expect(nodeText(node!, 0)).toContain('device 0')
+})
+
+test('devices have the numbers that tools give them', () => {
+  const held = [{ pod: 'x/p', group: '', state: 'bound' as const, devices: [0, 1] }]
+  const node = { name: 'n', model: 'm', rack: '', marks: '...', held, mode: 'whole', note: '', indices: [4, 5, 7] }
+  expect(nodeText(node, 0)).toBe('n, device 4: x/p: devices 4, 5, in use.')
+  expect(nodeText(node, 2)).toBe('n, device 7: idle.')
+  expect(positionsOf(node, [7, 4, 9])).toEqual([2, 0])
 })
 
 test('exact names come first, then beginnings, then words, then the rest', () => {

@@ -179,5 +179,12 @@ export function stripOf(node: NodeStrip): Strip {
   return strip
 }
 
+/** The number of a device at a position: what tools and the command line call it. */
+export const indexAt = (node: NodeStrip, position: number): number => node.indices?.[position] ?? position
+
+/** The positions of devices by their numbers; those that the node does not have any more are left out. */
+export const positionsOf = (node: NodeStrip, indices: readonly number[]): number[] =>
+  node.indices ? indices.map((index) => node.indices!.indexOf(index)).filter((position) => position >= 0) : [...indices]
+
 /** Holders of one device of a node, the one of the bar first. */
 export const holdersOf = (node: NodeStrip, device: number): Held[] => node.held.filter((held) => held.devices.includes(device))

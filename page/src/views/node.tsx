@@ -172,6 +172,7 @@ function State({ device }: { device: DeviceDetail }) {
 function Matrix({ page }: { page: NodePage }) {
   const { kinds, pairs, matrix } = page.links!
   const size = page.devices.length
+  const names = page.devices.map(({ index }) => index)
   const cells: (number | null)[][] = Array.from({ length: size }, () => new Array<number | null>(size).fill(null))
   for (const [i, j, kind, gbps] of pairs) cells[i]![j] = cells[j]![i] = gbps ?? kinds[kind]?.gbps ?? null
   const values = [...new Set(cells.flat().filter((value) => value !== null))].sort((a, b) => a - b)
@@ -187,7 +188,7 @@ function Matrix({ page }: { page: NodePage }) {
             </th>
             {cells.map((_, index) => (
               <th scope="col" key={index}>
-                {index}
+                {names[index]}
               </th>
             ))}
           </tr>
@@ -195,7 +196,7 @@ function Matrix({ page }: { page: NodePage }) {
         <tbody>
           {cells.map((row, i) => (
             <tr key={i}>
-              <th scope="row">{i}</th>
+              <th scope="row">{names[i]}</th>
               {row.map((value, j) => (
                 <td key={j} class={i === j ? 'self' : `heat${heat(value)}`} title={i === j ? '' : matrix[i]?.[j]}>
                   {i === j ? '' : value === null ? matrix[i]?.[j] : value >= 100 ? Math.round(value) : Math.round(value * 10) / 10}

@@ -3,6 +3,8 @@ import { useComputed, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import type { PlanPage } from '../api'
 import { reveal } from '../field/field'
+import { positionsOf } from '../state/cluster'
+import { cluster } from '../state/live'
 import { load, refusalOf } from '../state/server'
 import { planned } from '../state/view'
 import { capital, count, devicesText, sentence } from '../text'
@@ -57,7 +59,8 @@ export function PlanPanel() {
       const places = new Map<string, Set<number>>()
       for (const { node, devices } of page.places) {
         const set = places.get(node) ?? new Set<number>()
-        for (const device of devices) set.add(device)
+        const strip = cluster.nodes.get(node)
+        for (const position of strip ? positionsOf(strip, devices) : devices) set.add(position)
         places.set(node, set)
       }
       planned.value = places.size ? places : null

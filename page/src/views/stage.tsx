@@ -280,7 +280,7 @@ function NodeTable() {
                   {stripOf(node).inUse} / {node.marks.length}
                 </td>
                 <td class="right">{[...node.marks].filter((mark) => mark !== '.').length || <span class="muted">–</span>}</td>
-                <td class="small">{node.held.length ? node.held.map(heldText).join('; ') : <span class="muted">–</span>}</td>
+                <td class="small">{node.held.length ? node.held.map((held) => heldText(node, held)).join('; ') : <span class="muted">–</span>}</td>
               </tr>
             ))}
           </tbody>

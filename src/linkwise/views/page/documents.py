@@ -106,6 +106,8 @@ class NodeStrip(_Document, frozen=True):
     held: tuple[Held, ...]
     mode: str
     note: str
+    indices: tuple[int, ...] | UnsetType = UNSET
+    """of the devices, unless they are numbered 0, 1, 2 and so on"""
 
 
 class Waiting(_Document, frozen=True):
