@@ -17,7 +17,7 @@ from support.embedded.up_process import TriedCluster
 ROOT: Final = Path(__file__).resolve().parents[1]
 LARGEST: Final = 150_000
 """bytes of a picture"""
-SIZE: Final = {"width": 1280, "height": 920}
+SIZE: Final[Any] = {"width": 1280, "height": 920}
 FLEET: Final = (
     "dgx1-v100=11,dgx-a100=3,hgx-h100=10,atlas-800=1,a100-bridged=1,p40-share=2,dgx1-v100-measured=4"  # nearly full
 )

@@ -3,6 +3,8 @@ import { useComputed, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import type { PlanPage } from '../api'
 import { reveal } from '../field/field'
+import { positionsOf } from '../state/cluster'
+import { cluster } from '../state/live'
 import { load, refusalOf } from '../state/server'
 import { planned } from '../state/view'
 import { capital, count, devicesText, sentence } from '../text'
@@ -57,7 +59,8 @@ export function PlanPanel() {
       const places = new Map<string, Set<number>>()
       for (const { node, devices } of page.places) {
         const set = places.get(node) ?? new Set<number>()
-        for (const device of devices) set.add(device)
+        const strip = cluster.nodes.get(node)
+        for (const position of strip ? positionsOf(strip, devices) : devices) set.add(position)
         places.set(node, set)
       }
       planned.value = places.size ? places : null
@@ -169,7 +172,7 @@ function Outcome({ page }: { page: PlanPage }) {
       {page.groups.map((group) => (
         <article class="planned" key={`${group.namespace}/${group.name}`}>
           <h3 class="planned-title">
-            group <Key namespace={group.namespace} name={group.name} /> <Badge text={group.stage} />
+            group <Key namespace={group.namespace} name={group.name} /> <Verdict members={group.members} />
           </h3>
           <GroupDetails page={group} plan headline={group.headline !== page.headline} />
         </article>
@@ -177,7 +180,7 @@ function Outcome({ page }: { page: PlanPage }) {
       {page.pods.map((pod) => (
         <article class="planned" key={`${pod.namespace}/${pod.name}`}>
           <h3 class="planned-title">
-            <Key namespace={pod.namespace} name={pod.name} /> <Badge text={pod.state} />
+            <Key namespace={pod.namespace} name={pod.name} />
           </h3>
           <PodDetails page={pod} plan />
         </article>
@@ -185,6 +188,12 @@ function Outcome({ page }: { page: PlanPage }) {
       <Printed lines={page.lines} command="linkwise plan -f FILE" />
     </div>
   )
+}
+
+/** How many members of a group would start. */
+function Verdict({ members }: { members: { node: string }[] }) {
+  const placed = members.filter(({ node }) => node).length
+  return placed === members.length ? <Badge text="fits now" tone="good" /> : <Badge text={placed ? 'fits in part' : 'does not fit now'} tone="warn" />
 }
 
 interface EditorProps {

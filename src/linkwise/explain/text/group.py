@@ -26,12 +26,15 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "NOT_PROVEN",
     "SLOWEST",
     "brief_lines",
     "group_lines",
     "heading",
     "lack_lines",
     "level_text",
+    "never_text",
+    "remark_lines",
     "remedy_text",
     "speed_text",
 ]
@@ -55,22 +58,26 @@ def group_lines(report: GroupExplanation, *, in_file: bool = False, tables: bool
     levels = () if tables else report.levels
     return [
         f"group {report.key} {heading(report)}",
-        _members(report, in_file=in_file),
-        *([f"it must start together with {names_text(report.bundle)}"] if report.bundle else ()),
+        *_standing(report, in_file=in_file),
         *(() if tables else _nodes(report)),
         *(f"{level.name}: {level_text(level, report)}" for level in levels if level_text(level, report)),
         *_runner_up(report),
         *lack_lines(report),
         *_against(report),
         *map(remedy_text, report.remedies),
-        *_never(report),
+        *filter(None, [never_text(report)]),
         *report.notes,
     ]
 
 
+def remark_lines(report: GroupExplanation, *, in_file: bool = False) -> list[str]:
+    """Return what is said about its members and its plan beside nodes, levels, what it lacks, remedies and notes."""
+    return [*_standing(report, in_file=in_file), *_runner_up(report)]
+
+
 def brief_lines(report: GroupExplanation, *, helped: bool = True) -> list[str]:
     """Return the short form for a member: what its group lacks and, if computed, the first remedy."""
-    helps = [*map(remedy_text, report.remedies[:1]), *_never(report)] if helped else []
+    helps = [*map(remedy_text, report.remedies[:1]), *filter(None, [never_text(report)])] if helped else []
     lines = [*map(_need, report.needs[:FIRST]), *helps, *report.notes[:FIRST]]
     return [f"its group {line.removeprefix('it ')}" if line.startswith("it ") else line for line in lines]
 
@@ -109,6 +116,12 @@ def _placed(report: GroupExplanation) -> str:
     return f"{count_text(homes, 'member')} on {count_text(len(report.hosts), 'node')}" + (
         f", {out} left out" if out else ""
     )
+
+
+def _standing(report: GroupExplanation, *, in_file: bool) -> Iterator[str]:
+    yield _members(report, in_file=in_file)
+    if report.bundle:
+        yield f"it must start together with {names_text(report.bundle)}"
 
 
 def _members(report: GroupExplanation, *, in_file: bool) -> str:
@@ -253,13 +266,14 @@ def _against(report: GroupExplanation) -> Iterator[str]:
     yield from refusal_lines(report.against)
 
 
-def _never(report: GroupExplanation) -> Iterator[str]:
-    if report.never and _in_part(report):
-        yield "it would not fit as a whole even if all other pods finished"
-    elif report.never:
-        yield "it would not fit even if all other pods finished"
-    elif report.needs and not any(remedy.kind == "pods end" for remedy in report.remedies):
-        yield f"no pods were found whose completion would let it fit{' as a whole' if _in_part(report) else ''}"
+def never_text(report: GroupExplanation) -> str:
+    """Return that no end of other pods would let it fit, or that none was found; else nothing."""
+    whole = " as a whole" if _in_part(report) else ""
+    if report.never:
+        return f"it would not fit{whole} even if all other pods finished"
+    if report.needs and not any(remedy.kind == "pods end" for remedy in report.remedies):
+        return f"no pods were found whose completion would let it fit{whole}"
+    return ""
 
 
 def remedy_text(remedy: GroupRemedy) -> str:
