@@ -171,7 +171,7 @@ FEATURES: Final[Mapping[str, Feature]] = {
     ),
     "claims": Feature(
         "Count the devices that Dynamic Resource Allocation serves: those in ResourceSlices, and those that ResourceClaims have.",
-        (Rule(("resource.k8s.io",), ("deviceclasses", "resourceclaims", "resourceslices")),),
+        (Rule(("resource.k8s.io",), ("deviceclasses", "devicetaintrules", "resourceclaims", "resourceslices")),),
     ),
     "groups": Feature(
         "Read the PodGroups of Kubernetes, Koordinator, the scheduler plugins, Volcano and KAI.",

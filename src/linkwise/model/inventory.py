@@ -63,6 +63,8 @@ class ClaimableDevices:
     uuids: tuple[str, ...] = ()
     """of the devices whose driver publishes it, in their order"""
     problems: tuple[Problem, ...] = ()
+    faults: Mapping[str, str] = field(default_factory=dict)
+    """why each device with a fault can't be allocated, by id"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -315,7 +315,7 @@ def _by_claims(
         claims=served.claims,
         labels=labels,
         problems=tuple(dict.fromkeys(problems)),
-        faults=faults_of(served.devices, None),
+        faults=served.faults,
         facts=_facts(labels, facts_by_source, vendor_group(owner_name(served.resource))),
         steered=False,
     )

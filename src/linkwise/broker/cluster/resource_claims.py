@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.cluster.device_taints import fault_of, taint_warnings
 from linkwise.broker.cluster.objects import document_of
 from linkwise.dialects.kubernetes.claims.objects import (
     DEVICE_CLASS,
+    DEVICE_TAINT_RULE,
     KINDS,
     RESOURCE_CLAIM,
     RESOURCE_SLICE,
@@ -19,11 +21,14 @@ from linkwise.dialects.kubernetes.claims.objects import (
     claim_of,
     class_document,
     class_of,
+    rule_document,
+    rule_of,
     slice_document,
     slice_of,
 )
 from linkwise.dialects.kubernetes.claims.pools import current_slices, devices_on, pool_problem, selected_on
 from linkwise.dialects.kubernetes.claims.selectors import is_known
+from linkwise.dialects.kubernetes.claims.taints import with_rules
 from linkwise.dialects.registry import counts_whole_devices
 from linkwise.model.device import Device
 from linkwise.model.inventory import ClaimableDevices
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.cluster.changes import Changes
     from linkwise.dialects.kubernetes.claims.objects import Claim, DeviceClass, PoolName, Slice, SliceDevice
+    from linkwise.dialects.kubernetes.claims.taints import TaintRule
 
 __all__ = ["ResourceClaims"]
 
@@ -51,6 +57,7 @@ class ResourceClaims:
         self._slices: dict[str, Slice] = {}
         self._classes: dict[str, DeviceClass] = {}
         self._claims: dict[str, Claim] = {}
+        self._rules: dict[str, TaintRule] = {}
         self._pools: dict[PoolName, dict[str, Slice]] = {}
         self._pools_on: dict[str, dict[PoolName, int]] = {}
         """by node its pools, and how many slices name it"""
@@ -65,6 +72,8 @@ class ResourceClaims:
             self._see_class(name, class_of(name, found) if found is not None else None)
         elif kind == RESOURCE_CLAIM:
             self._see_claim(name, claim_of(name, found) if found is not None else None)
+        elif kind == DEVICE_TAINT_RULE:
+            self._see_rule(name, rule_of(name, found) if found is not None else None)
 
     def restore(self, objects: Mapping[str, Mapping[str, Mapping[str, object]]]) -> None:
         """Restore a snapshot."""
@@ -78,6 +87,7 @@ class ResourceClaims:
             RESOURCE_SLICE: {name: slice_document(each) for name, each in self._slices.items()},
             DEVICE_CLASS: {name: class_document(each) for name, each in self._classes.items()},
             RESOURCE_CLAIM: {name: claim_document(each) for name, each in self._claims.items()},
+            DEVICE_TAINT_RULE: {name: rule_document(each) for name, each in self._rules.items()},
         }
         return {kind: named for kind, named in found.items() if named}
 
@@ -102,7 +112,7 @@ class ResourceClaims:
         problems: list[Problem] = []
         here: list[tuple[PoolName, SliceDevice, Sequence[Claim]]] = []
         for pool in pools:
-            slices, users = current_slices(self._pools[pool].values()), self._users(pool)
+            slices, users = self._current(pool), self._users(pool)
             if wrong := pool_problem(slices):
                 if selected_on(node, slices, wanted):
                     sentence = f"pool {pool[1]} of driver {pool[0]}: {wrong}; its devices are not counted"
@@ -111,7 +121,13 @@ class ResourceClaims:
             here += [(pool, each, users.get(each.name, ())) for each in devices_on(node, slices, wanted, users)]
         if here and not all(map(is_known, wanted.selectors)):
             problems.append(Problem(f"DeviceClass {wanted.name}", wanted.resource, UNKNOWN_SELECTOR))
+        problems += taint_warnings(node, [(device.name, device.taints) for _, device, _ in here])
         return _claimable(wanted.resource, here, tuple(problems))
+
+    def _current(self, pool: PoolName) -> Sequence[Slice]:
+        """The current slices of a pool, with the taints of rules."""
+        slices = current_slices(self._pools[pool].values())
+        return with_rules(slices, [self._rules[name] for name in sorted(self._rules)]) if self._rules else slices
 
     def _users(self, pool: PoolName) -> dict[str, list[Claim]]:
         """The claims of a pool's devices, by name of the device."""
@@ -177,6 +193,15 @@ class ResourceClaims:
                 self._claims_in.setdefault(pool, {})[name] = found
                 self._note_pool(pool)
 
+    def _see_rule(self, name: str, found: TaintRule | None) -> None:
+        before = self._rules.pop(name, None)
+        if found:
+            self._rules[name] = found
+        changed = [each for each in (before, found) if each and before != found]
+        for pool in self._pools if changed else ():
+            if any(each.covers(*pool) for each in changed):
+                self._note_pool(pool)
+
     def _note_pool(self, pool: PoolName) -> None:
         """Note the nodes of a pool: their devices, or what is allocated of them, changed."""
         for each in self._pools.get(pool, {}).values():
@@ -190,15 +215,18 @@ def _claimable(
     devices: list[Device] = []
     allocations: dict[str, tuple[str, ...]] = {}
     claims: dict[str, str] = {}
+    faults: dict[str, str] = {}
     for index, (pool, device, users) in enumerate(here):
         name = device.name if names[device.name] == 1 else "/".join((*pool, device.name))
         devices.append(_device(name, index, pool[0], device))
+        if fault := fault_of(device.taints):
+            faults[name] = fault
         for claim in users:
             claims.setdefault(name, claim.name)
             allocations[claim.pod or claim.name] = (*allocations.get(claim.pod or claim.name, ()), name)
     uuids = [device.attribute(f"{pool[0]}/uuid") for pool, device, _ in here]
     named = tuple(uuid for uuid in uuids if isinstance(uuid, str))
-    return ClaimableDevices(resource, tuple(devices), allocations, claims, named, problems)
+    return ClaimableDevices(resource, tuple(devices), allocations, claims, named, problems, faults)
 
 
 def _nodes(found: Slice) -> list[str]:

@@ -174,6 +174,7 @@ _PLURALS: Final = {
     "ResourceSlice": "resourceslices",
     "DeviceClass": "deviceclasses",
     "ResourceClaim": "resourceclaims",
+    "DeviceTaintRule": "devicetaintrules",
     "PodDisruptionBudget": "poddisruptionbudgets",
     "AcceleratorPolicy": "acceleratorpolicies",
     "Namespace": "namespaces",

@@ -1,8 +1,8 @@
-"""ResourceSlices, DeviceClasses and ResourceClaims, as the fields that are read of them.
+"""ResourceSlices, DeviceClasses, ResourceClaims and DeviceTaintRules, as the fields that are read of them.
 
 A slice lists devices of a pool. A class with an extended resource name lets pods request such devices like those of a
-device plugin. An allocated claim has devices, by driver, pool and name. The API server validates these objects; what is
-invalid all the same is ignored, so that fewer devices count and never more.
+device plugin. An allocated claim has devices, by driver, pool and name. A rule taints devices. The API server validates
+these objects; what is invalid all the same is ignored, so that fewer devices count and never more.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from linkwise.dialects.kubernetes.claims.taints import Taint, TaintRule
 from linkwise.dialects.pod_resources import quantity
 from linkwise.errors import InputError
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEVICE_CLASS",
+    "DEVICE_TAINT_RULE",
     "KINDS",
     "RESOURCE_CLAIM",
     "RESOURCE_SLICE",
@@ -35,6 +37,8 @@ __all__ = [
     "claim_of",
     "class_document",
     "class_of",
+    "rule_document",
+    "rule_of",
     "slice_document",
     "slice_of",
 ]
@@ -43,11 +47,12 @@ GROUP: Final = "resource.k8s.io"
 RESOURCE_SLICE: Final = f"ResourceSlice.{GROUP}"
 DEVICE_CLASS: Final = f"DeviceClass.{GROUP}"
 RESOURCE_CLAIM: Final = f"ResourceClaim.{GROUP}"
-KINDS: Final = (RESOURCE_SLICE, DEVICE_CLASS, RESOURCE_CLAIM)
+DEVICE_TAINT_RULE: Final = f"DeviceTaintRule.{GROUP}"
+KINDS: Final = (RESOURCE_SLICE, DEVICE_CLASS, RESOURCE_CLAIM, DEVICE_TAINT_RULE)
 
 FOR_EXTENDED_RESOURCES: Final = "resource.kubernetes.io/extended-resource-claim"
 """annotation of a claim that kube-scheduler creates for the extended resources of a pod"""
-_BLOCKING: Final = ("NoSchedule", "NoExecute")
+_SELECTORS: Final = frozenset({"driver", "pool", "device"})
 _TYPES: Final = {"string": str, "bool": bool, "int": int, "version": str}
 
 Attribute = tuple[str, str | int | bool]
@@ -70,8 +75,12 @@ class SliceDevice:
     attributes: tuple[Attribute, ...] = ()
     consumes: tuple[Consumption, ...] = ()
     """of counters that it shares with other devices of the pool"""
-    tainted: bool = False
-    """whether a taint keeps claims without tolerations away"""
+    taints: tuple[Taint, ...] = ()
+
+    @property
+    def tainted(self) -> bool:
+        """Whether a taint keeps claims without tolerations away."""
+        return any(taint.blocks for taint in self.taints)
 
     def attribute(self, name: str) -> str | int | bool | None:
         """The value of an attribute by its qualified name; None if it is missing."""
@@ -175,6 +184,16 @@ def claim_of(name: str, document: Mapping[str, object]) -> Claim | None:
     return Claim(name, tuple(dict.fromkeys(devices)), _served_pod(document)) if devices else None
 
 
+def rule_of(name: str, document: Mapping[str, object]) -> TaintRule | None:
+    """Read a DeviceTaintRule; None if it selects no devices, as without a selector, or by CEL, as early versions could."""
+    spec = _object(document, "spec")
+    selector = spec.get("deviceSelector")
+    if not isinstance(selector, Mapping) or not selector.keys() <= _SELECTORS:
+        return None
+    words = {key: _text(selector, key) for key in selector}
+    return TaintRule(_taint(_object(spec, "taint"), name), **words) if all(words.values()) else None
+
+
 def slice_document(found: Slice) -> dict[str, object]:
     """The fields of a slice that `slice_of` reads."""
     pool = {"name": found.pool, "generation": found.generation, "resourceSliceCount": found.total}
@@ -211,6 +230,15 @@ def claim_document(found: Claim) -> dict[str, object]:
     return {**document, "status": {"allocation": {"devices": {"results": results}}}}
 
 
+def rule_document(found: TaintRule) -> dict[str, object]:
+    """The fields of a rule that `rule_of` reads."""
+    named = {"driver": found.driver, "pool": found.pool, "device": found.device}
+    selector = {key: text for key, text in named.items() if text}
+    return _with_spec(
+        "DeviceTaintRule", found.taint.rule, {"deviceSelector": selector, "taint": _taint_document(found.taint)}
+    )
+
+
 def _device(driver: str, raw: Mapping[str, object]) -> SliceDevice:
     body = _object(raw, "basic") or raw  # v1beta1 has the fields one level deeper
     attributes = _object(body, "attributes")
@@ -227,8 +255,12 @@ def _device(driver: str, raw: Mapping[str, object]) -> SliceDevice:
             for each in _objects(body, "consumesCounters")
             for counter, amount in _amounts(each, invalid="1e30")
         ),
-        any(_text(taint, "effect") in _BLOCKING for taint in _objects(body, "taints")),
+        tuple(map(_taint, _objects(body, "taints"))),
     )
+
+
+def _taint(raw: Mapping[str, object], rule: str = "") -> Taint:
+    return Taint(_text(raw, "key"), _text(raw, "value"), _text(raw, "effect"), _text(raw, "timeAdded"), rule)
 
 
 def _value(raw: Mapping[str, object]) -> str | int | bool | None:
@@ -271,9 +303,14 @@ def _device_document(device: SliceDevice) -> dict[str, object]:
     }
     if device.node:
         found["nodeName"] = device.node
-    if device.tainted:
-        found["taints"] = [{"key": "tainted", "effect": _BLOCKING[0]}]
+    if device.taints:
+        found["taints"] = list(map(_taint_document, device.taints))
     return found
+
+
+def _taint_document(taint: Taint) -> dict[str, object]:
+    named = {"key": taint.key, "value": taint.value, "effect": taint.effect, "timeAdded": taint.since}
+    return {name: text for name, text in named.items() if text}
 
 
 def _counter_sets(counters: Iterable[Consumption], key: str) -> list[dict[str, object]]:
