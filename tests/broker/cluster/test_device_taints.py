@@ -54,15 +54,15 @@ def events(effects: object) -> list[str]:
 
 
 def test_the_fault_of_a_device_says_what_the_taint_means_and_since_when() -> None:
-    assert faults(broker_with(gpus(taint("xid", "79")))) == {"gpu-1": FAULT}
+    assert faults(broker_with(gpus(taint("xid", "79")))) == {"GPU-gpu-1": FAULT}
     lost = f"the driver lost the GPU, taint gpu.nvidia.com/gpu-lost:NoSchedule since {SINCE}"
-    assert faults(broker_with(gpus(taint("gpu-lost")))) == {"gpu-1": lost}
+    assert faults(broker_with(gpus(taint("gpu-lost")))) == {"GPU-gpu-1": lost}
 
 
 def test_several_taints_are_all_named() -> None:
     other = {"key": "example.com/repair", "effect": "NoExecute"}
     assert faults(broker_with(gpus(taint("xid", "79"), other))) == {
-        "gpu-1": f"{FAULT}; taint example.com/repair:NoExecute"
+        "GPU-gpu-1": f"{FAULT}; taint example.com/repair:NoExecute"
     }
 
 
@@ -83,11 +83,11 @@ def test_the_node_and_the_pods_that_use_the_device_have_an_event_with_the_fault(
     place(broker, pod, "n", NOW)
     broker.observe([seen(claim("a-x", "n", ["gpu-0", "gpu-1"], pod=pod.uid))], NOW)
     assert events(broker.observe([seen(gpus(taint("xid", "79")))], NOW)) == [
-        f"DeviceFailed n: device 1 (gpu-1) became unhealthy: {FAULT}; 3 of 4 devices are usable",
-        f"DeviceFailed a: device 1 (gpu-1) on node n, which this pod uses, became unhealthy: {FAULT}",
+        f"DeviceFailed n: device 1 (GPU-gpu-1) became unhealthy: {FAULT}; 3 of 4 devices are usable",
+        f"DeviceFailed a: device 1 (GPU-gpu-1) on node n, which this pod uses, became unhealthy: {FAULT}",
     ]
     assert events(broker.observe([seen(gpus())], NOW)) == [
-        "DeviceRecovered n: device 1 (gpu-1) is healthy again; 4 of 4 devices are usable"
+        "DeviceRecovered n: device 1 (GPU-gpu-1) is healthy again; 4 of 4 devices are usable"
     ]
 
 
@@ -95,7 +95,7 @@ def test_a_rule_takes_devices_out_of_use_until_it_is_gone() -> None:
     broker, pod = broker_with(gpus()), device_pod("a", 4)
     rule = taint_rule("repair", {"pool": "n", "device": "gpu-2"}, {"key": "example.com/repair", "effect": "NoSchedule"})
     broker.observe([pod, seen(rule)], NOW)
-    assert faults(broker) == {"gpu-2": "taint example.com/repair:NoSchedule of DeviceTaintRule repair"}
+    assert faults(broker) == {"GPU-gpu-2": "taint example.com/repair:NoSchedule of DeviceTaintRule repair"}
     assert broker.filter(pod, ["n"], NOW).nodes == []
     assert Broker.restore(broker.snapshot(NOW)).snapshot(NOW) == broker.snapshot(NOW)
     assert woken(broker.observe([seen(rule, gone=True)], NOW)) == ["a"]
