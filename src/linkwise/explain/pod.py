@@ -13,6 +13,7 @@ from linkwise.broker.access import not_permitted
 from linkwise.broker.candidates import Candidates
 from linkwise.broker.cluster.demand import demand_of
 from linkwise.broker.cluster.pod_request import is_volcano
+from linkwise.broker.groups.claim_obstacles import claim_obstacles, incomplete_pools
 from linkwise.broker.groups.stale_gangs import stale_text
 from linkwise.broker.holding import evictions as preemption
 from linkwise.broker.holding.reserved_devices import drained_for, reserved_nodes
@@ -194,7 +195,14 @@ def _explain_alone(state: State, pod: PodView) -> Explanation:
     )
     required = _required(request.ask)
     report = replace(
-        report, notes=(*report.notes, *required, *preemption.of_pod(state, pod), *volcano_notes(state, pod))
+        report,
+        notes=(
+            *report.notes,
+            *required,
+            *preemption.of_pod(state, pod),
+            *volcano_notes(state, pod),
+            *claim_obstacles(state, pod),
+        ),
     )
     if pod.phase in FINISHED or pod.stopped:
         ended = replace(report, state="ended")
@@ -279,6 +287,8 @@ def _unplaced(state: State, pod: PodView, request: PodRequest, report: Explanati
     nodes = survey(state, pod, query)
     offered = _offered(state, pod)
     report = replace(report, drained=drained_for(state, pod.uid))
+    if not nodes.fitting:
+        report = replace(report, notes=(*report.notes, *incomplete_pools(state)))
     if nodes.fitting:
         unasked = not offered.asked and pod.scheduler not in {"", SCHEDULER}
         code: ReasonCode = "GangIncomplete" if pod.gates else "OtherScheduler" if unasked else "Planned"

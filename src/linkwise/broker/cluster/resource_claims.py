@@ -110,6 +110,10 @@ class ResourceClaims:
         """The observed claim that Linkwise wrote for a pod."""
         return self._planned.get(pod)
 
+    def allocated(self, name: str) -> Claim | None:
+        """The observed claim of that namespace and name; None if it is neither allocated nor ours."""
+        return self._claims.get(name)
+
     def class_of(self, resource: str) -> str:
         """The class that serves an extended resource; empty if there is none."""
         return next((each.name for each in self._serving() if each.resource == resource), "")
