@@ -139,11 +139,22 @@ def _health_remark(state: State, name: str, reason: Reason) -> str:
         len(inventory.devices),
     )
     count = len(known) + inventory.unidentified
-    set_aside = cordoned + _hold_remark(inventory)
+    set_aside = _fault_remark(inventory) + cordoned + _hold_remark(inventory)
     if not count or reason.kind == "unhealthy":
         return set_aside
     which = f": {', '.join(map(str, known))}" if len(known) == count else ""
     return f"; {count} of {total} devices {is_or_are(count)} unhealthy{which}{set_aside}"
+
+
+def _fault_remark(inventory: NodeInventory) -> str:
+    """Return why devices of the node are unhealthy, where their source says so."""
+    reasons: dict[str, list[str]] = {}
+    for device in inventory.devices:
+        if fault := inventory.faults.get(device.id, ""):
+            reasons.setdefault(fault, []).append(str(device.index))
+    return "".join(
+        f"; device{'s' if len(devices) > 1 else ''} {', '.join(devices)}: {fault}" for fault, devices in reasons.items()
+    )
 
 
 def _hold_remark(inventory: NodeInventory) -> str:

@@ -90,3 +90,5 @@ class Vendor:
     """None: images bring everything that is not in the kernel"""
     runtime_variable: str = ""
     """the variable by which its container runtime selects devices, if the container needs do not name it"""
+    device_taints: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
+    """what the device taints of its DRA driver say, by key; called with the value of a taint"""

@@ -56,7 +56,7 @@ CONFIG: Final = "ConfigMap"
 NAMESPACED: Final = ("PodGroup", "ResourceClaim")
 SHARED: Final = (
     *NAMESPACED,
-    *("Topology", "HyperNode", "ClusterNetworkTopology", "ResourceSlice", "DeviceClass"),
+    *("Topology", "HyperNode", "ClusterNetworkTopology", "ResourceSlice", "DeviceClass", "DeviceTaintRule"),
     *("AcceleratorPolicy", "Namespace"),
 )
 """kinds about pod groups, the network, devices that claims allocate, and access"""

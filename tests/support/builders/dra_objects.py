@@ -1,4 +1,4 @@
-"""Builders of ResourceSlices, DeviceClasses and ResourceClaims as JSON, as NVIDIA's driver and kube-scheduler write them."""
+"""Builders of ResourceSlices, DeviceClasses, ResourceClaims and DeviceTaintRules as JSON, as their authors write them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     Raw = dict[str, Any]
 
-__all__ = ["DRIVER", "GPU", "claim", "device", "device_class", "resource_slice"]
+__all__ = ["DRIVER", "GPU", "claim", "device", "device_class", "resource_slice", "taint_rule"]
 
 DRIVER: Final = "gpu.nvidia.com"
 GPU: Final = "nvidia.com/gpu"
@@ -69,3 +69,14 @@ def claim(  # noqa: PLR0913 - a builder: every field but three has a default
     ]
     status = {"allocation": {"devices": {"results": results}}} if names else {}
     return {"apiVersion": VERSION, "kind": "ResourceClaim", "metadata": about, "spec": {}, "status": status}
+
+
+def taint_rule(name: str, selector: object, taint: Mapping[str, str], *, version: str = "v1beta2") -> Raw:
+    """A rule that taints the devices that a selector names."""
+    spec = {"taint": dict(taint), **({} if selector is None else {"deviceSelector": selector})}
+    return {
+        "apiVersion": f"resource.k8s.io/{version}",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": name},
+        "spec": spec,
+    }

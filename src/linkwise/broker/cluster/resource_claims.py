@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from linkwise.broker.cluster.device_taints import fault_of, taint_warnings
 from linkwise.broker.cluster.objects import document_of
 from linkwise.dialects.kubernetes.claims.objects import (
     DEVICE_CLASS,
+    DEVICE_TAINT_RULE,
     KINDS,
     RESOURCE_CLAIM,
     RESOURCE_SLICE,
@@ -19,11 +21,14 @@ from linkwise.dialects.kubernetes.claims.objects import (
     claim_of,
     class_document,
     class_of,
+    rule_document,
+    rule_of,
     slice_document,
     slice_of,
 )
 from linkwise.dialects.kubernetes.claims.pools import current_slices, devices_on, pool_problem, selected_on
 from linkwise.dialects.kubernetes.claims.selectors import is_known
+from linkwise.dialects.kubernetes.claims.taints import with_rules
 from linkwise.dialects.registry import counts_whole_devices
 from linkwise.model.device import Device
 from linkwise.model.inventory import ClaimableDevices
@@ -34,6 +39,8 @@ if TYPE_CHECKING:
 
     from linkwise.broker.cluster.changes import Changes
     from linkwise.dialects.kubernetes.claims.objects import Claim, DeviceClass, PoolName, Slice, SliceDevice
+    from linkwise.dialects.kubernetes.claims.taints import TaintRule
+    from linkwise.model.inventory import Pin
 
 __all__ = ["ResourceClaims"]
 
@@ -51,10 +58,13 @@ class ResourceClaims:
         self._slices: dict[str, Slice] = {}
         self._classes: dict[str, DeviceClass] = {}
         self._claims: dict[str, Claim] = {}
+        self._rules: dict[str, TaintRule] = {}
         self._pools: dict[PoolName, dict[str, Slice]] = {}
         self._pools_on: dict[str, dict[PoolName, int]] = {}
         """by node its pools, and how many slices name it"""
         self._claims_in: dict[PoolName, dict[str, Claim]] = {}
+        self._planned: dict[str, Claim] = {}
+        """claims that Linkwise wrote, by the UID of their pod"""
 
     def see(self, kind: str, name: str, document: Mapping[str, object] | bytes | None) -> None:
         """Record an object; None if it was deleted."""
@@ -65,6 +75,8 @@ class ResourceClaims:
             self._see_class(name, class_of(name, found) if found is not None else None)
         elif kind == RESOURCE_CLAIM:
             self._see_claim(name, claim_of(name, found) if found is not None else None)
+        elif kind == DEVICE_TAINT_RULE:
+            self._see_rule(name, rule_of(name, found) if found is not None else None)
 
     def restore(self, objects: Mapping[str, Mapping[str, Mapping[str, object]]]) -> None:
         """Restore a snapshot."""
@@ -78,6 +90,7 @@ class ResourceClaims:
             RESOURCE_SLICE: {name: slice_document(each) for name, each in self._slices.items()},
             DEVICE_CLASS: {name: class_document(each) for name, each in self._classes.items()},
             RESOURCE_CLAIM: {name: claim_document(each) for name, each in self._claims.items()},
+            DEVICE_TAINT_RULE: {name: rule_document(each) for name, each in self._rules.items()},
         }
         return {kind: named for kind, named in found.items() if named}
 
@@ -88,6 +101,22 @@ class ResourceClaims:
             return ()
         found = (self._devices(node, sorted(pools), each) for each in self._serving())
         return tuple(each for each in found if each.devices or each.problems)
+
+    def __contains__(self, name: str) -> bool:
+        """Whether a claim of ours, or an allocated one, has that namespace and name."""
+        return name in self._claims
+
+    def planned_for(self, pod: str) -> Claim | None:
+        """The observed claim that Linkwise wrote for a pod."""
+        return self._planned.get(pod)
+
+    def allocated(self, name: str) -> Claim | None:
+        """The observed claim of that namespace and name; None if it is neither allocated nor ours."""
+        return self._claims.get(name)
+
+    def class_of(self, resource: str) -> str:
+        """The class that serves an extended resource; empty if there is none."""
+        return next((each.name for each in self._serving() if each.resource == resource), "")
 
     def _serving(self) -> list[DeviceClass]:
         """The class of each extended resource: of several the newest, as in kube-scheduler, then the first by name."""
@@ -102,7 +131,7 @@ class ResourceClaims:
         problems: list[Problem] = []
         here: list[tuple[PoolName, SliceDevice, Sequence[Claim]]] = []
         for pool in pools:
-            slices, users = current_slices(self._pools[pool].values()), self._users(pool)
+            slices, users = self._current(pool), self._users(pool)
             if wrong := pool_problem(slices):
                 if selected_on(node, slices, wanted):
                     sentence = f"pool {pool[1]} of driver {pool[0]}: {wrong}; its devices are not counted"
@@ -111,7 +140,13 @@ class ResourceClaims:
             here += [(pool, each, users.get(each.name, ())) for each in devices_on(node, slices, wanted, users)]
         if here and not all(map(is_known, wanted.selectors)):
             problems.append(Problem(f"DeviceClass {wanted.name}", wanted.resource, UNKNOWN_SELECTOR))
+        problems += taint_warnings(node, [(device.name, device.taints) for _, device, _ in here])
         return _claimable(wanted.resource, here, tuple(problems))
+
+    def _current(self, pool: PoolName) -> Sequence[Slice]:
+        """The current slices of a pool, with the taints of rules."""
+        slices = current_slices(self._pools[pool].values())
+        return with_rules(slices, [self._rules[name] for name in sorted(self._rules)]) if self._rules else slices
 
     def _users(self, pool: PoolName) -> dict[str, list[Claim]]:
         """The claims of a pool's devices, by name of the device."""
@@ -167,6 +202,7 @@ class ResourceClaims:
             self._claims[name] = found
         if before == found:
             return
+        self._note_planned(before, found)
         for pool in before.pools if before else ():
             del self._claims_in[pool][name]
             if not self._claims_in[pool]:
@@ -177,6 +213,24 @@ class ResourceClaims:
                 self._claims_in.setdefault(pool, {})[name] = found
                 self._note_pool(pool)
 
+    def _see_rule(self, name: str, found: TaintRule | None) -> None:
+        before = self._rules.pop(name, None)
+        if found:
+            self._rules[name] = found
+        changed = [each for each in (before, found) if each and before != found]
+        for pool in self._pools if changed else ():
+            if any(each.covers(*pool) for each in changed):
+                self._note_pool(pool)
+
+    def _note_planned(self, before: Claim | None, found: Claim | None) -> None:
+        """Note the pods whose claims of ours changed."""
+        for each in (before, found):
+            if each and each.plan and each.pod:
+                self._planned.pop(each.pod, None)
+                self._changes.claims[each.pod] = None
+        if found and found.plan and found.pod:
+            self._planned[found.pod] = found
+
     def _note_pool(self, pool: PoolName) -> None:
         """Note the nodes of a pool: their devices, or what is allocated of them, changed."""
         for each in self._pools.get(pool, {}).values():
@@ -186,19 +240,50 @@ class ResourceClaims:
 def _claimable(
     resource: str, here: Sequence[tuple[PoolName, SliceDevice, Sequence[Claim]]], problems: tuple[Problem, ...]
 ) -> ClaimableDevices:
-    names = Counter(device.name for _, device, _ in here)
+    names = _names([(pool, device) for pool, device, _ in here])
     devices: list[Device] = []
     allocations: dict[str, tuple[str, ...]] = {}
     claims: dict[str, str] = {}
-    for index, (pool, device, users) in enumerate(here):
-        name = device.name if names[device.name] == 1 else "/".join((*pool, device.name))
+    faults: dict[str, str] = {}
+    for index, (name, (pool, device, users)) in enumerate(zip(names, here, strict=True)):
         devices.append(_device(name, index, pool[0], device))
+        if fault := fault_of(device.taints):
+            faults[name] = fault
         for claim in users:
             claims.setdefault(name, claim.name)
             allocations[claim.pod or claim.name] = (*allocations.get(claim.pod or claim.name, ()), name)
     uuids = [device.attribute(f"{pool[0]}/uuid") for pool, device, _ in here]
     named = tuple(uuid for uuid in uuids if isinstance(uuid, str))
-    return ClaimableDevices(resource, tuple(devices), allocations, claims, named, problems)
+    pins = dict(zip(names, _pins([(pool, device) for pool, device, _ in here]), strict=True)) if here else {}
+    found = {name: pin for name, pin in pins.items() if pin}
+    return ClaimableDevices(resource, tuple(devices), allocations, claims, named, problems, found, faults)
+
+
+def _names(here: Sequence[tuple[PoolName, SliceDevice]]) -> list[str]:
+    """The ids of devices: their UUIDs if each has one of its own, as in other sources, otherwise their names."""
+    uuids = [device.attribute(f"{pool[0]}/uuid") for pool, device in here]
+    texts = [uuid for uuid in uuids if isinstance(uuid, str) and uuid]
+    if len(set(texts)) == len(here):
+        return texts
+    count = Counter(device.name for _, device in here)
+    return [device.name if count[device.name] == 1 else "/".join((*pool, device.name)) for pool, device in here]
+
+
+def _pins(here: Sequence[tuple[PoolName, SliceDevice]]) -> list[Pin | None]:
+    """What tells each device apart: the first attribute that all devices of its driver here have, each another value."""
+    chosen: dict[str, str] = {}
+    for driver in dict.fromkeys(pool[0] for pool, _ in here):
+        own = [device for pool, device in here if pool[0] == driver]
+        for attribute in (f"{driver}/uuid", _BUS_ID, f"{driver}/pciAddr"):
+            values = {value for device in own if isinstance(value := device.attribute(attribute), str) and value}
+            if len(values) == len(own):
+                chosen[driver] = attribute
+                break
+    pins: list[Pin | None] = []
+    for (driver, _), device in here:
+        attribute = chosen.get(driver, "")
+        pins.append((attribute, str(device.attribute(attribute))) if attribute else None)
+    return pins
 
 
 def _nodes(found: Slice) -> list[str]:
@@ -208,6 +293,7 @@ def _nodes(found: Slice) -> list[str]:
 
 def _device(name: str, index: int, driver: str, found: SliceDevice) -> Device:
     model, bus_id = found.attribute(f"{driver}/productName"), found.attribute(_BUS_ID)
+    bus_id = bus_id or found.attribute(f"{driver}/pciAddr")
     return Device(
         name,
         index,

@@ -11,12 +11,14 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.effects import Event
+from linkwise.broker.groups.claim_obstacles import claim_obstacles
 from linkwise.broker.groups.readiness import missing_pod_group, schedulers_of, unlinked
 from linkwise.broker.readers import pod_events
 from linkwise.broker.records.groups import Answer
 from linkwise.broker.records.members import Planning, Unschedulable, Waiting
 from linkwise.broker.volcano.nodes import lost_pin
 from linkwise.dialects.groups.membership import group_of
+from linkwise.dialects.kubernetes.claims.requests import CLAIM, CLAIM_REQUEST
 from linkwise.dialects.linkwise.group_plan import is_gated
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.engine.reasons.phrases import count_text
@@ -49,6 +51,20 @@ def unfit_events(state: State, view: GroupView, reason: Reason) -> list[Event]:
         or (is_gated(pod) and not (last and last.stage is Unschedulable))
     ]
     answers |= dict.fromkeys((pod.uid for pod in outdated), Answer(Unschedulable))
+    if view.group.source == CLAIM:
+        when = "now" if reason.kind == "short" else "even if it were empty"
+        remedies = "for remedies, run: linkwise explain pod/{} -n {}"
+        return [
+            Event(
+                "Warning",
+                "DoesNotFit",
+                f"no node can serve it {when}; {remedies.format(pod.name, pod.namespace)}",
+                pod.namespace,
+                pod.name,
+                pod.uid,
+            )
+            for pod in outdated
+        ]
     sentence = f"its group does not fit: {refusal(reason)}; for remedies, run: linkwise explain group/{view.key}"
     return pod_events(state, outdated, "Warning", "GroupDoesNotFit", sentence)
 
@@ -64,7 +80,10 @@ def group_warnings(state: State, keys: Iterable[str]) -> list[Event]:
         record, view = state.groups.get(key), state.groups.view(key)
         if record is None or view is None:
             continue
-        known, record.notices = record.notices, dict(chain(_oddities(state, key, view), _lost_pins(state, view)))
+        known, record.notices = (
+            record.notices,
+            dict(chain(_oddities(state, key, view), _lost_pins(state, view), _claims(state, view))),
+        )
         events += [
             Event("Warning", event, sentence, pod.namespace, pod.name, pod.uid)
             for (uid, event), sentence in record.notices.items()
@@ -124,6 +143,13 @@ def _lost_pins(state: State, view: GroupView) -> Iterator[tuple[tuple[str, str],
     for pod in view.waiting:
         if sentence := lost_pin(state, pod):
             yield (pod.uid, "PinnedNodeGone"), sentence
+
+
+def _claims(state: State, view: GroupView) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield the pods whose claims can't be allocated for reasons that kube-scheduler does not report."""
+    for pod in view.waiting:
+        if CLAIM_REQUEST in pod.annotations and (obstacles := claim_obstacles(state.within(pod.namespace), pod)):
+            yield (pod.uid, "ClaimPending"), "; ".join(obstacles)
 
 
 def _annotation_problems(state: State, pod: PodView) -> str:

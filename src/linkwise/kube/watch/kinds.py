@@ -190,6 +190,7 @@ _PLURALS: Final = {
     "ResourceSlice": "resourceslices",
     "DeviceClass": "deviceclasses",
     "ResourceClaim": "resourceclaims",
+    "DeviceTaintRule": "devicetaintrules",
     "PodDisruptionBudget": "poddisruptionbudgets",
     "AcceleratorPolicy": "acceleratorpolicies",
     "Namespace": "namespaces",

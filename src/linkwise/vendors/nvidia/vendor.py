@@ -14,6 +14,7 @@ from linkwise.vendors.link_table.layout import MARKS, LinkTable, Names, chosen, 
 from linkwise.vendors.link_table.matrix import no_table, read_first
 from linkwise.vendors.machine import MachineProfile, grouped, linked, measured
 from linkwise.vendors.nvidia import inventory, nvbandwidth, p2p_test
+from linkwise.vendors.nvidia.device_taints import TAINTS
 from linkwise.vendors.reader import DeviceFacts, Reader, Reading
 from linkwise.vendors.vendor import DriverFiles, NeedsRule, Vendor
 
@@ -208,4 +209,5 @@ VENDOR: Final = Vendor(
         inside="/usr/local/nvidia",
         folders=("usr/local/nvidia/toolkit", "opt/nvidia/toolkit"),
     ),
+    device_taints=TAINTS,
 )

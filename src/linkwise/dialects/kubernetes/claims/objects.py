@@ -1,8 +1,8 @@
-"""ResourceSlices, DeviceClasses and ResourceClaims, as the fields that are read of them.
+"""ResourceSlices, DeviceClasses, ResourceClaims and DeviceTaintRules, as the fields that are read of them.
 
 A slice lists devices of a pool. A class with an extended resource name lets pods request such devices like those of a
-device plugin. An allocated claim has devices, by driver, pool and name. The API server validates these objects; what is
-invalid all the same is ignored, so that fewer devices count and never more.
+device plugin. An allocated claim has devices, by driver, pool and name. A rule taints devices. The API server validates
+these objects; what is invalid all the same is ignored, so that fewer devices count and never more.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from linkwise.dialects.kubernetes.claims.taints import Taint, TaintRule
 from linkwise.dialects.pod_resources import quantity
 from linkwise.errors import InputError
 
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEVICE_CLASS",
+    "DEVICE_TAINT_RULE",
+    "GROUP",
     "KINDS",
+    "PLAN",
     "RESOURCE_CLAIM",
     "RESOURCE_SLICE",
     "Attribute",
@@ -35,6 +39,8 @@ __all__ = [
     "claim_of",
     "class_document",
     "class_of",
+    "rule_document",
+    "rule_of",
     "slice_document",
     "slice_of",
 ]
@@ -43,11 +49,14 @@ GROUP: Final = "resource.k8s.io"
 RESOURCE_SLICE: Final = f"ResourceSlice.{GROUP}"
 DEVICE_CLASS: Final = f"DeviceClass.{GROUP}"
 RESOURCE_CLAIM: Final = f"ResourceClaim.{GROUP}"
-KINDS: Final = (RESOURCE_SLICE, DEVICE_CLASS, RESOURCE_CLAIM)
+DEVICE_TAINT_RULE: Final = f"DeviceTaintRule.{GROUP}"
+KINDS: Final = (RESOURCE_SLICE, DEVICE_CLASS, RESOURCE_CLAIM, DEVICE_TAINT_RULE)
 
+PLAN: Final = "linkwise.dev/plan"
+"""annotation of a claim that Linkwise wrote: the planned node, and the devices by container"""
 FOR_EXTENDED_RESOURCES: Final = "resource.kubernetes.io/extended-resource-claim"
 """annotation of a claim that kube-scheduler creates for the extended resources of a pod"""
-_BLOCKING: Final = ("NoSchedule", "NoExecute")
+_SELECTORS: Final = frozenset({"driver", "pool", "device"})
 _TYPES: Final = {"string": str, "bool": bool, "int": int, "version": str}
 
 Attribute = tuple[str, str | int | bool]
@@ -70,8 +79,12 @@ class SliceDevice:
     attributes: tuple[Attribute, ...] = ()
     consumes: tuple[Consumption, ...] = ()
     """of counters that it shares with other devices of the pool"""
-    tainted: bool = False
-    """whether a taint keeps claims without tolerations away"""
+    taints: tuple[Taint, ...] = ()
+
+    @property
+    def tainted(self) -> bool:
+        """Whether a taint keeps claims without tolerations away."""
+        return any(taint.blocks for taint in self.taints)
 
     def attribute(self, name: str) -> str | int | bool | None:
         """The value of an attribute by its qualified name; None if it is missing."""
@@ -108,14 +121,19 @@ class DeviceClass:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """An allocated ResourceClaim."""
+    """A ResourceClaim that is allocated, or that Linkwise wrote."""
 
     name: str
     """with its namespace"""
     devices: tuple[DeviceName, ...]
-    """without those that are only accessed for administration"""
+    """without those that are only accessed for administration; none while it is not allocated"""
     pod: str = ""
     """UID of the pod whose extended resources it serves; empty for any other claim"""
+    plan: str = ""
+    """what Linkwise planned when it wrote the claim; empty for any other claim"""
+    users: tuple[str, ...] = ()
+    """names of the pods that it is reserved for"""
+    deleting: bool = False
 
     @property
     def pools(self) -> tuple[PoolName, ...]:
@@ -164,15 +182,31 @@ def class_of(name: str, document: Mapping[str, object]) -> DeviceClass | None:
 
 
 def claim_of(name: str, document: Mapping[str, object]) -> Claim | None:
-    """Read a ResourceClaim; None while it has no devices."""
-    results = _objects(_object(_object(_object(document, "status"), "allocation"), "devices"), "results")
+    """Read a ResourceClaim; None while it has no devices, unless Linkwise wrote it."""
+    metadata, status = _object(document, "metadata"), _object(document, "status")
+    results = _objects(_object(_object(status, "allocation"), "devices"), "results")
     devices = [
         (_text(each, "driver"), _text(each, "pool"), _text(each, "device"))
         for each in results
         if each.get("adminAccess") is not True
     ]
     devices = [device for device in devices if all(device)]
-    return Claim(name, tuple(dict.fromkeys(devices)), _served_pod(document)) if devices else None
+    plan = _text(_object(metadata, "annotations"), PLAN)
+    if not devices and not plan:
+        return None
+    users = [_text(each, "name") for each in _objects(status, "reservedFor") if _text(each, "resource") == "pods"]
+    deleting = "deletionTimestamp" in metadata
+    return Claim(name, tuple(dict.fromkeys(devices)), _served_pod(document), plan, tuple(users), deleting)
+
+
+def rule_of(name: str, document: Mapping[str, object]) -> TaintRule | None:
+    """Read a DeviceTaintRule; None if it selects no devices, as without a selector, or by CEL, as early versions could."""
+    spec = _object(document, "spec")
+    selector = spec.get("deviceSelector")
+    if not isinstance(selector, Mapping) or not selector.keys() <= _SELECTORS:
+        return None
+    words = {key: _text(selector, key) for key in selector}
+    return TaintRule(_taint(_object(spec, "taint"), name), **words) if all(words.values()) else None
 
 
 def slice_document(found: Slice) -> dict[str, object]:
@@ -204,11 +238,28 @@ def claim_document(found: Claim) -> dict[str, object]:
     namespace, _, name = found.name.rpartition("/")
     results = [{"driver": driver, "pool": pool, "device": device} for driver, pool, device in found.devices]
     about: dict[str, object] = {"namespace": namespace}
-    if found.pod:
+    if found.plan:
+        about["annotations"] = {PLAN: found.plan}
+    elif found.pod:
         about["annotations"] = {FOR_EXTENDED_RESOURCES: "true"}
+    if found.pod:
         about["ownerReferences"] = [{"kind": "Pod", "uid": found.pod, "controller": True}]
+    if found.deleting:
+        about["deletionTimestamp"] = "1970-01-01T00:00:00Z"
     document = _with_spec("ResourceClaim", name, {}, **about)
-    return {**document, "status": {"allocation": {"devices": {"results": results}}}}
+    status: dict[str, object] = {"allocation": {"devices": {"results": results}}} if results else {}
+    if found.users:
+        status["reservedFor"] = [{"resource": "pods", "name": user} for user in found.users]
+    return {**document, "status": status}
+
+
+def rule_document(found: TaintRule) -> dict[str, object]:
+    """The fields of a rule that `rule_of` reads."""
+    named = {"driver": found.driver, "pool": found.pool, "device": found.device}
+    selector = {key: text for key, text in named.items() if text}
+    return _with_spec(
+        "DeviceTaintRule", found.taint.rule, {"deviceSelector": selector, "taint": _taint_document(found.taint)}
+    )
 
 
 def _device(driver: str, raw: Mapping[str, object]) -> SliceDevice:
@@ -227,8 +278,12 @@ def _device(driver: str, raw: Mapping[str, object]) -> SliceDevice:
             for each in _objects(body, "consumesCounters")
             for counter, amount in _amounts(each, invalid="1e30")
         ),
-        any(_text(taint, "effect") in _BLOCKING for taint in _objects(body, "taints")),
+        tuple(map(_taint, _objects(body, "taints"))),
     )
+
+
+def _taint(raw: Mapping[str, object], rule: str = "") -> Taint:
+    return Taint(_text(raw, "key"), _text(raw, "value"), _text(raw, "effect"), _text(raw, "timeAdded"), rule)
 
 
 def _value(raw: Mapping[str, object]) -> str | int | bool | None:
@@ -256,7 +311,8 @@ def _is_quantity(value: object) -> bool:
 def _served_pod(document: Mapping[str, object]) -> str:
     """The pod whose extended resources a claim serves: its controlling owner."""
     metadata = _object(document, "metadata")
-    if _text(_object(metadata, "annotations"), FOR_EXTENDED_RESOURCES) != "true":
+    annotations = _object(metadata, "annotations")
+    if _text(annotations, FOR_EXTENDED_RESOURCES) != "true" and not _text(annotations, PLAN):
         return ""
     owners = [owner for owner in _objects(metadata, "ownerReferences") if owner.get("controller") is True]
     return next((_text(owner, "uid") for owner in owners if _text(owner, "kind") == "Pod"), "")
@@ -271,9 +327,14 @@ def _device_document(device: SliceDevice) -> dict[str, object]:
     }
     if device.node:
         found["nodeName"] = device.node
-    if device.tainted:
-        found["taints"] = [{"key": "tainted", "effect": _BLOCKING[0]}]
+    if device.taints:
+        found["taints"] = list(map(_taint_document, device.taints))
     return found
+
+
+def _taint_document(taint: Taint) -> dict[str, object]:
+    named = {"key": taint.key, "value": taint.value, "effect": taint.effect, "timeAdded": taint.since}
+    return {name: text for name, text in named.items() if text}
 
 
 def _counter_sets(counters: Iterable[Consumption], key: str) -> list[dict[str, object]]:
