@@ -30,7 +30,7 @@ from linkwise.broker.unobserved import forget_unobserved, take_observed, wake_la
 from linkwise.broker.volcano.bookings import next_record, reconcile_bookings, reconcile_bound
 from linkwise.broker.wake_ups import wake_pods
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted, PodListComplete
-from linkwise.dialects.kubernetes.dra import KINDS as DRA_KINDS
+from linkwise.dialects.kubernetes.claims.objects import KINDS as DRA_KINDS
 from linkwise.dialects.linkwise.dialect import POLICY
 from linkwise.engine.usage import drift_text
 from linkwise.model.views import FINISHED, PodView

@@ -16,7 +16,7 @@ from linkwise.broker.grant_writer import GrantWriter
 from linkwise.broker.records.access import Access
 from linkwise.broker.records.bookings import Bookings, Preemptions
 from linkwise.broker.records.groups import Groups
-from linkwise.dialects.kubernetes.dra import by_claim
+from linkwise.dialects.kubernetes.claims.objects import by_claim
 from linkwise.dialects.registry import BY_NAME
 from linkwise.engine.index.node_index import Query
 from linkwise.engine.planning.hosts import Hosts

@@ -11,7 +11,7 @@ import pytest
 
 from linkwise.broker.cluster.objects import READ
 from linkwise.broker.watch_events import ClusterObject, NodeObject
-from linkwise.dialects.kubernetes.dra import KINDS as DRA_KINDS
+from linkwise.dialects.kubernetes.claims.objects import KINDS as DRA_KINDS
 from linkwise.errors import ClusterError
 from linkwise.kube.watch.kinds import KOORDINATOR_DEVICE, NODES, PODS, SOURCES
 from linkwise.kube.watch.watcher import Watching

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from linkwise.dialects.dialect import where_node
-from linkwise.dialects.kubernetes.dra import by_claim
+from linkwise.dialects.kubernetes.claims.objects import by_claim
 from linkwise.dialects.kubernetes.objects import KIND as TOPOLOGY_KIND, topology_alignment
 from linkwise.dialects.linkwise.cordon import CORDONED, cordoned_devices, cordons_of
 from linkwise.dialects.linkwise.inventory import KIND, SOURCE, inventory_enforced, inventory_faults

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.objects import document_of
-from linkwise.dialects.kubernetes.dra import (
+from linkwise.dialects.kubernetes.claims.objects import (
     DEVICE_CLASS,
     KINDS,
     RESOURCE_CLAIM,
@@ -19,14 +19,11 @@ from linkwise.dialects.kubernetes.dra import (
     claim_of,
     class_document,
     class_of,
-    current_slices,
-    devices_on,
-    is_known,
-    pool_problem,
-    selected_on,
     slice_document,
     slice_of,
 )
+from linkwise.dialects.kubernetes.claims.pools import current_slices, devices_on, pool_problem, selected_on
+from linkwise.dialects.kubernetes.claims.selectors import is_known
 from linkwise.dialects.registry import counts_whole_devices
 from linkwise.model.device import Device
 from linkwise.model.inventory import ClaimableDevices
@@ -36,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from linkwise.broker.cluster.changes import Changes
-    from linkwise.dialects.kubernetes.dra import Claim, DeviceClass, PoolName, Slice, SliceDevice
+    from linkwise.dialects.kubernetes.claims.objects import Claim, DeviceClass, PoolName, Slice, SliceDevice
 
 __all__ = ["ResourceClaims"]
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from linkwise.broker.cluster.objects import ALL, READ
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted
 from linkwise.config.rbac import FEATURES
-from linkwise.dialects.kubernetes.dra import KINDS as DRA_KINDS
+from linkwise.dialects.kubernetes.claims.objects import KINDS as DRA_KINDS
 from linkwise.dialects.kubernetes.objects import CLAIM, CLASS
 from linkwise.errors import InputError
 from linkwise.wire.kubernetes.objects import decode_node, decode_pod, salvaged_pod

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from linkwise.dialects.kubernetes.dra import SliceDevice, is_known, selects
+from linkwise.dialects.kubernetes.claims.objects import SliceDevice
+from linkwise.dialects.kubernetes.claims.selectors import is_known, selects
 
 DRIVER = "gpu.nvidia.com"
 DEVICE = SliceDevice("gpu-0", attributes=((f"{DRIVER}/type", "gpu"), (f"{DRIVER}/n", 4), ("k8s.io/ok", True)))

@@ -1,32 +1,21 @@
-"""Dynamic Resource Allocation: the devices that count by ResourceSlices, DeviceClasses and ResourceClaims.
+"""ResourceSlices, DeviceClasses and ResourceClaims, as the fields that are read of them.
 
 A slice lists devices of a pool. A class with an extended resource name lets pods request such devices like those of a
 device plugin. An allocated claim has devices, by driver, pool and name. The API server validates these objects; what is
 invalid all the same is ignored, so that fewer devices count and never more.
-
-Counts are never too high: only the newest generation of a complete pool counts, as for kube-scheduler, and devices that
-share counters count only as far as all of them can be allocated together.
-
-Of CEL, the selectors of a class may use comparisons of the driver and of attributes with literals, joined by `&&`. Anything
-else is unknown: then the device counts as selected, because kube-scheduler evaluates the complete expression and names only
-nodes that have enough devices.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.pod_resources import quantity
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterable
 
 __all__ = [
     "DEVICE_CLASS",
@@ -46,12 +35,6 @@ __all__ = [
     "claim_of",
     "class_document",
     "class_of",
-    "current_slices",
-    "devices_on",
-    "is_known",
-    "pool_problem",
-    "selected_on",
-    "selects",
     "slice_document",
     "slice_of",
 ]
@@ -323,175 +306,3 @@ def _text(raw: Mapping[str, object], name: str) -> str:
 def _count(raw: Mapping[str, object], name: str) -> int | None:
     value = raw.get(name, 0)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63 else None
-
-
-Counters = dict[tuple[str, str], Decimal]
-"""amounts by counter set and counter"""
-
-
-def current_slices(slices: Iterable[Slice]) -> list[Slice]:
-    """The slices of the newest generation of a pool, by name."""
-    ordered = sorted(slices, key=lambda each: each.name)
-    newest = max((each.generation for each in ordered), default=0)
-    return [each for each in ordered if each.generation == newest]
-
-
-def pool_problem(slices: Sequence[Slice]) -> str:
-    """Why the current slices of a pool can't be used; empty if they can."""
-    if any(each.total != len(slices) for each in slices):
-        return f"{len(slices)} of {max(each.total for each in slices)} slices are published"
-    names = Counter(device.name for each in slices for device in each.devices)
-    if twice := next((name for name, count in names.items() if count > 1), ""):
-        return f"the device name {twice!r} appears twice"
-    counters = Counter((name, counter) for each in slices for name, counter, _ in each.counters)
-    if any(count > 1 for count in counters.values()):
-        return "a counter is defined twice"
-    consumed = {(name, counter) for each in slices for device in each.devices for name, counter, _ in device.consumes}
-    return "" if consumed <= counters.keys() else "a device consumes a counter that is not defined"
-
-
-def selected_on(node: str, slices: Sequence[Slice], wanted: DeviceClass) -> list[SliceDevice]:
-    """The devices of a class on a node."""
-    return [
-        device
-        for each in slices
-        for device in each.devices
-        if node in {each.node, device.node} and _is_selected(wanted, each.driver, device)
-    ]
-
-
-def devices_on(
-    node: str, slices: Sequence[Slice], wanted: DeviceClass, allocated: Collection[str]
-) -> list[SliceDevice]:
-    """The devices of a class on a node: those that are allocated, and those that can be allocated besides.
-
-    `slices` are the current ones of a pool without a problem; `allocated` are names of its devices.
-    """
-    here = selected_on(node, slices, wanted)
-    left: Counters = {(name, counter): quantity(amount) for each in slices for name, counter, amount in each.counters}
-    if not left:
-        return here
-    total = dict(left)
-    for device in (device for each in slices for device in each.devices if device.name in allocated):
-        _take(left, device)
-    fitting = {device.name for device in here if device.name in allocated}
-    # Those that consume the least first: of devices and sets of the same devices, the single ones count.
-    for device in sorted(here, key=lambda device: _weight(total, device)):
-        if device.name not in fitting and all(left[key] >= amount for key, amount in _consumed(device)):
-            _take(left, device)
-            fitting.add(device.name)
-    return [device for device in here if device.name in fitting]
-
-
-def _is_selected(wanted: DeviceClass, driver: str, device: SliceDevice) -> bool:
-    return all(selects(expression, driver, device) is not False for expression in wanted.selectors)
-
-
-def _consumed(device: SliceDevice) -> list[tuple[tuple[str, str], Decimal]]:
-    return [((name, counter), quantity(amount)) for name, counter, amount in device.consumes]
-
-
-def _take(left: Counters, device: SliceDevice) -> None:
-    for key, amount in _consumed(device):
-        left[key] -= amount
-
-
-def _weight(total: Counters, device: SliceDevice) -> Decimal:
-    return sum((amount / total[key] for key, amount in _consumed(device) if total[key]), Decimal(0))
-
-
-_TEXT: Final = r"""(?:"[^"\\]*"|'[^'\\]*')"""
-_LITERAL: Final = rf"(?:{_TEXT}|true|false|-?[0-9]{{1,18}})"
-_OPERAND: Final = (
-    rf"device\.(?:(?P<driver>driver)|attributes\[(?P<domain>{_TEXT})\]"
-    rf"(?:\.(?P<name>\w+)|\[(?P<quoted>{_TEXT})\]))"
-)
-_COMPARISON: Final = re.compile(
-    rf"{_OPERAND}\s*(?:(?P<operator>==|!=)\s*(?P<value>{_LITERAL})"
-    rf"|in\s*\[\s*(?P<values>{_LITERAL}(?:\s*,\s*{_LITERAL})*)\s*\])"
-)
-_FLAG: Final = re.compile(rf"(?P<not>!?){_OPERAND}")
-_LONGEST: Final = 10 * 1024
-"""characters of an expression, as in Kubernetes' validation"""
-
-
-def selects(expression: str, driver: str, device: SliceDevice) -> bool | None:
-    """Whether a device is selected; None if that is not known."""
-    verdicts = [_verdict(part, driver, device) for part in _conjuncts(expression)]
-    if False in verdicts:
-        return False
-    return None if None in verdicts else True
-
-
-def is_known(expression: str) -> bool:
-    """Whether the complete expression is supported."""
-    return all(part == "true" or _match(part) for part in _conjuncts(expression))
-
-
-@lru_cache(maxsize=256)
-def _conjuncts(expression: str) -> tuple[str, ...]:
-    """The operands of `&&`; an expression that can't be divided is one."""
-    if len(expression) > _LONGEST:
-        return ("",)
-    return tuple(_without_parentheses(part) for part in _split(expression))
-
-
-def _split(expression: str) -> Iterator[str]:
-    start, depth, quote = 0, 0, ""
-    for place, sign in enumerate(expression):
-        if quote:
-            quote = "" if sign == quote else quote
-        elif sign in "\"'":
-            quote = sign
-        elif sign in "([{":
-            depth += 1
-        elif sign in ")]}":
-            depth -= 1
-        elif depth == 0 and expression.startswith("||", place):
-            yield ""  # an alternative: what is on its sides need not be true
-            return
-        elif depth == 0 and expression.startswith("&&", place):
-            yield expression[start:place]
-            start = place + 2
-    yield expression[start:]
-
-
-def _without_parentheses(text: str) -> str:
-    text = text.strip()
-    inner = text[1:-1]
-    alone = text.startswith("(") and text.endswith(")") and not set(inner) & set("()")
-    return inner.strip() if alone else text
-
-
-def _verdict(part: str, driver: str, device: SliceDevice) -> bool | None:
-    if part == "true":
-        return True
-    match = _match(part)
-    if match is None:
-        return None
-    found = driver if match["driver"] else device.attribute(f"{match['domain'][1:-1]}/{_name(match)}")
-    if found is None:
-        return False  # a missing attribute is an error in CEL, and the device is not selected
-    if match.re is _FLAG:
-        return found is not bool(match["not"]) if isinstance(found, bool) else None
-    if match["values"]:
-        return any(_equal(found, _literal(text)) for text in re.findall(_LITERAL, match["values"]))
-    return _equal(found, _literal(match["value"])) == (match["operator"] == "==")
-
-
-def _match(part: str) -> re.Match[str] | None:
-    return _COMPARISON.fullmatch(part) or _FLAG.fullmatch(part)
-
-
-def _name(match: re.Match[str]) -> str:
-    return match["name"] or match["quoted"][1:-1]
-
-
-def _literal(text: str) -> str | int | bool:
-    if text in {"true", "false"}:
-        return text == "true"
-    return text[1:-1] if text[0] in "\"'" else int(text)
-
-
-def _equal(one: object, other: object) -> bool:
-    return type(one) is type(other) and one == other

@@ -1,0 +1,1 @@
+"""Dynamic Resource Allocation: ResourceSlices, DeviceClasses and ResourceClaims, and the devices that count by them."""
