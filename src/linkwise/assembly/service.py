@@ -97,6 +97,7 @@ class Serving:
             timing,
             evictable=broker.evictable,
             not_evicted=lambda uid: self._service.not_evicted(uid),  # noqa: PLW0108 - the service is created below
+            claim_refused=lambda uid, sentence: self._service.claim_refused(uid, sentence),  # noqa: PLW0108 - same
             waits=lambda uid: (pod := broker.pod(uid)) is not None and not pod.node,
             ungated=counting.ungated,
         )

@@ -13,6 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.dialects.groups.conventions import KUEUE
 from linkwise.dialects.groups.membership import REPLICA, may_have_group
+from linkwise.dialects.kubernetes.claims.requests import (
+    CLAIM_REQUEST,
+    POD_CLAIM,
+    request_text,
+    used_requests,
+    with_claim_request,
+)
 from linkwise.dialects.linkwise.accelerator_policy import CREATOR, USER
 from linkwise.dialects.linkwise.dialect import ACCELERATOR
 from linkwise.dialects.linkwise.group_plan import GATE, is_gated
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.broker import Broker
     from linkwise.broker.effects import Additions, Admission
+    from linkwise.dialects.kubernetes.claims.requests import ClaimRequest
     from linkwise.dialects.kubernetes.pod_templates import Template
     from linkwise.model.access_policy import Requester
     from linkwise.model.settings import AdmissionSettings
@@ -75,7 +83,7 @@ UNCHANGED = AdmissionVerdict()
 
 def is_managed(pod: PodView, settings: AdmissionSettings) -> bool:
     """Whether a pod requests devices, or is a member without devices of a group that Linkwise schedules."""
-    return asks_for_devices(pod) or _is_launcher(pod, settings)
+    return asks_for_devices(pod) or CLAIM_REQUEST in pod.annotations or _is_launcher(pod, settings)
 
 
 def schedules(pod: PodView, settings: AdmissionSettings) -> bool:
@@ -172,31 +180,41 @@ def change_pod(
         return UNCHANGED
     if additions.refusal:
         return AdmissionVerdict(additions.refusal)
-    changes = _Changes(document, additions)
+    gated = settings.volcano_gates if additions.planned_for_volcano else settings.gates and schedules(pod, settings)
+    changes = _Changes(document, additions, additions.claim if gated else None)
+    uses = used_requests(with_resources_renamed(pod, additions.renamed), changes.claim) if changes.claim else {}
     for steps, container in _containers(document):
-        changes.container(steps, container, hide=settings.hide_devices)
+        changes.container(steps, container, hide=settings.hide_devices, request=uses.get(_name(container), ""))
     if managed:
         if schedules(pod, settings):
             changes.schedule(pod, settings, in_gang=additions.in_gang)
         elif settings.volcano_gates and additions.planned_for_volcano and not pod.node:
             # rule 003.in-session: Volcano tries a pod when its chips are chosen, so that no two pods of a session share one.
             changes.gate(pod)
-        if not keeps_creator(pod, requester, settings):
-            changes.annotate(additions.creator)
+        if CLAIM_REQUEST in pod.annotations and gated:
+            changes.gate(pod)
+        if changes.claim:
+            changes.name_claim(pod, changes.claim)
+        elif additions.warning:
+            changes.warnings.append(additions.warning)
+        changes.annotate(None if keeps_creator(pod, requester, settings) else additions.creator)
     return AdmissionVerdict(warnings=tuple(dict.fromkeys(changes.warnings)), patch=tuple(changes.patch))
 
 
 class _Changes:
     """Patch of one pod, as it is put together."""
 
-    def __init__(self, document: Mapping[str, Any], additions: Additions) -> None:
-        self.document, self.additions = document, additions
+    def __init__(self, document: Mapping[str, Any], additions: Additions, claim: ClaimRequest | None = None) -> None:
+        self.document, self.additions, self.claim = document, additions, claim
         self.patch: list[PatchOperation] = []
         self.warnings: list[str] = []
+        self.gated = False
 
-    def container(self, steps: tuple[str | int, ...], container: Mapping[str, Any], *, hide: bool) -> None:
-        """Change the resources and the environment of a container."""
-        self._change_resources(steps, container, self.additions.resources.get(_name(container), {}))
+    def container(
+        self, steps: tuple[str | int, ...], container: Mapping[str, Any], *, hide: bool, request: str = ""
+    ) -> None:
+        """Change the resources and the environment of a container; `request` is that of the claim that it uses."""
+        self._change_resources(steps, container, self.additions.resources.get(_name(container), {}), request)
         if _requests_devices(container):
             self._remove_variables(steps, container)
         elif hide:
@@ -210,23 +228,36 @@ class _Changes:
         if settings.gates and in_gang:
             self.gate(pod)
 
+    def name_claim(self, pod: PodView, claim: ClaimRequest) -> None:
+        """Let the pod use a claim that is written when its devices are planned, and hold it back until then."""
+        self.gate(pod)
+        claims, entry = _part(self.document, "spec").get("resourceClaims"), {"name": POD_CLAIM}
+        named = {**entry, "resourceClaimName": claim.claim}
+        self._set(
+            ("spec", "resourceClaims", "-") if claims else ("spec", "resourceClaims"), named if claims else [named]
+        )
+
     def gate(self, pod: PodView) -> None:
         """Hold the pod back until its devices are planned."""
-        if is_gated(pod):
+        if is_gated(pod) or self.gated:
             return
+        self.gated = True
         gate, gates = {"name": GATE}, _part(self.document, "spec").get("schedulingGates")
         self._set(("spec", "schedulingGates", "-") if gates else ("spec", "schedulingGates"), gate if gates else [gate])
 
-    def annotate(self, creator: Mapping[str, str]) -> None:
-        """Record who created the pod, whatever its manifest claims."""
+    def annotate(self, creator: Mapping[str, str] | None) -> None:
+        """Record what the pod asked for, and who created it, whatever its manifest claims; None keeps the creator."""
         annotations = _part(self.document, "metadata").get("annotations")
+        wanted = {CLAIM_REQUEST: request_text(self.claim)} if self.claim else {}
+        wanted = {**(creator or {}), **wanted}
         if not annotations:
-            self._set(("metadata", "annotations"), dict(creator))
+            if wanted or creator is not None:
+                self._set(("metadata", "annotations"), wanted)
             return
-        for key in CREATOR:
-            if key in annotations and key not in creator:
+        for key in CREATOR if creator is not None else ():
+            if key in annotations and key not in wanted:
                 self.patch.append(PatchOperation("remove", pointer("metadata", "annotations", key)))
-        for key, value in creator.items():
+        for key, value in wanted.items():
             if annotations.get(key) != value:
                 self._set(("metadata", "annotations", key), value)
 
@@ -234,14 +265,14 @@ class _Changes:
         self.patch.append(PatchOperation("add", pointer(*steps), value))
 
     def _change_resources(
-        self, steps: tuple[str | int, ...], container: Mapping[str, Any], added: Mapping[str, str]
+        self, steps: tuple[str | int, ...], container: Mapping[str, Any], added: Mapping[str, str], request: str
     ) -> None:
-        """Replace names that no node has, and add a policy's default share."""
+        """Replace names that no node has, add a policy's default share, and use a claim instead of the resource."""
         resources = _part(container, "resources")
         limits, requests = _part(resources, "limits"), _part(resources, "requests")
         renamed = self.additions.renamed
         old_names = [name for name in renamed if name in limits or name in requests]
-        if not old_names and not added:
+        if not (old_names or added or request):
             return
         limits, requests = {**limits, **added}, {**requests, **added}
         self.warnings += [
@@ -260,6 +291,11 @@ class _Changes:
                 continue
             self.warnings.append(renaming(old, new))
         changed = {**resources, "limits": limits, "requests": requests}
+        if self.claim and request:
+            limits.pop(self.claim.resource, None)
+            requests.pop(self.claim.resource, None)
+            used = resources.get("claims")
+            changed["claims"] = [*(used if isinstance(used, list) else ()), {"name": POD_CLAIM, "request": request}]
         self._set((*steps, "resources"), {name: part for name, part in changed.items() if part})
 
     def _remove_variables(self, steps: tuple[str | int, ...], container: Mapping[str, Any]) -> None:
@@ -302,6 +338,8 @@ def renaming(old: str, new: str, where: str = "") -> str:
 
 def _requests_devices(container: Mapping[str, Any]) -> bool:
     resources = _part(container, "resources")
+    if resources.get("claims"):
+        return True
     return any(owners(name) for part in ("limits", "requests") for name in _part(resources, part))
 
 
@@ -344,6 +382,7 @@ class Validator:
 
     def pod(self, pod: PodView, requester: Requester) -> AdmissionVerdict:
         """Return whether a pod may be created."""
+        pod = with_claim_request(pod)
         return self._verdict((pod,), self._broker.admit(pod, requester))
 
     def workload(self, tasks: Sequence[Task], requester: Requester, *, is_job: bool) -> AdmissionVerdict:

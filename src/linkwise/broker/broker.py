@@ -14,7 +14,7 @@ from linkwise.broker.access import policy_reports, policy_statuses
 from linkwise.broker.candidates import Candidates, misfit, needed_by
 from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.broker.effects import BindAnswer
-from linkwise.broker.groups.lifecycle import wake_members
+from linkwise.broker.groups.lifecycle import claim_refused, wake_members
 from linkwise.broker.groups.planning.runs import advance_plans
 from linkwise.broker.groups.rank_tables import rank_tables
 from linkwise.broker.groups.recovery import Recovery
@@ -366,9 +366,12 @@ class Broker(BrokerView):
         query = self._state.query(pod)
         return split_up(query, largest) if query else (0, 0)
 
-    def additions(self, pod: PodView, requester: Requester, *, keep: bool = True) -> Additions:
-        """Return what a pod gets when it is created, beside what its manifest has; `keep=False` if it is not created now."""
-        return additions(self._state, pod, requester, keep=keep)
+    def additions(self, pod: PodView, requester: Requester, *, keep: bool = True, review: str = "") -> Additions:
+        """Return what a pod gets when it is created, beside what its manifest has; `keep=False` if it is not created now.
+
+        `review` is the UID of the admission review, which names the claim of the pod; without one it gets none.
+        """
+        return additions(self._state, pod, requester, keep=keep, review=review)
 
     def creator(self, requester: Requester) -> dict[str, str]:
         """Return the annotations that record who created a pod or a workload."""
@@ -534,6 +537,12 @@ class Broker(BrokerView):
         not_evicted(self._state, uid)
         evictions.not_evicted(self._state, uid, now)
         return reconcile(self._state, now)
+
+    def claim_refused(self, uid: str, sentence: str, now: float) -> tuple[Effect, ...]:
+        """Record that the API server refused the claim of a pod: the plan of its group can't be carried out."""
+        effects = reconcile(self._state, now)
+        claim_refused(self._state, uid, sentence, now)
+        return (*effects, *reconcile(self._state, now))
 
     def snapshot(self, now: float) -> Snapshot[BrokerState]:
         """Return a snapshot of everything that answers depend on."""

@@ -12,6 +12,7 @@ from linkwise.model.views import PodCondition  # noqa: TC001 - snapshots are dec
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from linkwise.dialects.kubernetes.claims.requests import ClaimRequest
     from linkwise.engine.ledger import Outcome
     from linkwise.model.verdict import Offer, Problem, Reason
 
@@ -35,6 +36,7 @@ __all__ = [
     "Record",
     "Steer",
     "Wake",
+    "WriteClaim",
 ]
 
 NODE_EVENTS: Final = "default"
@@ -174,7 +176,21 @@ class Record:
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
-Queued = Wake | Event | Evict | Condition | PolicyStatus | RankTable | Record | Steer
+@dataclass(frozen=True, slots=True)
+class WriteClaim:
+    """Write the ResourceClaim that names the planned devices of a pending pod, in place of one that is not allocated."""
+
+    namespace: str
+    name: str
+    """of the pod"""
+    uid: str
+    """of the pod"""
+    claim: str
+    text: str
+    """the claim as JSON; empty to delete it"""
+
+
+Queued = Wake | Event | Evict | Condition | PolicyStatus | RankTable | Record | Steer | WriteClaim
 """effects that may be carried out later"""
 Effect = Bind | Queued
 
@@ -228,7 +244,12 @@ class Additions:
     renamed: Mapping[str, str] = field(default_factory=dict)
     """resources that it requests under names that no node has, with those that replace them"""
     refusal: str = ""
-    """why no vendor's resource can replace one that any vendor could serve; empty if there is none, or one can"""
+    """why it can't be created: no vendor's resource can replace one that any vendor could serve, or it names a claim of
+    another pod"""
+    claim: ClaimRequest | None = None
+    """the claim that serves its devices instead of the extended resource"""
+    warning: str = ""
+    """why a claim can't serve its devices though the cluster has no device plugin for them"""
 
 
 @dataclass(frozen=True, slots=True)

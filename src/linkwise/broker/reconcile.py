@@ -15,6 +15,7 @@ from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.broker.cluster.pods import usage_of_entry
 from linkwise.broker.effects import NODE_EVENTS, Event, Wake
 from linkwise.broker.groups.annotations import note_generation
+from linkwise.broker.groups.claims import note_claims
 from linkwise.broker.groups.gates import observe_steered
 from linkwise.broker.groups.lifecycle import node_changed, prepare_groups, reconcile_groups, wake_members
 from linkwise.broker.groups.reservations import note_emptied
@@ -31,6 +32,7 @@ from linkwise.broker.volcano.bookings import next_record, reconcile_bookings, re
 from linkwise.broker.wake_ups import wake_pods
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted, PodListComplete
 from linkwise.dialects.kubernetes.claims.objects import KINDS as DRA_KINDS
+from linkwise.dialects.kubernetes.claims.requests import with_claim_request
 from linkwise.dialects.linkwise.dialect import POLICY
 from linkwise.engine.usage import drift_text
 from linkwise.model.views import FINISHED, PodView
@@ -53,7 +55,7 @@ def observe(state: State, events: Iterable[WatchEvent]) -> None:
     for event in events:
         match event:
             case PodView():
-                _observe_pod(state, event)
+                _observe_pod(state, with_claim_request(event))
             case PodDeleted(uid):
                 _delete_pod(state, uid)
             case NodeGone(name):
@@ -92,6 +94,7 @@ def reconcile(state: State, now: float) -> tuple[Effect, ...]:
     gained = _settle(state, now)
     if state.preemptions.records and evictions.hold_freed(state):
         gained += state.cluster.settle()  # nodes as they are without what is held
+    note_claims(state)
     if _groups_are_busy(state):
         reconcile_groups(state, gained, now)
     if state.preemptions.records or state.preemptions.avoided:
@@ -235,6 +238,7 @@ def _has_work(state: State) -> bool:
         or state.queue.shown
         or (state.queue.waiting and state.queue.untaken)
         or state.cluster.unsettled()
+        or state.cluster.changes.claims
         or state.cluster.changes.access is not None
         or has_work(state)
         or state.cluster.index.owes()

@@ -17,6 +17,7 @@ from linkwise.broker.records.access import Access
 from linkwise.broker.records.bookings import Bookings, Preemptions
 from linkwise.broker.records.groups import Groups
 from linkwise.dialects.kubernetes.claims.objects import by_claim
+from linkwise.dialects.kubernetes.claims.requests import CLAIM_REQUEST, group_of_one
 from linkwise.dialects.registry import BY_NAME
 from linkwise.engine.index.node_index import Query
 from linkwise.engine.planning.hosts import Hosts
@@ -174,7 +175,10 @@ class State:
 
     def group_said(self, pod: PodView) -> tuple[Group | None, tuple[Problem, ...]]:
         """The group of a pod, by its own words or by its owner, and its problems; every reader of groups uses this one."""
-        return group_said(pod, by_owner=self.cluster.by_owner)
+        group, problems = group_said(pod, by_owner=self.cluster.by_owner)
+        if group is None and CLAIM_REQUEST in pod.annotations and not is_volcano(self.settings, pod):
+            return group_of_one(pod), problems  # Volcano names a PodGroup for each of its pods
+        return group, problems
 
     def query(self, pod: PodView) -> Query | None:
         """The pod's request as nodes are queried for it; None if it requests no devices, or its request is invalid."""

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from linkwise.model.topology import Matrix, Topology
     from linkwise.model.verdict import Problem
 
-__all__ = ["ClaimableDevices", "Discovery", "Hold", "Measurement", "NodeFacts", "NodeInventory"]
+__all__ = ["ClaimableDevices", "Discovery", "Hold", "Measurement", "NodeFacts", "NodeInventory", "Pin"]
+
+Pin = tuple[str, str]
+"""an attribute by its qualified name and its value, by which a ResourceClaim selects one device of a node"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,8 @@ class ClaimableDevices:
     uuids: tuple[str, ...] = ()
     """of the devices whose driver publishes it, in their order"""
     problems: tuple[Problem, ...] = ()
+    pins: Mapping[str, Pin] = field(default_factory=dict)
+    """what tells each device apart from all others of the node"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,8 @@ class NodeInventory:
     """devices by pod UID, as the node's agent reports their usage; where claims allocate them, see ClaimableDevices"""
     claims: Mapping[str, str] | None = None
     """the ResourceClaim of each allocated device; None if a device plugin allocates the devices"""
+    pins: Mapping[str, Pin] = field(default_factory=dict)
+    """by device, what a ResourceClaim selects it by"""
     claimed: int = 0
     """the number of devices that claims have and that may be the same as the device plugin's"""
     enforced: bool = False

@@ -22,6 +22,7 @@ __all__ = [
     "TOPOGRAPH",
     "AdmissionSettings",
     "BandwidthSettings",
+    "ClaimSettings",
     "GroupSettings",
     "JobShape",
     "PlacingSettings",
@@ -76,6 +77,14 @@ class BandwidthSettings:
     """When bandwidth is mandatory."""
 
     floor: float = 0.0  # GB/s; a set below it is refused, 0 refuses none
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSettings:
+    """Devices that ResourceClaims allocate."""
+
+    plan: bool = True
+    """whether such devices are planned, and the claims name them; otherwise they are placed by count"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +199,7 @@ class PlacingSettings:
     """the policy by resource name, if it is not the default"""
     share: ShareSettings = field(default_factory=ShareSettings)
     bandwidth: BandwidthSettings = field(default_factory=BandwidthSettings)
+    claims: ClaimSettings = field(default_factory=ClaimSettings)
     group: GroupSettings = field(default_factory=GroupSettings)
     reservation: ReservationSettings = field(default_factory=ReservationSettings)
     preemption: PreemptionSettings = field(default_factory=PreemptionSettings)

@@ -252,6 +252,10 @@ class Service:
         """Report to the broker that an eviction was given up."""
         self._carry_out(self.broker.not_evicted(uid, self.clock()))
 
+    def claim_refused(self, uid: str, sentence: str) -> None:
+        """Report to the broker that the API server refused the claim of a pod."""
+        self._carry_out(self.broker.claim_refused(uid, sentence, self.clock()))
+
     # calls
 
     def open_broker(self) -> Broker:

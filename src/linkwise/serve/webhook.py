@@ -96,7 +96,7 @@ class Webhook:
             pod = _pod(request)
             if not self._settings.hide_devices and not is_managed(pod, self._settings):
                 return UNCHANGED  # most pods: their document need not be read
-            additions = self._broker.additions(pod, requester)
+            additions = self._broker.additions(pod, requester, review=request.uid)
             return change_pod(document_of(request.object), pod, requester, self._settings, additions)
         workload = _workload(request, requester)
         if workload is None:

@@ -94,7 +94,7 @@ def test_a_pod_counts_once_whatever_is_observed_first() -> None:
     broker.outcome(bound, "written", NOW)
     broker.observe([seen_bound(pod, bound)], NOW)
     assert idle(broker) == 6
-    assert set(state_of(broker).cluster.index.nodes["n"].used) == {"gpu-5", "gpu-6"}
+    assert set(state_of(broker).cluster.index.nodes["n"].used) == {"GPU-gpu-5", "GPU-gpu-6"}
 
 
 def test_devices_are_free_again_when_pod_and_claim_are_gone() -> None:
@@ -280,9 +280,9 @@ def test_explanations_name_what_claims_allocated() -> None:
     report, node = explain_pod(broker, pod.uid, NOW), explain_node(broker, "n", NOW)
     assert report
     assert node
-    assert "allocated by a ResourceClaim: gpu-0, gpu-1" in explanation_lines(report)
+    assert "allocated by a ResourceClaim: GPU-gpu-0, GPU-gpu-1" in explanation_lines(report)
     lines = explanation_lines(node)
-    assert "allocated by a ResourceClaim: gpu-0, gpu-1, gpu-3" in lines
+    assert "allocated by a ResourceClaim: GPU-gpu-0, GPU-gpu-1, GPU-gpu-3" in lines
     assert "device 3: ResourceClaim default/mine" in lines
 
 

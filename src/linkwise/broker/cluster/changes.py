@@ -48,6 +48,8 @@ class Changes:
     """groups whose members or objects changed: their stage is reviewed"""
     answers: dict[str, None] = field(default_factory=dict)
     """groups of which members may get another answer: they may be woken"""
+    claims: dict[str, None] = field(default_factory=dict)
+    """pods whose claims of ours changed: their group may go on"""
     vacated: list[tuple[str, Grant]] = field(default_factory=list)
     """devices of members that are gone, by group: they may be kept for replacements"""
     forgotten_groups: list[tuple[str, tuple[Key, ...]]] = field(default_factory=list)

@@ -18,6 +18,7 @@ from linkwise.broker.cluster.pods import Pods, elsewhere, holds_devices, mismatc
 from linkwise.broker.cluster.resource_claims import ResourceClaims
 from linkwise.dialects.dialect import where_pod
 from linkwise.dialects.groups.owners import OwnerRules
+from linkwise.dialects.kubernetes.claims.requests import CLAIM_REQUEST
 from linkwise.dialects.linkwise.accelerator_policy import subject_of
 from linkwise.dialects.registry import held_by
 from linkwise.engine.index.node_index import Index
@@ -253,7 +254,11 @@ class Cluster:
         view, before = self.nodes.get(name), self.inventories.pop(name, None)
         if view is not None:
             self.inventories[name] = merge_or_report(
-                view, self.objects.of(name), self.claims.on(name), self.objects.missing_of(name)
+                view,
+                self.objects.of(name),
+                self.claims.on(name),
+                self.objects.missing_of(name),
+                plans_claims=self.settings.claims.plan,
             )
         inventory = self.inventories.get(name, NodeInventory(name))
         if self.held or inventory.holds:
@@ -387,6 +392,8 @@ class Cluster:
             if grant or view.uid not in self.unwritten:
                 self._compare(known, grant)
             entry = known
+        elif grant is None and known and CLAIM_REQUEST in view.annotations and self._was_planned(known, view):
+            entry = Entry(known.grant, "ASSIGNED", view.namespace, view.created, decision=known.decision)
         elif grant is None and known and view.uid in self.unwritten and self._is_reserved(known, view):
             # rule 003.allocate: Volcano's bind has no devices; they are those that were booked when it allocated the node.
             entry = Entry(known.grant, "ASSIGNED", view.namespace, view.created, decision=known.decision)
@@ -415,6 +422,11 @@ class Cluster:
             self.unwritten[view.uid] = None
         elif (known := self.ledger.get(view.uid)) is None or known.unrecorded_ask:
             self.unwritten.pop(view.uid, None)
+
+    @staticmethod
+    def _was_planned(known: Entry, view: PodView) -> bool:
+        """Whether a pod is bound to the node of its plan: its claim names the planned devices."""
+        return known.node == view.node and known.state in {"PLANNED", "ASSUMED"}
 
     def _is_reserved(self, known: Entry, view: PodView) -> bool:
         """Whether the devices of an entry are the pod's own on the node that it was bound to."""

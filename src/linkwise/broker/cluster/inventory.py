@@ -85,10 +85,12 @@ def merge_inventory(
     objects: Mapping[str, Mapping[str, object]],
     claimable: Sequence[ClaimableDevices] = (),
     missing: Mapping[str, MissingInventory] = _NONE,
+    *,
+    plans_claims: bool = True,
 ) -> NodeInventory:
     """Merge the inventory of a node from its own fields, its objects, and the devices that ResourceClaims allocate.
 
-    The objects in `missing` were deleted.
+    The objects in `missing` were deleted. Without `plans_claims`, devices that claims allocate are only counted.
     """
     facts_by_source = _read_facts(view, objects)
     problems = [problem for facts in facts_by_source.values() for problem in facts.problems]
@@ -97,7 +99,7 @@ def merge_inventory(
     spoken = _spoken(view, facts_by_source, problems)
     published = [each for each in claimable if each.devices]
     if published and not spoken:
-        return _by_claims(view, facts_by_source, published, problems)
+        return _by_claims(view, facts_by_source, published, problems, objects.get(KIND), linked=plans_claims)
     vendor = _vendor(view, spoken, facts_by_source, problems)
     sources = matched([facts for name, facts in facts_by_source.items() if name in vendor])
     words, mode = _words(view, frozenset(spoken) & vendor), _mode(facts_by_source, vendor)
@@ -142,10 +144,12 @@ def merge_or_report(
     objects: Mapping[str, Mapping[str, object]],
     claimable: Sequence[ClaimableDevices] = (),
     missing: Mapping[str, MissingInventory] = _NONE,
+    *,
+    plans_claims: bool = True,
 ) -> NodeInventory:
     """Merge an inventory; on a bug, return an empty one with a problem: one node must not stop all others."""
     try:
-        return merge_inventory(view, objects, claimable, missing)
+        return merge_inventory(view, objects, claimable, missing, plans_claims=plans_claims)
     except Exception as error:  # noqa: BLE001 - any bug
         wrong = f"the inventory can't be computed, which is a bug in Linkwise: {type(error).__name__}: {error}"
         return NodeInventory(view.name, problems=(Problem(where_node(view), "devices", wrong),))
@@ -290,15 +294,19 @@ def _amount(view: NodeView, resource: str, problems: list[Problem]) -> Decimal:
         return Decimal(0)
 
 
-def _by_claims(
+def _by_claims(  # noqa: PLR0913 - all that describes the node
     view: NodeView,
     facts_by_source: Mapping[str, NodeFacts],
     published: Sequence[ClaimableDevices],
     problems: list[Problem],
+    inventory: object,
+    *,
+    linked: bool,
 ) -> NodeInventory:
     """Return the inventory of a node without a device plugin, whose devices are allocated by ResourceClaims.
 
-    Links are left out: kube-scheduler takes the first devices that fit, so that only their number can be relied on.
+    Claims that Linkwise writes name devices, so that links count. Without `linked`, kube-scheduler takes the first devices
+    that fit, and only their number can be relied on.
     """
     served, *others = published
     cordoned_by(view, served.devices, problems, by_claims=True)
@@ -306,19 +314,88 @@ def _by_claims(
     for other in others:
         sentence = f"the node has {served.resource} as well, and only that is served; use one vendor per node"
         problems.append(Problem(where_node(view), other.resource, sentence))
-    return NodeInventory(
+    vendor = vendor_group(owner_name(served.resource))
+    found = NodeInventory(
         name=view.name,
         devices=served.devices,
         mode="whole",
         words=frozenset({owner_name(served.resource), served.resource, by_claim(served.resource)}),
         allocations=served.allocations,
         claims=served.claims,
+        pins=served.pins,
         labels=labels,
-        problems=tuple(dict.fromkeys(problems)),
-        faults=faults_of(served.devices, None),
-        facts=_facts(labels, facts_by_source, vendor_group(owner_name(served.resource))),
+        faults=faults_of(served.devices, inventory),
+        facts=_facts(labels, facts_by_source, vendor),
         steered=False,
     )
+    if not linked:
+        return replace(found, problems=tuple(dict.fromkeys(problems)))
+    known = [facts for name, facts in facts_by_source.items() if name in vendor or name == SOURCE]
+    sources = [_identified(facts, served.devices) for facts in known]
+    devices = joined(matched([NodeFacts("claims", _by_index(served.devices, sources)), *sources]))
+    return replace(
+        found,
+        devices=devices,
+        topology=topology_of(sources, devices, view, problems),
+        profile=next((facts.profile for facts in sources if facts.profile), ""),
+        alignment=next((facts.alignment for facts in sources if facts.alignment), None),
+        faults=faults_of(devices, inventory),
+        problems=tuple(dict.fromkeys(problems)),
+        steered=bool(served.pins),
+    )
+
+
+def _identified(facts: NodeFacts, devices: Sequence[Device]) -> NodeFacts:
+    """Return the facts of a source with the ids that slices have for its devices, and without other devices.
+
+    Devices are the same if their ids are, or their PCI addresses.
+    """
+    own, places = {device.id for device in devices}, {_address(device): device.id for device in devices}
+    ids = {device.id: device.id if device.id in own else places.get(_address(device), "") for device in facts.devices}
+    ids = {name: found for name, found in ids.items() if found}
+    if len(set(ids.values())) < len(ids) or not ids:  # a PCI address that several devices have tells nothing
+        return replace(facts, devices=()) if facts.devices else facts
+    topology = facts.topology
+    if topology is not None and not ids.keys().isdisjoint(topology.devices):
+        topology = _restricted(topology, ids)
+    kept = tuple(replace(device, id=ids[device.id]) for device in facts.devices if device.id in ids)
+    return replace(facts, devices=kept, topology=topology)
+
+
+def _restricted(topology: Topology, ids: Mapping[str, str]) -> Topology:
+    """Return the rows of the devices in `ids`, under their new ids."""
+    rows = [place for place, name in enumerate(topology.devices) if name in ids]
+    names = tuple(ids[topology.devices[place]] for place in rows)
+    if len(rows) == len(topology.devices):
+        return replace(topology, devices=names)
+    return Topology(
+        names,
+        _reordered(topology.links, rows) if topology.links else (),
+        _reordered(topology.bandwidth, rows) if topology.bandwidth else (),
+        problems=topology.problems,
+        warnings=topology.warnings,
+    )
+
+
+def _by_index(devices: Sequence[Device], sources: Iterable[NodeFacts]) -> tuple[Device, ...]:
+    """Return the devices with the numbers that a source has for all of them, or in the order of their PCI addresses."""
+    for facts in sources:
+        numbers = {device.id: device.index for device in facts.devices}
+        if numbers.keys() >= {device.id for device in devices}:
+            return tuple(replace(device, index=numbers[device.id]) for device in devices)
+    addresses = [_address(device) for device in devices]
+    if "" in addresses or len(set(addresses)) < len(addresses):
+        return tuple(devices)
+    order = sorted(devices, key=_address)
+    return tuple(replace(device, index=place) for place, device in enumerate(order))
+
+
+def _address(device: Device) -> str:
+    """Return the PCI address of a device as other sources write it too; they differ in case and in zeros of the domain."""
+    domain, _, rest = device.bus_id.lower().partition(":")
+    if rest.count(":") == 0:
+        domain, rest = ("0", device.bus_id.lower()) if device.bus_id else ("", "")
+    return f"{domain.lstrip('0') or '0'}:{rest}" if rest else ""
 
 
 def _facts(

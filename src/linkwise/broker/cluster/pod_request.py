@@ -14,6 +14,7 @@ from linkwise.broker.cluster.demand import with_exclusive_cpus
 from linkwise.dialects.dialect import DefaultPolicies, where_pod
 from linkwise.dialects.groups.membership import group_by_owner, group_of, may_have_group
 from linkwise.dialects.groups.owners import OwnerRules, counts_every_pod
+from linkwise.dialects.kubernetes.claims.requests import CLAIM_REQUEST, has_claim_request
 from linkwise.dialects.linkwise.dialect import POLICY, policy_of as annotated_policy
 from linkwise.dialects.registry import BY_NAME, invalidates, owners, understand
 from linkwise.model.verdict import Problem
@@ -73,7 +74,7 @@ class PodRequest:
     group: Group | None = None
     problems: tuple[Problem, ...] = ()
     claimed: bool = False
-    """whether the pod's status names a ResourceClaim for its devices: kubelet asks no device plugin for them then"""
+    """whether a ResourceClaim serves its devices, ours or one that its status names: kubelet asks no device plugin then"""
 
     @property
     def broken(self) -> Problem | None:
@@ -93,7 +94,7 @@ def read_request(pod: PodView, by_resource: Mapping[str, str], *, by_owner: Owne
     policy, wrong = policy_of(pod, declared.dialect, ask, in_group=group is not None, by_resource=by_resource)
     problems = (*declared.problems, wrong) if wrong else declared.problems
     # kube-scheduler never removes that status, even if the bind failed and the claim is deleted.
-    claimed = ask.resource in pod.hosted_by_claims
+    claimed = ask.resource in pod.hosted_by_claims or has_claim_request(pod)
     return PodRequest(declared.dialect, ask, policy, group, problems, claimed)
 
 
@@ -149,7 +150,7 @@ class RequestCache:
         template = (pod.namespace, id(pod.containers), id(pod.labels))
         for name in (None, pod.name):
             known = self._known.get((*template, name))
-            if known and _fields(known[0]) == _fields(pod):
+            if known and _same_request(known[0], pod):
                 return known[1]
         request = read_request(pod, self._by_resource, by_owner=self._by_owner)
         if _characters(pod) <= LONGEST:
@@ -222,6 +223,16 @@ def total_refusal(request: PodRequest, devices: int, shape: JobShape) -> Reason 
 def is_volcano(settings: PlacingSettings, pod: PodView) -> bool:
     """Whether a Volcano scheduler schedules the pod."""
     return pod.scheduler in settings.volcano.schedulers
+
+
+def _same_request(known: PodView, pod: PodView) -> bool:
+    """Return whether two pods of one template request the same; each has a claim of its own."""
+    if CLAIM_REQUEST in pod.annotations and CLAIM_REQUEST in known.annotations:
+        known, pod = (
+            replace(each, annotations={**each.annotations, CLAIM_REQUEST: str(has_claim_request(each))})
+            for each in (known, pod)
+        )
+    return bool(_fields(known) == _fields(pod))
 
 
 def _oversized(pod: PodView, ask: Ask) -> Problem | None:

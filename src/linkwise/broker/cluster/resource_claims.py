@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.cluster.changes import Changes
     from linkwise.dialects.kubernetes.claims.objects import Claim, DeviceClass, PoolName, Slice, SliceDevice
+    from linkwise.model.inventory import Pin
 
 __all__ = ["ResourceClaims"]
 
@@ -55,6 +56,8 @@ class ResourceClaims:
         self._pools_on: dict[str, dict[PoolName, int]] = {}
         """by node its pools, and how many slices name it"""
         self._claims_in: dict[PoolName, dict[str, Claim]] = {}
+        self._planned: dict[str, Claim] = {}
+        """claims that Linkwise wrote, by the UID of their pod"""
 
     def see(self, kind: str, name: str, document: Mapping[str, object] | bytes | None) -> None:
         """Record an object; None if it was deleted."""
@@ -88,6 +91,18 @@ class ResourceClaims:
             return ()
         found = (self._devices(node, sorted(pools), each) for each in self._serving())
         return tuple(each for each in found if each.devices or each.problems)
+
+    def __contains__(self, name: str) -> bool:
+        """Whether a claim of ours, or an allocated one, has that namespace and name."""
+        return name in self._claims
+
+    def planned_for(self, pod: str) -> Claim | None:
+        """The observed claim that Linkwise wrote for a pod."""
+        return self._planned.get(pod)
+
+    def class_of(self, resource: str) -> str:
+        """The class that serves an extended resource; empty if there is none."""
+        return next((each.name for each in self._serving() if each.resource == resource), "")
 
     def _serving(self) -> list[DeviceClass]:
         """The class of each extended resource: of several the newest, as in kube-scheduler, then the first by name."""
@@ -167,6 +182,7 @@ class ResourceClaims:
             self._claims[name] = found
         if before == found:
             return
+        self._note_planned(before, found)
         for pool in before.pools if before else ():
             del self._claims_in[pool][name]
             if not self._claims_in[pool]:
@@ -177,6 +193,15 @@ class ResourceClaims:
                 self._claims_in.setdefault(pool, {})[name] = found
                 self._note_pool(pool)
 
+    def _note_planned(self, before: Claim | None, found: Claim | None) -> None:
+        """Note the pods whose claims of ours changed."""
+        for each in (before, found):
+            if each and each.plan and each.pod:
+                self._planned.pop(each.pod, None)
+                self._changes.claims[each.pod] = None
+        if found and found.plan and found.pod:
+            self._planned[found.pod] = found
+
     def _note_pool(self, pool: PoolName) -> None:
         """Note the nodes of a pool: their devices, or what is allocated of them, changed."""
         for each in self._pools.get(pool, {}).values():
@@ -186,19 +211,47 @@ class ResourceClaims:
 def _claimable(
     resource: str, here: Sequence[tuple[PoolName, SliceDevice, Sequence[Claim]]], problems: tuple[Problem, ...]
 ) -> ClaimableDevices:
-    names = Counter(device.name for _, device, _ in here)
+    names = _names([(pool, device) for pool, device, _ in here])
     devices: list[Device] = []
     allocations: dict[str, tuple[str, ...]] = {}
     claims: dict[str, str] = {}
-    for index, (pool, device, users) in enumerate(here):
-        name = device.name if names[device.name] == 1 else "/".join((*pool, device.name))
+    for index, (name, (pool, device, users)) in enumerate(zip(names, here, strict=True)):
         devices.append(_device(name, index, pool[0], device))
         for claim in users:
             claims.setdefault(name, claim.name)
             allocations[claim.pod or claim.name] = (*allocations.get(claim.pod or claim.name, ()), name)
     uuids = [device.attribute(f"{pool[0]}/uuid") for pool, device, _ in here]
     named = tuple(uuid for uuid in uuids if isinstance(uuid, str))
-    return ClaimableDevices(resource, tuple(devices), allocations, claims, named, problems)
+    pins = dict(zip(names, _pins([(pool, device) for pool, device, _ in here]), strict=True)) if here else {}
+    found = {name: pin for name, pin in pins.items() if pin}
+    return ClaimableDevices(resource, tuple(devices), allocations, claims, named, problems, found)
+
+
+def _names(here: Sequence[tuple[PoolName, SliceDevice]]) -> list[str]:
+    """The ids of devices: their UUIDs if each has one of its own, as in other sources, otherwise their names."""
+    uuids = [device.attribute(f"{pool[0]}/uuid") for pool, device in here]
+    texts = [uuid for uuid in uuids if isinstance(uuid, str) and uuid]
+    if len(set(texts)) == len(here):
+        return texts
+    count = Counter(device.name for _, device in here)
+    return [device.name if count[device.name] == 1 else "/".join((*pool, device.name)) for pool, device in here]
+
+
+def _pins(here: Sequence[tuple[PoolName, SliceDevice]]) -> list[Pin | None]:
+    """What tells each device apart: the first attribute that all devices of its driver here have, each another value."""
+    chosen: dict[str, str] = {}
+    for driver in dict.fromkeys(pool[0] for pool, _ in here):
+        own = [device for pool, device in here if pool[0] == driver]
+        for attribute in (f"{driver}/uuid", _BUS_ID, f"{driver}/pciAddr"):
+            values = {value for device in own if isinstance(value := device.attribute(attribute), str) and value}
+            if len(values) == len(own):
+                chosen[driver] = attribute
+                break
+    pins: list[Pin | None] = []
+    for (driver, _), device in here:
+        attribute = chosen.get(driver, "")
+        pins.append((attribute, str(device.attribute(attribute))) if attribute else None)
+    return pins
 
 
 def _nodes(found: Slice) -> list[str]:
@@ -208,6 +261,7 @@ def _nodes(found: Slice) -> list[str]:
 
 def _device(name: str, index: int, driver: str, found: SliceDevice) -> Device:
     model, bus_id = found.attribute(f"{driver}/productName"), found.attribute(_BUS_ID)
+    bus_id = bus_id or found.attribute(f"{driver}/pciAddr")
     return Device(
         name,
         index,

@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.cluster.pod_request import is_volcano
 from linkwise.broker.effects import Event, Steer
 from linkwise.broker.groups.annotations import cleared_record, member_annotation, planned_record
+from linkwise.broker.groups.claims import claims_are_written
 from linkwise.broker.groups.readiness import missing_pod_group
 from linkwise.broker.records.groups import Answer, Steered
 from linkwise.broker.records.members import Planning, Reserved, Waiting
+from linkwise.dialects.kubernetes.claims.requests import CLAIM_REQUEST
 from linkwise.dialects.linkwise.group_plan import GATE, GROUP_PLAN, is_gated, recorded_plans
 from linkwise.model.views import FINISHED
 
@@ -47,6 +49,8 @@ def awaits_plan(state: State, view: GroupView, pod: PodView) -> bool:
     """
     if not _is_ours(state, pod) or pod.uid in view.extra:
         return False
+    if CLAIM_REQUEST in pod.annotations:
+        return True  # it is not tried before there is a claim
     if is_volcano(state.settings, pod):
         return is_gated(pod) or pod.uid in state.groups[view.key].steered
     return is_gated(pod) and (view.group.minimum is not None or bool(missing_pod_group(state, view)))
@@ -122,12 +126,18 @@ def _note_record(record: GroupRecord, key: str, pod: PodView) -> bool:
 def steer_members(state: State, key: str, now: float) -> set[str]:
     """Bring what is written on the members of a group in line with its plan; return the members that are written, or gated."""
     record, view = state.groups.get(key), state.groups.view(key)
-    if record is None or view is None or not (record.steered or record.members.gated):
+    claimed = view is not None and any(CLAIM_REQUEST in pod.annotations for pod in view.waiting)
+    if record is None or view is None or not (record.steered or record.members.gated or claimed):
         return set()
     steered = {pod.uid for pod in view.waiting if is_gated(pod)}
     extra = [pod for uid in view.extra if (pod := state.cluster.pods.get(uid)) and not pod.node]
+    members = [(pod, awaits_plan(state, view, pod)) for pod in (*view.waiting, *extra)] if claimed else []
+    may_start = not members or claims_are_written(state, key, members)
     for pod in (*view.waiting, *extra):
         wanted, known = _wanted(state, view, record, pod), record.steered.get(pod.uid)
+        if wanted and wanted.ungated and not may_start:
+            steered.add(pod.uid)
+            continue  # until the claims of all members exist
         if wanted and known and is_volcano(state.settings, pod):
             wanted = _after_clearing(known, wanted, gated=is_gated(pod))
         if wanted is None or (known and known.equals(wanted)):
@@ -143,14 +153,17 @@ def steer_members(state: State, key: str, now: float) -> set[str]:
 def _wanted(state: State, view: GroupView, record: GroupRecord, pod: PodView) -> Steered | None:
     """Return what is to be on a pending member; None to leave it as it is."""
     known, gated = record.steered.get(pod.uid), is_gated(pod)
-    if known is None and not gated:
+    claimed = CLAIM_REQUEST in pod.annotations
+    if known is None and not gated and not claimed:
         return None
-    planned = view.group.minimum is not None or is_volcano(state.settings, pod)
+    planned = view.group.minimum is not None or is_volcano(state.settings, pod) or claimed
     placed = _placed(state, record, pod) if planned and pod.uid not in view.extra else None
     if placed:
         return placed
     generation = known.generation if known else 0
-    if gated and not (awaits_plan(state, view, pod) and (_waits(view, record) or is_volcano(state.settings, pod))):
+    if gated and not (
+        awaits_plan(state, view, pod) and (_waits(view, record) or is_volcano(state.settings, pod) or claimed)
+    ):
         return Steered(generation, ungated=True)  # placed alone, or as a member of a group that is not a gang
     if isinstance(record.stage, Planning):
         return None
@@ -207,7 +220,9 @@ def _effects(state: State, key: str, pod: PodView, known: Steered | None, now: f
         since, pin = (record.complete or 0.0, wanted.node) if gate else (0.0, "")
         yield Steer(pod.namespace, pod.name, pod.uid, wanted.node, keys, gate, since, pin)
         return
-    yield Steer(pod.namespace, pod.name, pod.uid, wanted.node, text, gate, (record.complete or 0.0) if gate else 0.0)
+    since, pin = (record.complete or 0.0, wanted.node) if gate else (0.0, "")
+    pin = pin if CLAIM_REQUEST in pod.annotations else ""
+    yield Steer(pod.namespace, pod.name, pod.uid, wanted.node, text, gate, since, pin)
 
 
 def _is_ours(state: State, pod: PodView) -> bool:

@@ -64,6 +64,7 @@ __all__ = [
     "back_off",
     "bind_refused",
     "bound_by_plan",
+    "claim_refused",
     "node_changed",
     "prepare_groups",
     "reconcile_groups",
@@ -386,7 +387,7 @@ def _broken_reason(state: State, stage: Reserved, waiting: set[str], nodes: set[
 def _is_available(state: State, entry: Entry) -> bool:
     """Return whether the devices are healthy and reachable, unused by others, and not needed by pods without a record."""
     node, drift = state.cluster.index.nodes.get(entry.node), state.cluster.drift.get(entry.node, ())
-    if node is None or node.unattributed > len(node.free()):
+    if node is None or node.unattributed > len(node.free()) or _is_claimed_by_others(state, entry):
         return False
     pod = state.pod(entry.pod) if entry.node in state.cluster.unreachable else None
     query = state.query(pod) if pod else None
@@ -394,6 +395,15 @@ def _is_available(state: State, entry: Entry) -> bool:
     healthy = {device.id for device in node.healthy() if device.reachable or not across_nodes}
     twice = any(each.kind == "twice" and entry.pod in each.pods for each in drift)
     return healthy >= set(entry.grant.offer.devices) and not twice
+
+
+def _is_claimed_by_others(state: State, entry: Entry) -> bool:
+    """Return whether claims of other pods have devices of an entry: kube-scheduler allocates by name, not by number."""
+    inventory = state.cluster.inventories.get(entry.node)
+    if inventory is None or not inventory.by_claims or not inventory.allocations:
+        return False
+    own = set(entry.grant.offer.devices)
+    return any(not own.isdisjoint(devices) for user, devices in inventory.allocations.items() if user != entry.pod)
 
 
 def _pinned_elsewhere(view: GroupView, stage: Reserved) -> str:
@@ -451,6 +461,19 @@ def bind_refused(state: State, bound: Bind, now: float) -> None:
     _break_plan(state, view, f"pod {pod.name} could not be bound to node {bound.node}", now)
     if isinstance(state.groups.stage(key), Planning):
         begin(state, bundle(state, key), limits)
+
+
+def claim_refused(state: State, uid: str, sentence: str, now: float) -> None:
+    """Drop the plan of a pod whose claim is not permitted, with the claims of its group, and back off."""
+    key, pod = state.groups.key_of(uid), state.cluster.pods.get(uid)
+    record = state.groups.get(key)
+    if record is None or pod is None:
+        return
+    if not isinstance(record.stage, Reserved) or uid not in record.stage.plan.placements:
+        return
+    obstacle = f"the ResourceClaim of pod {pod.name} was refused: {sentence}"
+    reason = Reason("001.hold", pod.namespace, obstacle, "obstacle")
+    back_off(state, key, reason, now, f"the plan was dropped before all of its members were bound: {obstacle}")
 
 
 def wake_members(state: State, now: float) -> None:

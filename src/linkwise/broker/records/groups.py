@@ -27,6 +27,7 @@ from linkwise.broker.records.members import (
     with_all_members,
 )
 from linkwise.dialects.groups.pod_group_objects import gang_name
+from linkwise.dialects.kubernetes.claims.requests import CLAIM_REQUEST
 from linkwise.dialects.linkwise.group_plan import GATE, GROUP_PLAN
 from linkwise.errors import GroupError, InputError
 from linkwise.model.verdict import Held
@@ -119,6 +120,8 @@ class GroupRecord:
     """when the group was first ready to be planned, since its last plan was carried out"""
     steered: dict[str, Steered] = field(default_factory=dict)
     """what is written on pending members that are or were gated"""
+    claims: dict[str, str] = field(default_factory=dict)
+    """the plans of claims that are being written, by the UID of their pod; empty for one that is being deleted"""
 
     def next_deadline(self) -> float | None:
         """Return when the group is reviewed if nothing happens before; a stale gang with a plan is spared while it lasts."""
@@ -342,6 +345,7 @@ class Groups:
         if pod.node or pod.deleting:
             record.answers.pop(pod.uid, None)
             record.steered.pop(pod.uid, None)
+            record.claims.pop(pod.uid, None)
         if pod.node and not record.satisfied:
             self.count_bound(key)
 
@@ -361,7 +365,7 @@ class Groups:
         if known and known.planned and plan and GATE in before.gates and isinstance(record.stage, Reserved):
             gates = tuple(gate for gate in before.gates if gate != GATE)
             expected = replace(expected, gates=gates, annotations={**before.annotations, GROUP_PLAN: plan})
-            if known.keys:  # it is pinned, too
+            if known.keys or CLAIM_REQUEST in pod.annotations:  # it is pinned, too
                 written = {key: pod.annotations[key] for key in known.keys if key in pod.annotations}
                 annotations = {**expected.annotations, **written}
                 expected = replace(expected, annotations=annotations, affinity=pod.affinity)
@@ -401,6 +405,7 @@ class Groups:
         record.members.put(pod, group)
         record.answers.pop(pod.uid, None)
         record.steered.pop(pod.uid, None)
+        record.claims.pop(pod.uid, None)
         self._note_gated(key)
         if view and pod.uid not in view.extra:
             bound = list(view.bound)
@@ -430,6 +435,7 @@ class Groups:
             self._uncall(record.members.take(uid))
             record.answers.pop(uid, None)
             record.steered.pop(uid, None)
+            record.claims.pop(uid, None)
             self._note_gated(key)
             if not record.members:
                 self._forget(key)

@@ -21,7 +21,9 @@ from linkwise.broker.cluster.pod_request import is_volcano, job_refusal
 from linkwise.broker.effects import Additions, Admission, DryRun
 from linkwise.broker.groups.planning.priority import trial_plan
 from linkwise.broker.records.members import GroupView, with_all_members
+from linkwise.broker.scheduling.new_claims import claim_of_new, foreign_claim
 from linkwise.dialects.groups.pod_group_objects import points_to_pod_group
+from linkwise.dialects.kubernetes.claims.requests import CLAIM_REQUEST
 from linkwise.dialects.linkwise.accelerator_policy import creator_annotations, subject_of
 from linkwise.dialects.linkwise.dialect import ACCELERATOR
 from linkwise.dialects.pod_resources import resources_of, with_resources_renamed
@@ -104,11 +106,14 @@ def split_up(query: Query, largest: int) -> tuple[int, int]:
     return (-(-asked // size), size) if size else (0, 0)
 
 
-def additions(state: State, pod: PodView, requester: Requester, *, keep: bool = True) -> Additions:
+def additions(state: State, pod: PodView, requester: Requester, *, keep: bool = True, review: str = "") -> Additions:
     """Return what a new pod gets beside what its manifest has; without `keep`, nothing is remembered of it."""
+    if CLAIM_REQUEST in pod.annotations:  # the webhook is called again, or the annotation is copied from another pod
+        return Additions(creator(state, requester), refusal=foreign_claim(state, pod))
     choice = choose_vendor(state, pod, lambda variant: _admission(state, variant, requester)[0].refusal, keep=keep)
     renamed = {**renamed_resources(), **({ACCELERATOR: choice.resource} if choice.resource else {})}
     pod = with_resources_renamed(pod, renamed)
+    claim, warning = claim_of_new(state, pod, review) if review else (None, "")
     return Additions(
         creator(state, requester),
         _default_shares(pod, _rule_of(state, pod, requester)),
@@ -116,6 +121,8 @@ def additions(state: State, pod: PodView, requester: Requester, *, keep: bool = 
         _is_planned_for_volcano(state, pod),
         renamed,
         choice.refusal,
+        claim,
+        warning,
     )
 
 

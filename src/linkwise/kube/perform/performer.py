@@ -9,8 +9,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from linkwise.broker.effects import Condition, Event, Evict, PolicyStatus, RankTable, Record, Steer, Wake
+from linkwise.broker.effects import Condition, Event, Evict, PolicyStatus, RankTable, Record, Steer, Wake, WriteClaim
 from linkwise.kube.perform.bind import Binder
+from linkwise.kube.perform.claims import ClaimWriter
 from linkwise.kube.perform.events import Reporter
 from linkwise.kube.perform.wake_ups import Waker
 from linkwise.kube.perform.write_queue import Attempts
@@ -52,8 +53,11 @@ class Performer:
     """checked before a failed wake or plan is retried: by UID, whether the pod still has no node"""
     ungated: Callable[[float], None] = lambda _: None
     """called when the gate of a gang member was removed, with the seconds since its gang was complete"""
+    claim_refused: Callable[[str, str], None] = lambda _uid, _sentence: None
+    """called with the UID of a pod whose claim the API server refused, and its answer"""
     binder: Binder = field(init=False)
     waker: Waker = field(init=False)
+    claims: ClaimWriter = field(init=False)
     steerer: Steerer = field(init=False)
     evictor: Evictor = field(init=False)
     reporter: Reporter = field(init=False)
@@ -72,6 +76,7 @@ class Performer:
         self.status_writer = StatusWriter(attempts)
         self.grant_recorder = GrantRecorder(attempts)
         self.rank_tables = RankTableWriter(attempts)
+        self.claims = ClaimWriter(attempts, waits=self.waits, refused=self.claim_refused)
         self.steerer = Steerer(attempts, waits=self.waits, ungated=self.ungated)
         self.reporter = Reporter(attempts, busy=lambda: self.binder.in_flight > 0)
         self.conditions = ConditionWriter(attempts)
@@ -80,8 +85,18 @@ class Performer:
     @property
     def _parts(
         self,
-    ) -> tuple[Waker, Steerer, GrantRecorder, Evictor, Reporter, ConditionWriter, StatusWriter, RankTableWriter]:
-        pods = (self.waker, self.steerer, self.grant_recorder, self.evictor, self.reporter, self.conditions)
+    ) -> tuple[
+        Waker, ClaimWriter, Steerer, GrantRecorder, Evictor, Reporter, ConditionWriter, StatusWriter, RankTableWriter
+    ]:
+        pods = (
+            self.waker,
+            self.claims,
+            self.steerer,
+            self.grant_recorder,
+            self.evictor,
+            self.reporter,
+            self.conditions,
+        )
         return (*pods, self.status_writer, self.rank_tables)
 
     @property
@@ -100,6 +115,7 @@ class Performer:
         return {
             "bind": dict[str, int](self.binder.ended.items()),
             "wake": self.waker.done,
+            "claim": self.claims.done,
             "steer": self.steerer.done,
             "record": self.grant_recorder.done,
             "evict": self.evictor.done,
@@ -130,6 +146,8 @@ class Performer:
         match effect:
             case Wake():
                 self.waker.tell(effect)
+            case WriteClaim():
+                self.claims.tell(effect)
             case Steer():
                 self.steerer.tell(effect)
             case Record():

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
-from linkwise.broker.effects import Condition, Evict, PolicyStatus, RankTable, Record, Steer, Wake
+from linkwise.broker.effects import Condition, Evict, PolicyStatus, RankTable, Record, Steer, Wake, WriteClaim
 from linkwise.errors import ClusterError
 from linkwise.kube.client.api import JSON
 from linkwise.kube.perform.bind import retry_after
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 _UID_MISMATCH: Final = ((409, "UID in precondition"), (422, "metadata.uid"))
 """status and text by which an eviction and a patch are refused if the pod was recreated with another UID"""
 
-E = TypeVar("E", Wake, Evict, Condition, PolicyStatus, RankTable, Record, Steer)
+E = TypeVar("E", Wake, Evict, Condition, PolicyStatus, RankTable, Record, Steer, WriteClaim)
 
 
 class Fifo(dict[str, E]):
@@ -195,7 +195,7 @@ def is_gone(result: WriteResult) -> bool:
 
 
 # A patch without a resourceVersion conflicts only under constant writes: the API server has retried it a few times itself.
-_RETRIABLE: Final = {"GET": (408, 429), "POST": (408, 429), "PATCH": (408, 409, 429)}
+_RETRIABLE: Final = {"GET": (408, 429), "POST": (408, 429), "DELETE": (408, 429), "PATCH": (408, 409, 429)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -283,7 +283,10 @@ def _held(cluster: Cluster, group_view: GroupView) -> dict[str, list[frozenset[s
         entry = cluster.ledger.get(pod.uid)
         if entry:
             inventory = cluster.inventories.get(pod.node)
-            devices = resolved(inventory, entry.grant.offer.devices) if inventory else _NOTHING
+            named = entry.grant.offer.devices
+            if inventory and inventory.by_claims:  # after a restart only the claim has them
+                named = inventory.allocations.get(pod.uid, named)
+            devices = resolved(inventory, named) if inventory else _NOTHING
             held.setdefault(pod.node, []).append(devices)
     return held
 

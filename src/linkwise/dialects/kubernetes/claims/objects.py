@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEVICE_CLASS",
+    "GROUP",
     "KINDS",
+    "PLAN",
     "RESOURCE_CLAIM",
     "RESOURCE_SLICE",
     "Attribute",
@@ -45,6 +47,8 @@ DEVICE_CLASS: Final = f"DeviceClass.{GROUP}"
 RESOURCE_CLAIM: Final = f"ResourceClaim.{GROUP}"
 KINDS: Final = (RESOURCE_SLICE, DEVICE_CLASS, RESOURCE_CLAIM)
 
+PLAN: Final = "linkwise.dev/plan"
+"""annotation of a claim that Linkwise wrote: the planned node, and the devices by container"""
 FOR_EXTENDED_RESOURCES: Final = "resource.kubernetes.io/extended-resource-claim"
 """annotation of a claim that kube-scheduler creates for the extended resources of a pod"""
 _BLOCKING: Final = ("NoSchedule", "NoExecute")
@@ -108,14 +112,19 @@ class DeviceClass:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """An allocated ResourceClaim."""
+    """A ResourceClaim that is allocated, or that Linkwise wrote."""
 
     name: str
     """with its namespace"""
     devices: tuple[DeviceName, ...]
-    """without those that are only accessed for administration"""
+    """without those that are only accessed for administration; none while it is not allocated"""
     pod: str = ""
     """UID of the pod whose extended resources it serves; empty for any other claim"""
+    plan: str = ""
+    """what Linkwise planned when it wrote the claim; empty for any other claim"""
+    users: tuple[str, ...] = ()
+    """names of the pods that it is reserved for"""
+    deleting: bool = False
 
     @property
     def pools(self) -> tuple[PoolName, ...]:
@@ -164,15 +173,21 @@ def class_of(name: str, document: Mapping[str, object]) -> DeviceClass | None:
 
 
 def claim_of(name: str, document: Mapping[str, object]) -> Claim | None:
-    """Read a ResourceClaim; None while it has no devices."""
-    results = _objects(_object(_object(_object(document, "status"), "allocation"), "devices"), "results")
+    """Read a ResourceClaim; None while it has no devices, unless Linkwise wrote it."""
+    metadata, status = _object(document, "metadata"), _object(document, "status")
+    results = _objects(_object(_object(status, "allocation"), "devices"), "results")
     devices = [
         (_text(each, "driver"), _text(each, "pool"), _text(each, "device"))
         for each in results
         if each.get("adminAccess") is not True
     ]
     devices = [device for device in devices if all(device)]
-    return Claim(name, tuple(dict.fromkeys(devices)), _served_pod(document)) if devices else None
+    plan = _text(_object(metadata, "annotations"), PLAN)
+    if not devices and not plan:
+        return None
+    users = [_text(each, "name") for each in _objects(status, "reservedFor") if _text(each, "resource") == "pods"]
+    deleting = "deletionTimestamp" in metadata
+    return Claim(name, tuple(dict.fromkeys(devices)), _served_pod(document), plan, tuple(users), deleting)
 
 
 def slice_document(found: Slice) -> dict[str, object]:
@@ -204,11 +219,19 @@ def claim_document(found: Claim) -> dict[str, object]:
     namespace, _, name = found.name.rpartition("/")
     results = [{"driver": driver, "pool": pool, "device": device} for driver, pool, device in found.devices]
     about: dict[str, object] = {"namespace": namespace}
-    if found.pod:
+    if found.plan:
+        about["annotations"] = {PLAN: found.plan}
+    elif found.pod:
         about["annotations"] = {FOR_EXTENDED_RESOURCES: "true"}
+    if found.pod:
         about["ownerReferences"] = [{"kind": "Pod", "uid": found.pod, "controller": True}]
+    if found.deleting:
+        about["deletionTimestamp"] = "1970-01-01T00:00:00Z"
     document = _with_spec("ResourceClaim", name, {}, **about)
-    return {**document, "status": {"allocation": {"devices": {"results": results}}}}
+    status: dict[str, object] = {"allocation": {"devices": {"results": results}}} if results else {}
+    if found.users:
+        status["reservedFor"] = [{"resource": "pods", "name": user} for user in found.users]
+    return {**document, "status": status}
 
 
 def _device(driver: str, raw: Mapping[str, object]) -> SliceDevice:
@@ -256,7 +279,8 @@ def _is_quantity(value: object) -> bool:
 def _served_pod(document: Mapping[str, object]) -> str:
     """The pod whose extended resources a claim serves: its controlling owner."""
     metadata = _object(document, "metadata")
-    if _text(_object(metadata, "annotations"), FOR_EXTENDED_RESOURCES) != "true":
+    annotations = _object(metadata, "annotations")
+    if _text(annotations, FOR_EXTENDED_RESOURCES) != "true" and not _text(annotations, PLAN):
         return ""
     owners = [owner for owner in _objects(metadata, "ownerReferences") if owner.get("controller") is True]
     return next((_text(owner, "uid") for owner in owners if _text(owner, "kind") == "Pod"), "")
