@@ -168,7 +168,7 @@ REMEMBERED = {
     },
     "state.cluster.claims": {
         *("_slices", "_classes", "_claims"),
-        *("_changes", "_pools", "_pools_on", "_claims_in"),
+        *("_changes", "_pools", "_pools_on", "_claims_in", "_planned"),
     },
     "state.cluster.known": {"views", "gone", *("unschedulable", "_named", "_on", "_loads")},
     "state.cluster.ledger": {
@@ -213,7 +213,7 @@ REMEMBERED = {
 
 OF_A_GROUP = {
     *("members", "stage", "since", "satisfied", "expirations", "generation", "places"),
-    *("eviction", "stale", "answers", "notices", "complete", "steered"),
+    *("eviction", "stale", "answers", "notices", "complete", "steered", "claims"),
 }
 
 

@@ -44,6 +44,7 @@ from linkwise.broker.records.groups import Answer
 from linkwise.broker.records.members import STAGES, BackingOff, Idle, Planning, Reserved, Unschedulable, Waiting
 from linkwise.broker.volcano.nodes import demote_refused, describe_pod_group, expire_demoted, pinned_node
 from linkwise.broker.wake_ups import flush
+from linkwise.dialects.kubernetes.claims.requests import CLAIM_REQUEST
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.engine.reasons.groups import is_group_refusal
 from linkwise.engine.reasons.phrases import count_text, groups_text, is_or_are
@@ -398,9 +399,9 @@ def _is_available(state: State, entry: Entry) -> bool:
 
 
 def _is_claimed_by_others(state: State, entry: Entry) -> bool:
-    """Return whether claims of other pods have devices of an entry: kube-scheduler allocates by name, not by number."""
-    inventory = state.cluster.inventories.get(entry.node)
-    if inventory is None or not inventory.by_claims or not inventory.allocations:
+    """Return whether claims of other pods have devices that the claim of this one names; without one, the number counts."""
+    pod, inventory = state.pod(entry.pod), state.cluster.inventories.get(entry.node)
+    if pod is None or CLAIM_REQUEST not in pod.annotations or inventory is None or not inventory.by_claims:
         return False
     own = set(entry.grant.offer.devices)
     return any(not own.isdisjoint(devices) for user, devices in inventory.allocations.items() if user != entry.pod)
