@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -59,7 +59,7 @@ def devices(cluster: ClusterUnderTest, name: str) -> list[str]:
     return [each["device"] for each in results]
 
 
-def gpus(*names: str, **fields: object) -> list[Raw]:
+def gpus(*names: str, **fields: Any) -> list[Raw]:  # noqa: ANN401 - further fields as they are
     return [device(name, **fields) for name in names]
 
 
@@ -254,7 +254,7 @@ async def test_a_template_makes_a_claim_that_goes_with_its_pod(cluster: ClusterU
     await published(cluster, resource_slice("a", 2))
     spec = {"spec": {"devices": {"requests": [{"name": "main", "exactly": exactly(2)}]}}}
     cluster.store.create(TEMPLATES, {"metadata": {"name": "pair"}, "spec": spec}, "default")
-    template = {"resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "pair"}]}
+    template: Raw = {"resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "pair"}]}
     await cluster.place("p", **template)
     (stored,) = cluster.store.list(CLAIMS).items
     meta = stored.read()["metadata"]
@@ -271,7 +271,7 @@ async def test_a_claim_that_replaces_a_generated_one_is_used(cluster: ClusterUnd
     await published(cluster, resource_slice("a", 2))
     spec = {"spec": {"devices": {"requests": [{"name": "main", "exactly": exactly(1)}]}}}
     cluster.store.create(TEMPLATES, {"metadata": {"name": "one"}, "spec": spec}, "default")
-    template = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]}
+    template: Raw = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]}
     pod = cluster.create("p", schedulingGates=[{"name": "example.com/wait"}], **template)
     (generated,) = await cluster.until(lambda: cluster.store.list(CLAIMS).items, "the claim is generated")
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": pod["metadata"]["uid"], "controller": True}
