@@ -113,11 +113,11 @@ def test_pod_and_namespace_decide_in_clusters_of_both_kinds(
     nodes: tuple[FakeNode, ...], pod_says: str, namespace_says: str, *, swapped: bool
 ) -> None:
     broker = broker_with(*nodes)
-    labels = {"linkwise.dev/dra": namespace_says} if namespace_says else {}
-    about = {"metadata": {"name": "team", "labels": labels}}
-    broker.observe([ClusterObject("Namespace", "team", json.dumps(about).encode())], 1.0)
     annotations = {"linkwise.dev/dra": pod_says} if pod_says else {}
-    assert is_swapped(pod(container({GPU: 1}), annotations=annotations), broker) == swapped
+    for kept in ("labels", "annotations"):
+        about = {"metadata": {"name": "team", kept: {"linkwise.dev/dra": namespace_says} if namespace_says else {}}}
+        broker.observe([ClusterObject("Namespace", "team", json.dumps(about).encode())], 1.0)
+        assert is_swapped(pod(container({GPU: 1}), annotations=annotations), broker) == swapped
 
 
 @pytest.mark.parametrize(

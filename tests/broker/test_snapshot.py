@@ -164,7 +164,7 @@ REMEMBERED = {
     "state.cluster.shared": {
         "documents",
         *("problems", "ladders", "budgets", "_changes", "_pod_groups", "_hyper_nodes", "_tiers", "_words"),
-        *("_invalid_labels", "_label_keys", "access", "namespaces", "_readers"),
+        *("_invalid_labels", "_label_keys", "access", "namespaces", "_readers", "claiming"),
     },
     "state.cluster.claims": {
         *("_slices", "_classes", "_claims"),

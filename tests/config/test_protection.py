@@ -149,3 +149,20 @@ def test_every_refusal_is_forbidden_and_says_what_to_do() -> None:
 
 def test_the_gate_is_the_one_of_gang_members() -> None:
     assert f'g.name == "{GATE}"' in conditions(policies()["linkwise-gates"])["was-gated"]
+
+
+def test_only_the_service_creates_claims_that_name_planned_devices() -> None:
+    claims = policies()["linkwise-claims"]
+    account = "system:serviceaccount:linkwise-system:linkwise"
+    assert conditions(claims) == {"not-linkwise": f'request.userInfo.username != "{account}"'}
+    created, changed, named = (each["expression"] for each in claims["validations"])
+    assert 'object.metadata.name.startsWith("lw-")' in created
+    assert '"linkwise.dev/plan" in oldObject.metadata.annotations' in changed
+    assert 'c.resourceClaimName.startsWith("lw-")' in named
+
+
+def test_the_request_of_a_claim_is_set_on_new_pods_only() -> None:
+    expressions = [each["expression"] for each in policies()["linkwise-records"]["validations"]]
+    (rule,) = [text for text in expressions if "variables.request" in text]
+    assert 'request.operation == "CREATE"' in rule
+    assert 'c.name == "linkwise-gpu"' in rule

@@ -94,7 +94,7 @@ def reconcile(state: State, now: float) -> tuple[Effect, ...]:
     gained = _settle(state, now)
     if state.preemptions.records and evictions.hold_freed(state):
         gained += state.cluster.settle()  # nodes as they are without what is held
-    note_claims(state)
+    note_claims(state, now)
     if _groups_are_busy(state):
         reconcile_groups(state, gained, now)
     if state.preemptions.records or state.preemptions.avoided:

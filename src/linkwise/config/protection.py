@@ -16,6 +16,8 @@ from linkwise.config.yaml_documents import yaml_with_comments
 from linkwise.dialects.aliyun import COUNT
 from linkwise.dialects.ascend.dialect import Ascend
 from linkwise.dialects.ascend.node import NAMESPACE, PREFIX, no_annotations
+from linkwise.dialects.kubernetes.claims.objects import PLAN
+from linkwise.dialects.kubernetes.claims.requests import CLAIM_PREFIX, CLAIM_REQUEST, POD_CLAIM
 from linkwise.dialects.linkwise.accelerator_policy import CREATOR, GROUPS, SEPARATOR, USER
 from linkwise.dialects.linkwise.dialect import IDLE_TAINT, NODE_LABELS, Linkwise
 from linkwise.dialects.linkwise.group_plan import GATE
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AGENT_COMPONENT", "POLICIES", "protection_yaml"]
 
-POLICIES: Final = ("records", "templates", "gates", "agents", "agent-fields")
+POLICIES: Final = ("records", "templates", "gates", "claims", "agents", "agent-fields")
 """how the names of the policies end"""
 AGENT_COMPONENT: Final = "linkwise-agent"
 """source of the agent's events"""
@@ -117,7 +119,8 @@ def protection_yaml(  # noqa: PLR0913 - a builder: every parameter has a default
     )
     actions = ["Warn", "Audit"] if audit else ["Deny"]
     texts: list[str] = []
-    for policy in (_records(writers), _templates(writers), _gates(writers), _agents(writers), _agent_fields(writers)):
+    policies = (_records, _templates, _gates, _claims, _agents, _agent_fields)
+    for policy in (made(writers) for made in policies):
         texts += [policy.text(), policy.binding(actions)]
     return "---\n".join(texts)
 
@@ -195,7 +198,8 @@ def _records(writers: _Writers) -> _Policy:
                 "  : k in variables.before)"
             ),
             "own": f"variables.changed.filter(k, k in {_list(own)})",
-            "others": f"variables.changed.filter(k, !(k in {_list((*own, *CREATOR))}))",
+            "others": f"variables.changed.filter(k, !(k in {_list((*own, *CREATOR, CLAIM_REQUEST))}))",
+            "request": f"variables.changed.filter(k, k == {_text(CLAIM_REQUEST)})",
             "creator": f"variables.changed.filter(k, k in {_list(CREATOR)})",
         },
         (
@@ -233,6 +237,17 @@ def _records(writers: _Writers) -> _Policy:
                     " pod, which ",
                     "request.userInfo.username",
                     " creates",
+                ),
+            ),
+            (
+                (
+                    'variables.request.size() == 0 || (request.operation == "CREATE" && request.kind.kind == "Pod"\n'
+                    "  && has(object.spec.resourceClaims) && object.spec.resourceClaims.exists(c, "
+                    f"c.name == {_text(POD_CLAIM)}\n    && {_names_own_claim('c')}))"
+                ),
+                _message(
+                    f"annotation {CLAIM_REQUEST}: the webhook sets it on a new pod, with the claim that it names; it is not"
+                    " changed later, and can't be set by others"
                 ),
             ),
             (
@@ -332,6 +347,63 @@ def _gates(writers: _Writers) -> _Policy:
             ),
         ),
     )
+
+
+def _claims(writers: _Writers) -> _Policy:
+    plan = f"has({{0}}.metadata.annotations) && {_text(PLAN)} in {{0}}.metadata.annotations"
+    kept = f"object.metadata.annotations[{_text(PLAN)}] == oldObject.metadata.annotations[{_text(PLAN)}]"
+    names = " || ".join(
+        f"(has(object.metadata.{field}) && object.metadata.{field}.startsWith({_text(CLAIM_PREFIX)}))"
+        for field in ("name", "generateName")
+    )
+    return _Policy(
+        "linkwise-claims",
+        "ResourceClaims that name the planned devices of a pod: only the service creates them, and a pod names only the one that the"
+        " webhook made for it. A claim can be shared by several pods.",
+        (
+            _rule(("resource.k8s.io",), ("CREATE", "UPDATE"), ("resourceclaims",)),
+            _rule(_CORE, ("CREATE",), ("pods",)),
+        ),
+        {"not-linkwise": f"request.userInfo.username != {_text(writers.service)}"},
+        {
+            "claim": 'request.resource.resource == "resourceclaims"',
+            "used": "has(dyn(object).spec.resourceClaims) ? dyn(object).spec.resourceClaims : []",
+        },
+        (
+            (
+                f'!variables.claim || request.operation != "CREATE" || !({names}\n  || ({plan.format("object")}))',
+                _message(
+                    f"ResourceClaims whose names begin with {CLAIM_PREFIX}, or with the annotation {PLAN}, are created by"
+                    f" {writers.service} only; use another name"
+                ),
+            ),
+            (
+                (
+                    f'!variables.claim || request.operation != "UPDATE" || (({plan.format("object")})\n'
+                    f"  == ({plan.format('oldObject')}) && (!({plan.format('object')})\n  || {kept}))"
+                ),
+                _message(f"annotation {PLAN}: only {writers.service} sets it; leave it as it is"),
+            ),
+            (
+                (
+                    "variables.claim || variables.used.all(c,\n"
+                    f"  !has(c.resourceClaimName) || !c.resourceClaimName.startsWith({_text(CLAIM_PREFIX)})\n"
+                    f"  || (has(object.metadata.annotations) && {_text(CLAIM_REQUEST)} in object.metadata.annotations\n"
+                    f"    && {_names_own_claim('c')}))"
+                ),
+                _message(
+                    f"ResourceClaims whose names begin with {CLAIM_PREFIX} belong to the pod that they were made for; name another"
+                    " claim, or request the devices as an extended resource"
+                ),
+            ),
+        ),
+    )
+
+
+def _names_own_claim(claim: str) -> str:
+    """Whether a claim of a pod is the one in its annotation."""
+    text = f"object.metadata.annotations[{_text(CLAIM_REQUEST)}]"
+    return f"has({claim}.resourceClaimName) && {text}.contains('\"claim\":\"' + {claim}.resourceClaimName + '\"')"
 
 
 def _agents(writers: _Writers) -> _Policy:
@@ -516,7 +588,7 @@ def _named(annotations: str) -> str:
 
 def _keys() -> str:
     """All annotations that are protected, one per line."""
-    return "[" + ",\n".join(f"  {_text(key)}" for key in (*record_keys(), *CREATOR)).lstrip() + "]"
+    return "[" + ",\n".join(f"  {_text(key)}" for key in (*record_keys(), *CREATOR, CLAIM_REQUEST)).lstrip() + "]"
 
 
 def _has_records(metadata: str) -> str:

@@ -170,8 +170,12 @@ FEATURES: Final[Mapping[str, Feature]] = {
         "kube-system",
     ),
     "claims": Feature(
-        "Count the devices that Dynamic Resource Allocation serves: those in ResourceSlices, and those that ResourceClaims have.",
-        (Rule(("resource.k8s.io",), ("deviceclasses", "resourceclaims", "resourceslices")),),
+        "Plan the devices that Dynamic Resource Allocation serves: those in ResourceSlices, without those that ResourceClaims"
+        " have. Create and delete are for claims that name the planned devices of a pod (placing.claims.plan).",
+        (
+            Rule(("resource.k8s.io",), ("deviceclasses", "resourceslices")),
+            Rule(("resource.k8s.io",), ("resourceclaims",), ("get", *_FOLLOW, "create", "delete")),
+        ),
     ),
     "groups": Feature(
         "Read the PodGroups of Kubernetes, Koordinator, the scheduler plugins, Volcano and KAI.",

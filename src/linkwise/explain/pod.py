@@ -23,6 +23,7 @@ from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.broker.volcano.nodes import describe_pod_group, lost_pin, pinned_node
 from linkwise.dialects.groups.conventions import VOLCANO
 from linkwise.dialects.groups.pod_group_objects import names_no_node
+from linkwise.dialects.kubernetes.claims.requests import CLAIM, has_claim_request
 from linkwise.dialects.linkwise.group_plan import GATE, GROUP_PLAN, has_other_gates, is_gated
 from linkwise.dialects.misspelt_keys import closest_key
 from linkwise.engine.reasons.catalog import code_of, refusal
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from linkwise.broker.broker import Broker
     from linkwise.broker.cluster.pod_request import PodRequest
+    from linkwise.broker.records.members import GroupView
     from linkwise.broker.state import State
     from linkwise.engine.index.node_index import Query
     from linkwise.engine.reasons.phrases import ReasonCode
@@ -115,8 +117,8 @@ def as_member(state: State, report: Explanation, now: float, *, plan: bool) -> E
     if pod and waiting and awaits_pod_group(state, pod):
         return replace(report, state="grouped", standing=NO_POD_GROUP, code="GangIncomplete")
     view = state.groups.view(key) if key else None
-    if view is None or report.uid in view.extra:
-        return report
+    if view is None or report.uid in view.extra or view.group.source == CLAIM:
+        return _planned_alone(state, view, report, now) if view else report
     stuck = stale_text(state, view, now) if report.node else ""
     notes = (*report.notes, stuck) if stuck else report.notes
     stage, reason = group_stage(state, view, now)
@@ -134,6 +136,14 @@ def as_member(state: State, report: Explanation, now: float, *, plan: bool) -> E
     lacking = stage in {"schedulable", "unschedulable"} or left_out
     outlook = group_explanation(state, key, now, most=1) if plan and lacking else None
     return with_outlook(report, outlook) if outlook else report
+
+
+def _planned_alone(state: State, view: GroupView, report: Explanation, now: float) -> Explanation:
+    """Add why the plan of a single pod was dropped; to readers, a gang of one is no group."""
+    stage, reason = group_stage(state, view, now)
+    if view.group.source != CLAIM or reason is None:
+        return report
+    return replace(report, standing=refusal(readable(state, reason)), code=stage_code(stage, reason))
 
 
 def with_outlook(report: Explanation, group: GroupExplanation, *, helped: bool = True) -> Explanation:
@@ -277,10 +287,10 @@ def _unplaced(state: State, pod: PodView, request: PodRequest, report: Explanati
     if state.access and (denied := not_permitted(state, pod, query)):
         return replace(report, state="not permitted", sentence=refusal(denied), code=code_of(denied))
     nodes = survey(state, pod, query)
-    offered = _offered(state, pod)
+    offered = None if has_claim_request(pod) else _offered(state, pod)  # no scheduler asks about it
     report = replace(report, drained=drained_for(state, pod.uid))
     if nodes.fitting:
-        unasked = not offered.asked and pod.scheduler not in {"", SCHEDULER}
+        unasked = offered is not None and not offered.asked and pod.scheduler not in {"", SCHEDULER}
         code: ReasonCode = "GangIncomplete" if pod.gates else "OtherScheduler" if unasked else "Planned"
         return _schedulable(state, pod, query, nodes, replace(report, offered=offered, code=code))
     return replace(
@@ -300,7 +310,7 @@ def _holding_back(pod: PodView, request: PodRequest) -> list[str]:
     gates += [f"its scheduling gate {GATE} is removed when its devices are planned"] if is_gated(pod) else []
     return [
         *gates,
-        *([ONLY_BY_CLAIM] if request.claimed else []),
+        *([ONLY_BY_CLAIM] if request.claimed and not has_claim_request(pod) else []),
         *([f"preemption is in progress on node {pod.nominated}, nominated for it"] if pod.nominated else []),
     ]
 

@@ -29,6 +29,7 @@ from linkwise.dialects.groups.pod_group_objects import (
     points_to_pod_group,
     with_pod_group,
 )
+from linkwise.dialects.kubernetes.claims.requests import SWITCH, switched
 from linkwise.dialects.kubernetes.objects import BUDGET, CLAIM, CLASS, binds_later, budget_of, claim_of, essential
 from linkwise.dialects.linkwise.accelerator_policy import NAMESPACE, POLICY, labels_of, policy_of
 from linkwise.dialects.linkwise.inventory import KIND
@@ -93,6 +94,8 @@ class ClusterObjects:
         """what AcceleratorPolicies permit"""
         self.namespaces: dict[str, Mapping[str, str]] = {}
         """labels of namespaces"""
+        self.claiming: dict[str, bool] = {}
+        """namespaces that say whether the devices of their pods are requested by claims"""
         self._readers: Final = {
             HYPER_NODE: self._see_hyper_node,
             BUDGET: self._see_budget,
@@ -275,8 +278,12 @@ class ClusterObjects:
 
     def _see_namespace(self, name: str, document: Mapping[str, object] | None) -> None:
         before = self.namespaces.pop(name, None)
+        self.claiming.pop(name, None)
         if document is not None:
             self.namespaces[name] = labels_of(document)
+            annotated = _switch_of(document).get("annotations", {})
+            if (claiming := switched({**annotated, **labels_of(document)})) is not None:
+                self.claiming[name] = claiming
         if self.access.by_labels and before != self.namespaces.get(name):
             self._renew_access(self.access.policies)
 
@@ -464,8 +471,16 @@ class NodeObjects:
 def _needed_of(kind: str, name: str, document: Mapping[str, object]) -> Mapping[str, object]:
     """Return the part of an object that is read, of kinds of which a cluster may have many."""
     if kind == NAMESPACE:
-        return {"metadata": {"name": name, "labels": labels_of(document)}}
+        return {"metadata": {"name": name, "labels": labels_of(document), **_switch_of(document)}}
     return essential(kind, document) if kind in _VOLUMES else document
+
+
+def _switch_of(document: Mapping[str, object]) -> dict[str, dict[str, str]]:
+    """Return the annotation of a Namespace that is read."""
+    metadata = document.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    text = annotations.get(SWITCH) if isinstance(annotations, Mapping) else None
+    return {"annotations": {SWITCH: text}} if isinstance(text, str) else {}
 
 
 def _replaced(hardware: Mapping[str, str], view: NodeView) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.effects import WriteClaim
+from linkwise.broker.groups.reservations import extend
 from linkwise.broker.records.members import Planning, Reserved
 from linkwise.dialects.kubernetes.claims.planned import claim_for, plan_text, planned_devices
 from linkwise.dialects.kubernetes.claims.requests import CLAIM, claim_request
@@ -60,13 +61,14 @@ def claims_are_written(state: State, key: str, members: Iterable[tuple[PodView, 
     return written
 
 
-def note_claims(state: State) -> None:
+def note_claims(state: State, now: float) -> None:
     """Review the groups of pods whose claims changed, once none of the group's claims is being written any more."""
     changed, state.cluster.changes.claims = state.cluster.changes.claims, {}
     for uid in changed:
         key = state.groups.key_of(uid)
         record, known = state.groups.get(key), state.cluster.claims.planned_for(uid)
-        _follow_allocation(state, uid, known)
+        if _follow_allocation(state, uid, known):
+            _extend(state, key, now)
         if record is None:
             continue
         if uid in record.claims and record.claims[uid] == (known.plan if known else ""):
@@ -76,25 +78,38 @@ def note_claims(state: State) -> None:
         state.cluster.changes.groups[key] = None
 
 
-def _follow_allocation(state: State, uid: str, known: Claim | None) -> None:
-    """Enter the devices that kube-scheduler has allocated to a pending pod: its bind follows, or the allocation is cleared."""
+def _extend(state: State, key: str, now: float) -> None:
+    """Extend the plan of a member that is being bound, and those of its bundle."""
+    plan = state.groups.plan_of(key)
+    for each in (key, *(plan.bundle if plan else ())):
+        extend(state, each, now)
+
+
+def _follow_allocation(state: State, uid: str, known: Claim | None) -> bool:
+    """Enter the devices that kube-scheduler has allocated to a pending pod: its bind follows, or the allocation is cleared.
+
+    Returns:
+        Whether devices were entered.
+    """
     pod, ledger = state.cluster.pods.get(uid), state.cluster.ledger
     if pod is None or pod.node:
-        return
+        return False
     entry = ledger.get(uid)
     if known is None or not known.devices:
         if entry and entry.state == "ASSUMED" and entry.open:
             ledger.outcome(uid, entry.open[-1], "refused")
-        return
+        return False
     node, parts = planned_devices(known.plan)
     inventory, query = state.cluster.inventories.get(node), state.query(pod)
     allocated = inventory.allocations.get(uid, ()) if inventory else ()
     if inventory is None or query is None or {device for part in parts for device in part.devices} != set(allocated):
-        return  # what is allocated counts by its claim, whatever the plan was
+        return False  # what is allocated counts by its claim, whatever the plan was
     plan = entry.grant if entry else Grant(uid, query.policy.name, Offer(node, parts), mode=query.ask.mode)
     wanted = Entry(replace(plan, offer=Offer(node, parts)), "ASSUMED", pod.namespace, pod.created)
     if (entry is None or entry.state == "PLANNED") and not ledger.has_conflict(wanted, inventory.allocations):
         ledger.assume(wanted, inventory.allocations)
+        return True
+    return False
 
 
 def _plan_of(record: GroupRecord, placement: Placement | None, *, planned: bool) -> str | None:

@@ -17,6 +17,7 @@ from linkwise.broker.records.groups import Answer
 from linkwise.broker.records.members import Planning, Unschedulable, Waiting
 from linkwise.broker.volcano.nodes import lost_pin
 from linkwise.dialects.groups.membership import group_of
+from linkwise.dialects.kubernetes.claims.requests import CLAIM
 from linkwise.dialects.linkwise.group_plan import is_gated
 from linkwise.engine.reasons.catalog import refusal
 from linkwise.engine.reasons.phrases import count_text
@@ -49,6 +50,20 @@ def unfit_events(state: State, view: GroupView, reason: Reason) -> list[Event]:
         or (is_gated(pod) and not (last and last.stage is Unschedulable))
     ]
     answers |= dict.fromkeys((pod.uid for pod in outdated), Answer(Unschedulable))
+    if view.group.source == CLAIM:
+        when = "now" if reason.kind == "short" else "even if it were empty"
+        remedies = "for remedies, run: linkwise explain pod/{} -n {}"
+        return [
+            Event(
+                "Warning",
+                "DoesNotFit",
+                f"no node can serve it {when}; {remedies.format(pod.name, pod.namespace)}",
+                pod.namespace,
+                pod.name,
+                pod.uid,
+            )
+            for pod in outdated
+        ]
     sentence = f"its group does not fit: {refusal(reason)}; for remedies, run: linkwise explain group/{view.key}"
     return pod_events(state, outdated, "Warning", "GroupDoesNotFit", sentence)
 

@@ -36,7 +36,7 @@ def claim_of_new(state: State, pod: PodView, review: str) -> tuple[ClaimRequest 
         return None, ""
     wanted = switched(pod.annotations)
     if wanted is None:
-        wanted = switched(state.cluster.shared.namespaces.get(pod.namespace, {}))
+        wanted = state.cluster.shared.claiming.get(pod.namespace)
     device_class = state.cluster.claims.class_of(ask.resource)
     if wanted is False or (wanted is None and (not device_class or _has_plugin(state, ask.resource))):
         return None, ""

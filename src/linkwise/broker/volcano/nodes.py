@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from linkwise.broker.cluster.pod_request import is_volcano
 from linkwise.broker.groups.reservations import is_over
 from linkwise.dialects.groups.pod_group_objects import names_no_node, volcano_pod_group
+from linkwise.dialects.kubernetes.claims.requests import CLAIM_REQUEST
 from linkwise.dialects.linkwise.group_plan import GROUP_PLAN
 
 if TYPE_CHECKING:
@@ -36,8 +37,9 @@ def pinned_node(pod: PodView) -> str:
 
 
 def lost_pin(state: State, pod: PodView) -> str:
-    """Return a sentence about a pod of Volcano that we pinned to a node which is gone; empty if it is there."""
-    node = pinned_node(pod) if GROUP_PLAN in pod.annotations and is_volcano(state.settings, pod) else ""
+    """Return a sentence about a pod that we pinned to a node which is gone; empty if it is there."""
+    ours = is_volcano(state.settings, pod) or CLAIM_REQUEST in pod.annotations
+    node = pinned_node(pod) if GROUP_PLAN in pod.annotations and ours else ""
     if not node or node in state.cluster.nodes or pod.node:
         return ""
     return (

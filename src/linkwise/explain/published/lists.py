@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.pod_request import asks_for_devices
 from linkwise.broker.state import pod_name
+from linkwise.dialects.kubernetes.claims.requests import CLAIM
 from linkwise.dialects.misspelt_keys import misspelt_resources
 from linkwise.engine.reasons.catalog import counted_nodes, devices_text
 from linkwise.explain.group.group import group_explanation
@@ -349,6 +350,8 @@ def group_rows(  # noqa: PLR0913 - what is listed, and to whom
         keys = [one for one in keys if one in chosen]
     state = broker.state_at(now, readable)
     most = None if key else 0  # remedies are in `linkwise explain group/NAME`
+    # Single pods with a claim are planned as gangs of one, which are no groups to anyone.
+    keys = [one for one in keys if key or not ((view := state.groups.view(one)) and view.group.source == CLAIM)]
     groups = [group_explanation(state, one, now, most=most) for one in keys]
     return [_group_row(group) for group in groups if group]
 

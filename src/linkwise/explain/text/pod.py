@@ -168,7 +168,9 @@ _HEADINGS: Final[dict[PodState, Callable[[Explanation], str]]] = {
     "unschedulable": lambda report: f"pod {report.name} is pending: it requests {request_text(report)}",
     "schedulable": lambda report: f"pod {report.name} is pending: it requests {request_text(report)}",
     "scheduling": lambda report: f"pod {report.name} is being scheduled to {_allocation(report)}",
-    "planned": lambda report: f"pod {report.name} has {_allocation(report)} reserved by the plan of its group",
+    "planned": lambda report: (
+        f"pod {report.name} has {_allocation(report)} reserved {'by the plan of its group' if report.group else 'for it'}"
+    ),
     "claimed": lambda report: (
         f"pod {report.name} has a claim on {_allocation(report)}, which terminating pods still use"
     ),

@@ -28,7 +28,8 @@ GROUP_LABEL: Final = "linkwise.dev/group"
 _LONGEST_LABEL: Final = 63
 
 
-def plan_text(node: str, parts: Sequence[Part]) -> str:
+@lru_cache(maxsize=8192)
+def plan_text(node: str, parts: tuple[Part, ...]) -> str:
     """The annotation of a claim: the planned node, and the devices by container. Equal plans are equal texts."""
     devices = {part.container: sorted(part.devices) for part in parts}
     return json.dumps({"node": node, "devices": devices}, separators=(",", ":"), sort_keys=True)

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CLAIM",
+    "CLAIM_PREFIX",
     "CLAIM_REQUEST",
     "MOST_DEVICES",
     "POD_CLAIM",
-    "PREFIX",
     "SWITCH",
     "ClaimRequest",
     "claim_name",
@@ -53,7 +53,7 @@ SWITCH: Final = "linkwise.dev/dra"
 """annotation of a pod, label or annotation of a namespace: whether devices are requested by a claim"""
 POD_CLAIM: Final = "linkwise-gpu"
 """the name that containers use for the claim"""
-PREFIX: Final = "lw-"
+CLAIM_PREFIX: Final = "lw-"
 """begins the names of claims that Linkwise creates"""
 MOST_DEVICES: Final = 32
 """of one claim, by the API's validation"""
@@ -78,7 +78,7 @@ def claim_name(review: str) -> str:
     digits = review.replace("-", "").lower()
     if len(digits) < _DIGITS or not _HEX.issuperset(digits):
         digits = review.encode().hex().rjust(_DIGITS, "0")[-_DIGITS:]
-    return PREFIX + digits[:_DIGITS]
+    return CLAIM_PREFIX + digits[:_DIGITS]
 
 
 def switched(labels: Mapping[str, str]) -> bool | None:
