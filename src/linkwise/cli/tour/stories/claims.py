@@ -28,8 +28,9 @@ RESOURCE: Final = "nvidia.com/gpu"
 
 async def run_claims(stage: Stage, page: Page) -> Score:
     """Four GPUs of a node without a device plugin, allocated twice."""
-    await stage.apply(FILE, NOTEBOOK, FIRST_FIT)
-    await stage.wait_running(NOTEBOOK, FIRST_FIT)
+    for each in (NOTEBOOK, FIRST_FIT):
+        await stage.apply(FILE, each)
+        await stage.wait_running(each)
     (_, used), (_, theirs) = stage.claimed(NOTEBOOK), stage.claimed(FIRST_FIT)
     await stage.deleted(FIRST_FIT)
     await stage.apply(FILE, PLANNED)
