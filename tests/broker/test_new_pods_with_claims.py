@@ -127,6 +127,7 @@ def test_pod_and_namespace_decide_in_clusters_of_both_kinds(
         pod(container({GPU: 1}), nodeName="n"),
         pod(container({GPU: 1}), schedulerName="other"),
         pod(container({"aliyun.com/gpu-mem": 4})),
+        pod(container({GPU: 1}), labels={"kueue.x-k8s.io/managed": "true"}),
     ],
 )
 def test_pods_that_are_not_ours_keep_their_resource(document: dict[str, Any]) -> None:

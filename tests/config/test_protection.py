@@ -144,7 +144,9 @@ def test_every_refusal_is_forbidden_and_says_what_to_do() -> None:
     for name, spec in policies().items():
         for validation in spec["validations"]:
             assert validation["reason"] == "Forbidden"
-            assert re.search(r"leave|remove|delete|run the agent|check the", validation["messageExpression"]), name
+            assert re.search(
+                r"leave|remove|delete|run the agent|check the|use another|name another", validation["messageExpression"]
+            ), name
 
 
 def test_the_gate_is_the_one_of_gang_members() -> None:

@@ -38,13 +38,14 @@ def permissions(manifests: list[dict[str, Any]]) -> set[Permission]:
     }
 
 
-def test_what_is_watched_may_be_listed_and_beside_pods_only_objects_of_the_election_are_read_by_name() -> None:
+def test_what_is_watched_may_be_listed_and_only_pods_claims_and_objects_of_the_election_are_read_by_name() -> None:
     read = {found for found in allowed(without=["leader"]) if found[3] in {"get", "list", "watch"}}
     watched = {(source.namespace, source.group, source.resource) for source in SOURCES}
-    assert read == {(*source, verb) for source in watched for verb in ("list", "watch")} | {("", "", "pods", "get")}
+    written = {("", "", "pods", "get"), ("", "resource.k8s.io", "resourceclaims", "get")}
+    assert read == {(*source, verb) for source in watched for verb in ("list", "watch")} | written
 
 
-def test_what_is_written_are_binds_evictions_events_annotations_conditions_and_the_status_of_policies() -> None:
+def test_what_is_written_are_binds_claims_evictions_events_annotations_conditions_and_the_status_of_policies() -> None:
     written = {found for found in allowed(without=["leader"]) if found[3] not in {"get", "list", "watch"}}
     assert written == {
         ("", "", "pods/binding", "create"),
@@ -56,6 +57,8 @@ def test_what_is_written_are_binds_evictions_events_annotations_conditions_and_t
         ("", "linkwise.dev", "acceleratorpolicies/status", "patch"),
         ("", "authentication.k8s.io", "tokenreviews", "create"),
         ("", "authorization.k8s.io", "subjectaccessreviews", "create"),
+        ("", "resource.k8s.io", "resourceclaims", "create"),
+        ("", "resource.k8s.io", "resourceclaims", "delete"),
     }
 
 

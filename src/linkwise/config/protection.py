@@ -246,8 +246,8 @@ def _records(writers: _Writers) -> _Policy:
                     f"c.name == {_text(POD_CLAIM)}\n    && {_names_own_claim('c')}))"
                 ),
                 _message(
-                    f"annotation {CLAIM_REQUEST}: the webhook sets it on a new pod, with the claim that it names; it is not"
-                    " changed later, and can't be set by others"
+                    f"annotation {CLAIM_REQUEST}: the webhook sets it on a new pod, with the claim that it names; leave"
+                    " it out of a new pod, and as it is on an existing one"
                 ),
             ),
             (

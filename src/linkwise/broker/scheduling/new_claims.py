@@ -6,7 +6,7 @@ nodes, an annotation of the pod or a label of the namespace decides.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.kubernetes.claims.requests import (
     CLAIM_REQUEST,
@@ -26,14 +26,17 @@ if TYPE_CHECKING:
 
 __all__ = ["claim_of_new", "foreign_claim"]
 
+KUEUE_MANAGED: Final = "kueue.x-k8s.io/managed"
+"""label of pods that Kueue admits one by one or as a group of pods, and not as a Job"""
+
 
 def claim_of_new(state: State, pod: PodView, review: str) -> tuple[ClaimRequest | None, str]:
     """Return the claim that a new pod gets; None if it keeps its resource, with a warning if no claim can serve it."""
     settings, ask = state.settings, state.request(pod).ask
     if not (settings.claims.plan and settings.group.gates) or ask is None or pod.node:
         return None, ""
-    if not counts_whole_devices(ask.resource):
-        return None, ""
+    if not counts_whole_devices(ask.resource) or pod.labels.get(KUEUE_MANAGED) == "true":
+        return None, ""  # Kueue counts what its pods request, and no named claims
     wanted = switched(pod.annotations)
     if wanted is None:
         wanted = state.cluster.shared.claiming.get(pod.namespace)
