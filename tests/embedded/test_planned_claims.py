@@ -7,6 +7,9 @@ import json
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
+import pytest
+
+from linkwise.embedded.apiserver.faults import Fault
 from linkwise.vendors.machines import profile
 from support.embedded.cluster import ClusterUnderTest, embedded
 from support.embedded.local import SECONDS, Trial, trial
@@ -156,3 +159,87 @@ async def test_a_service_that_is_killed_at_any_moment_leaves_nothing_stuck_and_n
     assert sorted(found) == [f"lw-{number:016x}" for number in range(8)]
     for name in cluster.bound():
         assert cluster.pod(name)["spec"]["nodeName"] == found[claim_of(cluster.store, name)][0]
+
+
+def foreign(cluster: ClusterUnderTest, name: str, index: int) -> None:
+    """A pod that names one device by a claim of its own."""
+    selector = {"cel": {"expression": f'device.attributes["{DRIVER}"].uuid == "nvidia-dgx1-v100-dra-0-{index}"'}}
+    request = {"deviceClassName": DRIVER, "count": 1, "selectors": [selector]}
+    spec = {"devices": {"requests": [{"name": "main", "exactly": request}]}}
+    cluster.store.create(CLAIMS, {"metadata": {"name": name}, "spec": spec}, "default")
+    cluster.create(name, resourceClaims=[{"name": "gpu", "resourceClaimName": name}])
+
+
+async def struck(cluster: ClusterUnderTest) -> None:
+    """Wait until the injected fault was met."""
+    faults = cluster.embedded.api.faults
+    await cluster.until(lambda: any(fault["done"] for fault in faults.to_list()), "the fault was met")
+
+
+@embedded({MACHINE: 1})
+async def test_a_device_that_another_pod_takes_between_plan_and_claim_is_planned_around(
+    cluster: ClusterUnderTest,
+) -> None:
+    cluster.embedded.api.faults.add(Fault("delay", on="POST", path="/resourceclaims$", seconds=5.0))
+    create_swapped(cluster, 0, 2)
+    await struck(cluster)
+    foreign(cluster, "foreign", 0)
+    await cluster.placed("foreign")
+    await cluster.placed("p0")
+    no_device_is_allocated_twice(cluster.store)
+    _, pair = allocated(cluster.store)[claim_of(cluster.store, "p0")]
+    assert 0 not in pair
+    assert LINKS[pair[0]][pair[1]].direct == 2
+
+
+@embedded({MACHINE: 1})
+async def test_a_device_that_another_pod_takes_between_claim_and_allocation_is_planned_around(
+    cluster: ClusterUnderTest,
+) -> None:
+    cluster.embedded.api.faults.add(Fault("delay", on="PATCH", path="/pods/p0$", seconds=5.0))
+    create_swapped(cluster, 0, 2)
+    await struck(cluster)
+    (written,) = cluster.store.list(CLAIMS).items
+    assert b"nvidia-dgx1-v100-dra-0-0" in written.data
+    foreign(cluster, "foreign", 0)
+    await cluster.placed("foreign")
+    await cluster.placed("p0")
+    no_device_is_allocated_twice(cluster.store)
+    assert 0 not in allocated(cluster.store)[claim_of(cluster.store, "p0")][1]
+
+
+@embedded({MACHINE: 1})
+async def test_a_claim_that_is_deleted_by_hand_is_written_again(cluster: ClusterUnderTest) -> None:
+    cluster.embedded.api.faults.add(Fault("delay", on="PATCH", path="/pods/p0$", seconds=5.0))
+    create_swapped(cluster, 0, 2)
+    await struck(cluster)
+    cluster.store.delete(CLAIMS, claim_of(cluster.store, "p0"), "default")
+    await cluster.placed("p0")
+    assert len(allocated(cluster.store)[claim_of(cluster.store, "p0")][1]) == 2
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("reset", on="POST", path="/resourceclaims$", landed=True),
+        Fault("reset", on="PATCH", path="/pods/p0$", landed=True),
+        Fault("answer", on="POST", path="/resourceclaims$", code=403, times=2),
+        Fault("answer", on="POST", path="/resourceclaims$", code=503, times=2),
+        Fault("drop", on="WATCH", path="/resourceclaims$", times=3),
+        Fault("cut", on="WATCH", path="/resourceclaims$", times=3),
+    ],
+    ids=lambda fault: f"{fault.do} {fault.on} {fault.path} {fault.code}",
+)
+@embedded({MACHINE: 1})
+async def test_a_fault_delays_a_planned_pod_and_leaves_nothing_behind(cluster: ClusterUnderTest, fault: Fault) -> None:
+    cluster.embedded.api.faults.add(fault)
+    for number in range(3):
+        create_swapped(cluster, number, 2)
+    for number in range(3):
+        await cluster.placed(f"p{number}")
+    no_device_is_allocated_twice(cluster.store)
+    assert sorted(allocated(cluster.store)) == [f"lw-{number:016x}" for number in range(3)]
+    cluster.delete("p0", "p1", "p2")
+    await cluster.until(lambda: not cluster.store.list(CLAIMS).items, "the claims are gone with their pods")
+    create_swapped(cluster, 9, 8)
+    await cluster.placed("p9")
