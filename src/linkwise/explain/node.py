@@ -201,7 +201,7 @@ def _mode(report: NodeExplanation) -> str:
 def _by_claims(report: NodeExplanation) -> Iterator[str]:
     if not report.devices.by_claims:
         return
-    yield "ResourceClaims allocate its devices, so pods are placed here by count, without regard to links"
+    yield "ResourceClaims allocate its devices"
     if names := [device.id for device in report.devices.devices if device.claim]:
         yield f"allocated by a ResourceClaim: {', '.join(names)}"
 

@@ -12,6 +12,7 @@ from linkwise.broker.effects import Evict
 from linkwise.broker.snapshot import BrokerState
 from linkwise.dialects.groups.koordinator_gang import TOTAL
 from linkwise.explain.pod import explain_pod
+from linkwise.explain.published.lists import group_rows
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.settings import GroupSettings, PlacingSettings
 from linkwise.testing.cluster import in_gang
@@ -269,3 +270,32 @@ def test_a_gate_that_an_administrator_removed_does_not_keep_the_pod_from_its_cla
     cluster.create(replace(claim_pod("a", 2), gates=()))
     cluster.settle()
     assert cluster.devices_of("a") == ["gpu-0", "gpu-1"]
+
+
+def test_a_bound_pod_without_a_record_is_no_drift_because_its_claim_has_its_devices() -> None:
+    cluster = ClaimCluster(claim_node("n"))
+    cluster.create(claim_pod("a", 2))
+    cluster.settle()
+    running = replace(cluster.pods["a"], phase="Running", version=99)
+    cluster.see(running)
+    assert not cluster.broker.drift.get("n")
+    assert not cluster.events("Drift")
+
+
+def test_devices_have_the_memory_and_the_links_that_the_agent_publishes() -> None:
+    inventory = ClaimCluster(claim_node("n")).broker.inventories["n"]
+    assert [device.memory for device in inventory.devices] == [16] * 4
+    assert inventory.unit == "GiB"
+    assert inventory.topology
+    assert inventory.topology.devices == tuple(f"GPU-gpu-{index}" for index in range(4))
+
+
+def test_a_single_pod_is_listed_in_no_group_and_told_that_no_node_serves_it() -> None:
+    cluster = ClaimCluster(claim_node("n"))
+    cluster.create(claim_pod("a", 5))
+    assert group_rows(cluster.broker, cluster.now, None) == []
+    assert cluster.events("DoesNotFit") == ["a"]
+    report = explain_pod(cluster.broker, "uid-a", cluster.now)
+    assert report
+    lines = explanation_lines(report)
+    assert not any("group" in line or "extender" in line for line in lines if "split it into" not in line)

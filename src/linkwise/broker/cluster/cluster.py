@@ -389,8 +389,8 @@ class Cluster:
         if is_volcano(self.settings, view):
             self._note_unwritten(view, grant, request)
         if known and known.state in _OBSERVED and not known.unrecorded_ask:
-            if grant or view.uid not in self.unwritten:
-                self._compare(known, grant)
+            if grant or not (view.uid in self.unwritten or CLAIM_REQUEST in view.annotations):
+                self._compare(known, grant)  # the claim is the record of a pod that has one
             entry = known
         elif grant is None and known and CLAIM_REQUEST in view.annotations and self._was_planned(known, view):
             entry = Entry(known.grant, "ASSIGNED", view.namespace, view.created, decision=known.decision)

@@ -332,10 +332,12 @@ def _by_claims(  # noqa: PLR0913 - all that describes the node
         return replace(found, problems=tuple(dict.fromkeys(problems)))
     known = [facts for name, facts in facts_by_source.items() if name in vendor or name == SOURCE]
     sources = [_identified(facts, served.devices) for facts in known]
-    devices = joined(matched([NodeFacts("claims", _by_index(served.devices, sources)), *sources]))
+    twins = matched([NodeFacts("claims", _by_index(served.devices, sources)), *sources])
+    devices, unit = measured(joined(twins), twins)
     return replace(
         found,
         devices=devices,
+        unit=unit,
         topology=topology_of(sources, devices, view, problems),
         profile=next((facts.profile for facts in sources if facts.profile), ""),
         alignment=next((facts.alignment for facts in sources if facts.alignment), None),
