@@ -107,6 +107,17 @@ async def test_a_gang_starts_complete_on_its_planned_devices(tried: Trial) -> No
 
 
 @trial(**{MACHINE: 1})
+async def test_a_job_of_volcano_starts_on_its_planned_devices(tried: Trial) -> None:
+    template = {"spec": {**pod("", 4)["spec"], "restartPolicy": "Never"}}
+    task = {"name": "w", "replicas": 2, "template": template}
+    spec = {"schedulerName": "volcano", "minAvailable": 2, "tasks": [task]}
+    await tried.create("jobs.batch.volcano.sh", {"metadata": {"name": "job"}, "spec": spec})
+    for name in ("job-w-0", "job-w-1"):
+        await tried.running(name)
+    assert sorted(devices for _, devices in allocated(tried.store).values()) == [(0, 1, 2, 3), (4, 5, 6, 7)]
+
+
+@trial(**{MACHINE: 1})
 async def test_a_pod_that_does_not_fit_waits_gated_until_devices_are_free(tried: Trial) -> None:
     await tried.create("pods", pod("first", 8))
     await tried.running("first")
