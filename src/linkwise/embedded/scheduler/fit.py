@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from linkwise.embedded.scheduler.cache import NodeCache, NodeInfo, PodInfo
+    from linkwise.embedded.scheduler.dynamic_resources import PodClaims
     from linkwise.model.ask import Demand, Load
     from linkwise.model.verdict import Reason
 
@@ -44,14 +45,22 @@ class Fit:
     unresolvable: set[str] = field(default_factory=set)
 
 
-async def find_feasible(pod: PodInfo, node_cache: NodeCache, nominated: Mapping[str, Sequence[PodInfo]]) -> Fit:
+async def find_feasible(
+    pod: PodInfo,
+    node_cache: NodeCache,
+    nominated: Mapping[str, Sequence[PodInfo]],
+    claims: PodClaims | None = None,
+) -> Fit:
     """Filter all nodes in batches; `nominated` are pods for which preemption frees resources on a node."""
     fit = Fit()
     demand = unless_first(pod.demand, node_cache.all_pods()) if pod.demand.together else pod.demand
     for index, (name, node) in enumerate(tuple(node_cache.nodes.items())):
         if index % _BATCH_SIZE == _BATCH_SIZE - 1:
             await asyncio.sleep(0)
-        failure = filter_node(demand, pod.counts, node, nominated.get(name, ()))
+        counts = claims.counts(node, pod.counts) if claims else pod.counts
+        failure = filter_node(demand, counts, node, nominated.get(name, ()))
+        if failure is None and claims and (why := claims.filter(node)):
+            failure = why, True  # evicting pods does not deallocate claims in time
         if failure is None:
             fit.nodes.append(name)
         else:
