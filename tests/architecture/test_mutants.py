@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from runpy import run_path
 from typing import TYPE_CHECKING, Any
 
@@ -63,3 +65,12 @@ def test_a_probe_reports_when_the_statement_of_a_place_runs(mutants: dict[str, A
     exec(compile(ast.fix_missing_locations(tree), "f.py", "exec"), namespace)  # noqa: S102 (the source above)
     assert namespace["f"](a=True) == 1
     assert {lines[number] for number in reached} == {3, 4}
+
+
+def test_changes_of_a_line_are_shown_to_the_tests_that_reach_it(root: Path) -> None:
+    lines = (root / "src/linkwise/speed/caches.py").read_text("utf-8").splitlines()
+    line = 1 + next(number for number, text in enumerate(lines) if "len(known) > most" in text)
+    place = ["--line", f"src/linkwise/speed/caches.py:{line}"]
+    command = [sys.executable, "scripts/mutants.py", *place, "tests/speed/test_identity_cache.py"]
+    run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert "3 of 3 mutants noticed (100.0%), 0 survived" in run.stdout, run.stdout + run.stderr
