@@ -368,6 +368,8 @@ class Need:
     """whether there are several models, and only devices of one may serve the group"""
     domain: str = ""
     """the level of the network of which one domain must hold all of it"""
+    beside: int = 0
+    """members of the group that are bound, which are not counted"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +385,7 @@ class GroupRemedy:
     level: str = ""
     """of the network, whose domain may be left"""
     count: int = 0
-    """pods that each member is split into; `amount` is the devices of each"""
+    """pods that each member is split into, or members with fewer devices if others are bound; `amount` is the devices of each"""
 
 
 @dataclass(frozen=True, slots=True)

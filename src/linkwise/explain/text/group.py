@@ -174,11 +174,18 @@ def _need(need: Need) -> str:
     if need.alone:
         have = f"{need.fitting or 'none'} {'have' if need.fitting > 1 else 'has'} them"
         alike = " of one model" if need.one_model else ""
-        return f"it needs {count_text(need.members, 'node')}{alike}{within} with {count_text(need.devices, 'free device')}; {have}"
-    members = f"{'each of ' if need.members > 1 else ''}{count_text(need.members, 'member')}"
+        nodes = count_text(need.members, "more node" if need.beside else "node")
+        return f"it needs {nodes}{alike}{within} with {count_text(need.devices, 'free device')}; {have}"
+    members = _each_of(need.members, beside=need.beside)
     alike = ", all of one model" if need.one_model else ""
     fitting = f"only {need.fitting} {'fits' if need.fitting == 1 else 'fit'}" if need.fitting else "none fits"
     return f"it needs {count_text(need.devices, 'device')} for {members}{alike}{within}; {fitting}"
+
+
+def _each_of(members: int, *, beside: int) -> str:
+    """Return a number of members that are not bound; `beside` are."""
+    pending = f" that {'is' if members == 1 else 'are'} not bound" if beside else ""
+    return f"{'each of ' if members > 1 else ''}{count_text(members, 'member')}{pending}"
 
 
 def _nodes(report: GroupExplanation) -> Iterator[str]:
@@ -281,6 +288,10 @@ def remedy_text(remedy: GroupRemedy) -> str:
     return _REMEDIES[remedy.kind](remedy)
 
 
+def _share_of(remedy: GroupRemedy) -> str:
+    return f"for {_each_of(remedy.count, beside=1)}" if remedy.count else "per member"
+
+
 def _pods_end(remedy: GroupRemedy) -> str:
     return f"it fits once {leavers_text(remedy.pods, names_text, remedy.nodes)}"
 
@@ -295,7 +306,7 @@ _REMEDIES: Final[dict[str, Callable[[GroupRemedy], str]]] = {
         f"{count_text(remedy.amount, 'device')} each"
     ),
     "fewer devices": lambda remedy: (
-        f"{count_text(remedy.amount, 'device')} per member would fit now, on {names_text(remedy.nodes)}"
+        f"{count_text(remedy.amount, 'device')} {_share_of(remedy)} would fit now, on {names_text(remedy.nodes)}"
     ),
     "any model": lambda remedy: (
         f"it would fit on devices of different models (annotation {MODELS}: any), on {names_text(remedy.nodes)}"
