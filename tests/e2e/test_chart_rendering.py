@@ -345,6 +345,21 @@ def test_two_replicas_without_a_lease_are_refused(helm: str) -> None:
         rendered(helm, "leaderElection.enabled=false")
 
 
+@pytest.mark.parametrize("values", [(), ("crds.enabled=false",)], ids=["with definitions", "without"])
+@pytest.mark.parametrize("kind", ["DeviceInventory", "AcceleratorPolicy"])
+def test_definitions_of_another_release_are_refused(helm: str, kind: str, values: tuple[str, ...]) -> None:
+    served = ("--api-versions", f"linkwise.dev/v1beta1/{kind}", *(word for one in values for word in ("--set", one)))
+    with pytest.raises(ValueError, match=r"serves v1beta1, and Linkwise \S+ reads v1alpha1: it is of another release"):
+        helm_template(helm, *served)
+
+
+def test_definitions_that_serve_a_later_version_too_are_left_alone_but_not_replaced(helm: str) -> None:
+    versions = ",".join(f"linkwise.dev/{version}/DeviceInventory" for version in ("v1alpha1", "v1beta1"))
+    assert helm_template(helm, "--api-versions", versions, "--set", "crds.enabled=false")
+    with pytest.raises(ValueError, match="serves v1beta1"):
+        helm_template(helm, "--api-versions", versions)
+
+
 def test_two_leases_of_one_name_are_refused(helm: str) -> None:
     with pytest.raises(ValueError, match="would both be linkwise"):
         rendered(helm, "scheduler.name=linkwise")
