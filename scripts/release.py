@@ -62,8 +62,10 @@ def main(arguments: Sequence[str]) -> int:
 def check(wanted: str, *, dirty: bool) -> None:
     """Compare the version with that of the package, and the checkout with its last commit."""
     if wanted != version():
-        files = "src/linkwise/__init__.py, deploy/chart/Chart.yaml and deploy/Dockerfile"
-        raise BuildError(f"the version of the package is {version()}, not {wanted}; it is in {files}")
+        file = "src/linkwise/__init__.py"
+        raise BuildError(
+            f"the version of the package is {version()}, not {wanted}; change it in {file}, then run make docs manifests"
+        )
     if not dirty and git("status", "--porcelain"):
         raise BuildError("the checkout has changes that are not committed; commit them, or pass --dirty for a trial")
 

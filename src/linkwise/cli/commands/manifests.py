@@ -9,6 +9,7 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
+from linkwise import __version__
 from linkwise.cli.options.cluster import name_option, namespace_option, object_name
 from linkwise.errors import InputError
 
@@ -21,10 +22,10 @@ Examples:
   linkwise manifests webhook | kubectl apply -f -
   linkwise manifests protection | kubectl apply -f -
 """
-_ALL: Final = """\b
+_ALL: Final = f"""\b
 Examples:
   linkwise manifests all | kubectl apply --server-side -f -
-  linkwise manifests all --image registry.example.com/linkwise:0.1.0
+  linkwise manifests all --image registry.example.com/linkwise:{__version__}
   linkwise manifests all --replicas 1              # for a single node
   linkwise manifests all --without agent --without protection
   linkwise manifests all --kubernetes-version 1.34.2
