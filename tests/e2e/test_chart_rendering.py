@@ -17,6 +17,11 @@ from linkwise.config.webhook_manifests import WebhookFile, webhook_configuration
 from support.chart_files import rbac_file
 from support.chart_manifests import helm_template, rendered_manifests
 from support.chart_pages import default_values
+from support.e2e.helm import Helm
+from support.script_modules import scripts_importable
+
+with scripts_importable():
+    import release
 
 Objects = list[dict[str, Any]]
 Permission = tuple[str, str, str, str]
@@ -358,6 +363,15 @@ def test_definitions_that_serve_a_later_version_too_are_left_alone_but_not_repla
     assert helm_template(helm, "--api-versions", versions, "--set", "crds.enabled=false")
     with pytest.raises(ValueError, match="serves v1beta1"):
         helm_template(helm, "--api-versions", versions)
+
+
+def test_the_chart_of_a_release_names_the_image_by_its_digest(helm: str, tmp_path: Path) -> None:
+    digest = f"sha256:{'1' * 64}"
+    release.write_chart(tmp_path / "linkwise.tgz", digest, 1)
+    found = list(yaml.safe_load_all(Helm(Path(helm), tmp_path).template(tmp_path / "linkwise.tgz")))
+    images = {component: pod["containers"][0]["image"] for component, pod in pods(list(filter(None, found))).items()}
+    assert images["service"] == images["agent"] == f"linkwise/linkwise@{digest}"
+    assert digest not in images["scheduler"]
 
 
 def test_two_leases_of_one_name_are_refused(helm: str) -> None:
