@@ -9,6 +9,7 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
+from linkwise import __version__
 from linkwise.cli.options.cluster import name_option, namespace_option, object_name
 from linkwise.errors import InputError
 
@@ -37,10 +38,10 @@ The node agent publishes these devices with agent.mode: dra. With --extended-res
 single devices as that resource, without a claim of their own. Kubernetes 1.34 or later is required, and
 1.36 for sets and for extended resources with default feature gates.
 """
-_ALL: Final = """\b
+_ALL: Final = f"""\b
 Examples:
   linkwise manifests all | kubectl apply --server-side -f -
-  linkwise manifests all --image registry.example.com/linkwise:0.1.0
+  linkwise manifests all --image registry.example.com/linkwise:{__version__}
   linkwise manifests all --replicas 1              # for a single node
   linkwise manifests all --without agent --without protection
   linkwise manifests all --kubernetes-version 1.34.2
