@@ -65,7 +65,7 @@ def test_a_pinned_claim_is_accepted(space: Space) -> None:
         (claim(exactly(selectors=[{"cel": {"expression": "device.attributes["}}])), "compilation failed"),
         (claim(*({**exactly(), "name": f"r{n}"} for n in range(33))), "spec.devices.requests: Too many: 33"),
         (claim(constraints=[{"requests": ["other"], "matchAttribute": f"{DRIVER}/x"}]), "constraints[0].requests[0]"),
-        (claim(exactly(tolerations=[{"operator": "Equal"}])), "exactly.tolerations[0]"),
+        (claim(exactly(tolerations=[{"operator": "Like"}])), "exactly.tolerations[0]"),
     ],
 )
 def test_an_invalid_claim_is_rejected(space: Space, document: dict[str, Any], sentence: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from linkwise.cli.inputs.fleet import DEFAULT, with_dra
 from linkwise.embedded.apiserver.faults import Fault
 from linkwise.vendors.machines import profile
 from support.embedded.cluster import ClusterUnderTest, embedded
@@ -81,6 +82,15 @@ async def test_an_unchanged_manifest_gets_the_best_linked_devices_by_a_claim(tri
     assert json.loads(claim["metadata"]["annotations"]["linkwise.dev/plan"])["node"] == node
     assert [owner["uid"] for owner in claim["metadata"]["ownerReferences"]] == [made["metadata"]["uid"]]
     assert [each.name for each in tried.store.list(CLAIMS).items] == [name]
+
+
+@trial(**with_dra(DEFAULT))
+async def test_on_the_default_fleet_with_drivers_a_pod_gets_a_planned_claim_without_asking_for_one(
+    tried: Trial,
+) -> None:
+    await tried.create("pods", pod("train", 2))
+    assert claim_of(tried.store, "train").startswith("lw-")
+    await tried.running("train")
 
 
 @trial(**{MACHINE: 1})

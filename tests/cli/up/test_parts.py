@@ -48,13 +48,20 @@ def test_every_profile_and_sharing_mode_is_accepted_and_listed_in_the_help(machi
     assert machine.partition("/")[0] in (command.epilog or "")
 
 
-def test_with_dra_whole_nvidia_gpus_are_published_by_a_driver_and_the_rest_stays() -> None:
-    fleet = {"dgx1-v100": 2, "dgx1-v100/whole": 1, "dgx1-v100/share": 1, "p40-share": 1, "atlas-800": 1}
+def test_with_dra_a_driver_publishes_all_nvidia_gpus_that_a_device_plugin_would_and_the_rest_stays() -> None:
+    fleet = {
+        "dgx1-v100": 1,
+        "dgx1-v100/whole": 1,
+        "dgx1-v100/percent": 1,
+        "dgx1-v100/share": 1,
+        "p40-share": 1,
+        "atlas-800": 1,
+    }
     assert with_dra(fleet) == {"dgx1-v100/dra": 3, "dgx1-v100/share": 1, "p40-share": 1, "atlas-800": 1}
 
 
 def test_a_fleet_without_nvidia_gpus_has_no_dra_driver() -> None:
-    with pytest.raises(InputError, match="the fleet has no nodes with whole NVIDIA GPUs"):
+    with pytest.raises(InputError, match="the fleet has no NVIDIA GPUs that are not shared by memory"):
         with_dra({"atlas-800": 1, "dgx1-v100/share": 1})
     with pytest.raises(InputError, match="support whole allocation by a device plugin only"):
         fleet_of("atlas-800/dra=1")

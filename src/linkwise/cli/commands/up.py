@@ -38,7 +38,8 @@ A suffix sets the sharing mode of an NVIDIA profile:
   dgx1-v100/percent   percent of a device (koordinator.sh/gpu)
   dgx1-v100/dra       whole devices in ResourceSlices, allocated by ResourceClaims
 
---dra does this for all nodes with whole NVIDIA GPUs. Their class gpu.nvidia.com serves nvidia.com/gpu.
+--dra does this for all NVIDIA GPUs that are not shared by memory. Their class gpu.nvidia.com serves
+nvidia.com/gpu.
 
 --nodes keeps the proportions of the fleet, with at least one node per profile if possible. Nodes are named
 after their profile: dgx1-v100-0, dgx1-v100-percent-1. The --kubeconfig file is written once the cluster
@@ -65,7 +66,7 @@ _PORT: Final = click.IntRange(0, 65535)
     metavar="PROFILE=COUNT,...|FILE",
     help="Machine profiles and their counts; - reads a YAML file from standard input.",
 )
-@click.option("--dra", is_flag=True, help="Publish whole NVIDIA GPUs in ResourceSlices instead of by device plugins.")
+@click.option("--dra", is_flag=True, help="Publish NVIDIA GPUs in ResourceSlices instead of by device plugins.")
 @click.option(
     "--kubeconfig",
     type=click.Path(path_type=Path),

@@ -69,14 +69,20 @@ def spread(fleet: Mapping[str, int], nodes: int) -> dict[str, int]:
 
 
 def with_dra(fleet: Mapping[str, int]) -> dict[str, int]:
-    """Give all nodes that can have one a DRA driver in place of a device plugin; InputError if none can."""
+    """Give all nodes that can have one a DRA driver in place of a device plugin; InputError if none can.
+
+    Nodes of percents are among them: they have the device plugin of whole devices, too, and with one such node in the
+    cluster, pods are served by claims only if they say so.
+    """
     changed: dict[str, int] = {}
     for machine, count in fleet.items():
         name, _, mode = machine.partition("/")
-        served = f"{name}/dra" if mode in {"", "whole"} and not _wrong_machine(f"{name}/dra") else machine
+        served = f"{name}/dra" if mode != "share" and not _wrong_machine(f"{name}/dra") else machine
         changed[served] = changed.get(served, 0) + count
     if not any(machine.endswith("/dra") for machine in changed):
-        raise InputError("--dra: the fleet has no nodes with whole NVIDIA GPUs; other machines have no DRA driver here")
+        raise InputError(
+            "--dra: the fleet has no NVIDIA GPUs that are not shared by memory; others have no DRA driver here"
+        )
     return changed
 
 

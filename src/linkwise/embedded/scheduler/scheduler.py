@@ -26,7 +26,14 @@ from linkwise.embedded.runtime import Clock, EventRecorder, wait_or_timeout
 from linkwise.embedded.scheduler.cache import SchedulerCache, pod_info
 from linkwise.embedded.scheduler.dynamic_resources import NOT_ALLOCATABLE, DynamicResources
 from linkwise.embedded.scheduler.extender_client import Extender
-from linkwise.embedded.scheduler.fit import Fit, find_candidates, find_feasible, fit_error, select_candidate
+from linkwise.embedded.scheduler.fit import (
+    Fit,
+    find_candidates,
+    find_feasible,
+    fit_error,
+    pinned_to,
+    select_candidate,
+)
 from linkwise.embedded.scheduler.queue import QueueSettings
 from linkwise.embedded.writes.field_rules import with_condition
 from linkwise.errors import ClusterError
@@ -39,13 +46,12 @@ if TYPE_CHECKING:
     from linkwise.embedded.scheduler.queue import SchedulingQueue
     from linkwise.embedded.storage.collection import Stored
     from linkwise.embedded.store import Store
-    from linkwise.model.views import NodeTerm, PodView
+    from linkwise.model.views import PodView
 
 __all__ = ["VOLCANO", "Scheduler", "SchedulerSettings", "SchedulerWrites", "VolcanoExtender", "is_planned"]
 
 VOLCANO: Final = "volcano"
 """name of the scheduler"""
-_NODE_NAME: Final = "metadata.name"
 _PENDING, _ALLOCATED, _RELEASING = 1, 2, 64
 """status of a task"""
 
@@ -97,18 +103,7 @@ def _task(pod: Stored, node: str, status: int) -> dict[str, object]:
 
 def is_planned(pod: PodView) -> bool:
     """Whether a pod of Volcano's scheduler carries its devices and is pinned to one node by required node affinity."""
-    return pod.scheduler == VOLCANO and bool(pod.annotations.get(GRANT)) and len(_pinned_to(pod)) == 1
-
-
-def _pinned_to(pod: PodView) -> set[str]:
-    """The nodes that the affinity names; empty if one of its terms names none."""
-    named = [_named(term) for term in pod.affinity or ()]
-    return set().union(*named) if all(named) else set()
-
-
-def _named(term: NodeTerm) -> set[str]:
-    values = (set(field.values) for field in term.fields if field.key == _NODE_NAME and field.operator == "In")
-    return next(values, set())
+    return pod.scheduler == VOLCANO and bool(pod.annotations.get(GRANT)) and len(pinned_to(pod)) == 1
 
 
 @dataclass(frozen=True, slots=True)

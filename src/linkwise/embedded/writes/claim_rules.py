@@ -463,8 +463,6 @@ def _check_toleration(place: str, toleration: Raw) -> Iterator[Cause]:
     if operator == "Exists" and toleration.get("value"):
         why = "must be empty for operator `Exists`"
         yield Cause(f"{place}.value", f'Invalid value: "{toleration["value"]}": {why}')
-    if operator == "Equal" and not key:
-        yield Cause(f"{place}.operator", 'Invalid value: "Equal": must be `Exists` when `key` is empty')
     if (effect := toleration.get("effect")) and effect not in _TOLERATED:
         yield _unsupported(f"{place}.effect", effect, _TOLERATED)
 
