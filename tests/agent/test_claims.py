@@ -348,6 +348,18 @@ def test_a_restarted_agent_leaves_slices_as_they_are_and_goes_on_with_their_gene
     asyncio.run(run())
 
 
+@beside_a_kubelet()
+async def test_an_agent_that_stood_by_knows_what_the_one_before_it_prepared(bed: Bed) -> None:
+    settings = bed.agent.settings
+    next_agent = NodeAgent(settings, NODE, bed.machine, NodeApi(), None, Timing(), lambda: 0.0, bed.store)
+    bed.store.claims["train"] = claim_object("train", {"gpus": ["gpu-0"]})
+    await bed.kubelet.prepare(("train", "uid-train"))
+    claims = next_agent.driver_of_claims.claims
+    claims.load()  # as it does when the other one has ended
+    assert claims.prepared == bed.agent.driver_of_claims.claims.prepared
+    assert list(claims.prepared) == ["uid-train"]
+
+
 def test_a_restarted_agent_knows_its_claims_and_removes_what_it_did_not_finish() -> None:
     async def run() -> None:
         with TemporaryDirectory(prefix="lw") as path:

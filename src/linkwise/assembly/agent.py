@@ -249,7 +249,7 @@ class AgentProcess:
                 self._node,
                 koordinator=self._settings.agent.koordinator_device,
                 device_info=self._settings.agent.ascend.device_info,
-                slices=self._settings.agent.mode == "dra" or bool(self.agent.driver_of_claims.claims.prepared),
+                slices=self._settings.agent.mode == "dra" or self.agent.driver_of_claims.claims.are_kept,
             ),
         )
 
