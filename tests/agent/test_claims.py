@@ -328,9 +328,41 @@ async def test_a_claim_that_is_no_claim_is_an_error_of_its_own(bed: Bed) -> None
     assert all(one.error for one in answers.values())
 
 
+def test_a_restarted_agent_leaves_slices_as_they_are_and_goes_on_with_their_generation() -> None:
+    async def run() -> None:
+        with TemporaryDirectory(prefix="lw") as path:
+            store = ClaimStore()
+            async with running(Path(path), store=store, found=machine(0)) as bed:
+                await bed.ready()
+                bed.machine.found = machine()
+                await bed.until(lambda: store.generations() == {2} and bed.slices_settled)
+            written = store.version
+            async with running(Path(path), store=store) as bed:
+                await bed.ready()
+                await bed.until(lambda: bed.slices_settled)
+                assert store.version == written
+                store.remove()
+                await bed.until(lambda: bool(store.slices) and bed.slices_settled)
+                assert store.generations() == {2}
+
+    asyncio.run(run())
+
+
+@beside_a_kubelet()
+async def test_an_agent_that_stood_by_knows_what_the_one_before_it_prepared(bed: Bed) -> None:
+    settings = bed.agent.settings
+    next_agent = NodeAgent(settings, NODE, bed.machine, NodeApi(), None, Timing(), lambda: 0.0, bed.store)
+    bed.store.claims["train"] = claim_object("train", {"gpus": ["gpu-0"]})
+    await bed.kubelet.prepare(("train", "uid-train"))
+    claims = next_agent.driver_of_claims.claims
+    claims.load()  # as it does when the other one has ended
+    assert claims.prepared == bed.agent.driver_of_claims.claims.prepared
+    assert list(claims.prepared) == ["uid-train"]
+
+
 def test_a_restarted_agent_knows_its_claims_and_removes_what_it_did_not_finish() -> None:
     async def run() -> None:
-        with TemporaryDirectory() as path:
+        with TemporaryDirectory(prefix="lw") as path:
             folder, store = Path(path), ClaimStore()
             store.claims["train"] = claim_object("train", {"gpus": ["gpu-0"]})
             async with running(folder, store=store) as bed:
@@ -356,7 +388,7 @@ def test_a_restarted_agent_knows_its_claims_and_removes_what_it_did_not_finish()
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"claims/v1": []}', '{"claims/v1": {"u": {"devices": 1}}}', "\0"])
 def test_a_checkpoint_that_cannot_be_read_is_kept_aside_and_reported(text: str) -> None:
     async def run() -> None:
-        with TemporaryDirectory() as path:
+        with TemporaryDirectory(prefix="lw") as path:
             folder = Path(path) / f"kubelet/plugins/{DRIVER}"
             folder.mkdir(parents=True)
             (folder / "checkpoint.json").write_text(text)
@@ -492,7 +524,7 @@ async def test_sockets_that_were_removed_are_made_again(bed: Bed) -> None:
 
 def test_the_mode_ends_only_when_no_claim_has_devices() -> None:
     async def run() -> None:
-        with TemporaryDirectory() as path:
+        with TemporaryDirectory(prefix="lw") as path:
             folder, store = Path(path), ClaimStore()
             store.claims["train"] = claim_object("train", {"gpus": ["gpu-0"]})
             async with running(folder, store=store) as bed:
@@ -514,7 +546,7 @@ def test_the_mode_ends_only_when_no_claim_has_devices() -> None:
 
 def test_pods_with_a_resource_keep_the_node_from_serving_claims() -> None:
     async def run() -> None:
-        with TemporaryDirectory() as path:
+        with TemporaryDirectory(prefix="lw") as path:
             folder = Path(path)
             kubelet = FakeKubelet(folder / "kubelet")
             async with running(folder, kubelet=kubelet, mode="whole") as bed:

@@ -35,6 +35,7 @@ EVERYTHING: Final = (
     "features.rankTables",
     "agent.koordinatorDevice",
     "agent.deviceInfo",
+    "agent.dra.enabled",
     "volcano.enabled",
     "priorityQuota.enabled",
     *(f"monitoring.{name}.enabled" for name in ("serviceMonitor", "podMonitor", "prometheusRule", "dashboard")),
@@ -159,6 +160,7 @@ def test_a_feature_brings_exactly_its_verbs(helm: str, feature: str) -> None:
         ("events", "agent.events"),
         ("koordinator", "agent.koordinatorDevice"),
         ("device-info", "agent.deviceInfo"),
+        ("dra", "agent.dra.enabled"),
     ],
 )
 def test_a_feature_of_the_agent_brings_exactly_its_verbs(helm: str, feature: str, value: str) -> None:

@@ -187,6 +187,7 @@ class NodeAgent:
     async def run(self) -> None:
         """Run until cancelled."""
         self._folder.mkdir(parents=True, exist_ok=True)
+        self.driver_of_claims.claims.load()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.discoverer.run(), name="discovery")

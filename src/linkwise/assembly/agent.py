@@ -130,7 +130,7 @@ class AgentProcess:
             self._cluster.claims if self._cluster else None,
         )
         self._watching = self._new_watching() if connection else None
-        metrics = AgentMetrics(self.agent, lambda: self._publisher.writes if self._publisher else {})
+        metrics = AgentMetrics(self.agent, self._writes)
         self.agent.answered = lambda method, seconds: metrics.answers.labels(method).observe(seconds)
         self._server = Server(agent_application(self.agent, metrics, self._notes))
         self._stopping = asyncio.Event()
@@ -249,9 +249,13 @@ class AgentProcess:
                 self._node,
                 koordinator=self._settings.agent.koordinator_device,
                 device_info=self._settings.agent.ascend.device_info,
-                slices=self._settings.agent.mode == "dra" or bool(self.agent.driver_of_claims.claims.prepared),
+                slices=self._settings.agent.mode == "dra" or self.agent.driver_of_claims.claims.are_kept,
             ),
         )
+
+    def _writes(self) -> Mapping[tuple[str, str], int]:
+        slices = self.agent.driver_of_claims.slices
+        return {**(self._publisher.writes if self._publisher else {}), **(slices.writes if slices else {})}
 
     def _notes(self) -> tuple[str, ...]:
         watching = self._watching.problems if self._watching else ()

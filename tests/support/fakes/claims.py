@@ -47,10 +47,7 @@ def claim_object(  # noqa: PLR0913 - a builder: every field but two has a defaul
         "kind": "ResourceClaim",
         "metadata": {"namespace": "default", "name": name, "uid": uid or f"uid-{name}"},
         "spec": {},
-        "status": {
-            "allocation": {"devices": {"results": results}},
-            "reservedFor": [{"resource": "pods", "name": f"pod-{name}", "uid": f"uid-of-pod-{name}"}],
-        },
+        "status": {"allocation": {"devices": {"results": results}}},
     }
 
 

@@ -59,7 +59,7 @@ def _document(claim: PreparedClaim) -> dict[str, Any]:
         {"request": one.request, "device": one.device, "ids": list(one.ids), "shared": one.shared}
         for one in claim.devices
     ]
-    return {"namespace": claim.namespace, "name": claim.name, "devices": devices, "pods": list(claim.pods)}
+    return {"namespace": claim.namespace, "name": claim.name, "devices": devices}
 
 
 def _claim(uid: str, raw: dict[str, Any]) -> PreparedClaim:
@@ -67,4 +67,4 @@ def _claim(uid: str, raw: dict[str, Any]) -> PreparedClaim:
         PreparedDevice(str(one["request"]), str(one["device"]), tuple(map(str, one["ids"])), bool(one["shared"]))
         for one in raw["devices"]
     )
-    return PreparedClaim(str(raw["namespace"]), str(raw["name"]), uid, devices, tuple(map(str, raw["pods"])))
+    return PreparedClaim(str(raw["namespace"]), str(raw["name"]), uid, devices)

@@ -80,14 +80,23 @@ class Claims:
         self._devices: Mapping[str, Device] = {}
         self._unknown = unknown
         self._lock = asyncio.Lock()
-        self._prepared, self.problem = read_checkpoint(self._file)
-        if self.problem:
-            log.warning("driver=%s %s", DRIVER, self.problem)
+        self._prepared: dict[str, PreparedClaim] = {}
+
+    @property
+    def are_kept(self) -> bool:
+        """Whether this agent, or the one before, has served claims on this node."""
+        return self._file.exists()
 
     @property
     def prepared(self) -> Mapping[str, PreparedClaim]:
         """The claims by UID."""
         return self._prepared
+
+    def load(self) -> None:
+        """Take over what the agent before has prepared, once it has ended."""
+        self._prepared, self.problem = read_checkpoint(self._file)
+        if self.problem:
+            log.warning("driver=%s %s", DRIVER, self.problem)
 
     def update(self, pool: Pool, devices: Mapping[str, Device]) -> None:
         """Set the devices by name and by id."""

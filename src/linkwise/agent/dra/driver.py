@@ -77,14 +77,21 @@ class ClaimDriver:
     @property
     def problems(self) -> tuple[str, ...]:
         """Problems for an operator to look at, as sentences."""
-        slices = self.slices.problem if self.slices else "" if not self.active else "no API server has ResourceSlices"
+        slices = (
+            self.slices.problem
+            if self.slices
+            else ""
+            if not self.active
+            else "there is no API server to publish ResourceSlices to"
+        )
         return tuple(filter(None, (self.claims.problem, slices)))
 
     def serve(self, service: Service) -> None:
         """Serve the kubelet, or no more; returns at once."""
         if service != self._service:
             self._service = service
-            self._publish()
+            if self.slices:
+                self.slices.publish(self._pool if service == "on" else Pool())
             self._changed.set()
 
     def update(self, found: Discovery, cordons: Mapping[str, str]) -> None:
@@ -93,7 +100,8 @@ class ClaimDriver:
         self.claims.update(pool, {device.id: device for device in found.devices})
         if pool != self._pool:
             self._pool = pool
-            self._publish()
+            if self.slices and self._service == "on":  # until then, those of the last agent stay as they are
+                self.slices.publish(pool)
             self._plugin.wake()
 
     def observe_slice(self, name: str, document: object) -> None:
@@ -128,7 +136,3 @@ class ClaimDriver:
             (ended,) = await asyncio.gather(serving, return_exceptions=True)
         if isinstance(ended, Exception):
             raise ended
-
-    def _publish(self) -> None:
-        if self.slices:
-            self.slices.publish(self._pool if self._service == "on" else Pool())

@@ -135,6 +135,8 @@ class SlicePublisher:
                         self._report(f"ResourceSlice {name} can't be deleted: {written.sentence}")
                         return written.wait
                     self._known.pop(name, None)
+        if self._known and self._pool is not None and self._listed:  # the last agent may have written them
+            self._generation, self._written = generation_of(next(iter(self._known.values())))[0], self._parts()
         self._report(self._dropped)
         return None
 

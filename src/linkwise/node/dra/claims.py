@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from linkwise.dialects.kubernetes.claims.driver import ClaimAllocation
     from linkwise.node.dra.pool import Pool
@@ -41,8 +41,6 @@ class PreparedClaim:
     name: str
     uid: str
     devices: tuple[PreparedDevice, ...]
-    pods: tuple[str, ...] = ()
-    """UIDs of the pods that it was reserved for"""
 
     @property
     def requests(self) -> dict[str, tuple[str, ...]]:
@@ -68,7 +66,7 @@ def prepared_claim(claim: ClaimAllocation, pool: Pool, others: Iterable[Prepared
         if one.device in pool.faults and not one.shared:
             raise InputError(f"{where} has device {one.device!r}, which can't be used: {pool.faults[one.device]}")
         devices.append(PreparedDevice(one.request, one.device, pool.members[one.device], one.shared))
-    found = PreparedClaim(claim.namespace, claim.name, claim.uid, tuple(devices), claim.pods)
+    found = PreparedClaim(claim.namespace, claim.name, claim.uid, tuple(devices))
     if twice := _repeated(found):
         raise InputError(f"{where} has device {twice} twice: counters of the pool were ignored when it was allocated")
     for other in others:
@@ -85,12 +83,3 @@ def _repeated(claim: PreparedClaim) -> str:
                 return device
             seen.add(device)
     return ""
-
-
-def users_of(claims: Mapping[str, PreparedClaim]) -> dict[str, tuple[str, ...]]:
-    """Ids of devices by the UID of the pod that a claim was reserved for."""
-    found: dict[str, tuple[str, ...]] = {}
-    for claim in claims.values():
-        for pod in claim.pods:
-            found[pod] = tuple(dict.fromkeys((*found.get(pod, ()), *sorted(claim.exclusive))))
-    return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.errors import InputError
@@ -105,8 +105,6 @@ class ClaimAllocation:
     uid: str
     devices: tuple[AllocatedDevice, ...]
     """of this driver and pool"""
-    pods: tuple[str, ...] = field(default=())
-    """UIDs of the pods that the claim is reserved for"""
 
 
 def counters_part(sets: Mapping[str, Sequence[str]]) -> Part:
@@ -179,8 +177,7 @@ def allocation_of(document: Mapping[str, object], uid: str, pool: str) -> ClaimA
     where = f"ResourceClaim {namespace}/{name}"
     if (found := _text(metadata, "uid")) != uid:
         raise InputError(f"{where} has UID {found or '(none)'}, and the kubelet asks for {uid}: it was created again")
-    status = _object(document, "status")
-    allocation = _object(_object(status, "allocation"), "devices")
+    allocation = _object(_object(_object(document, "status"), "allocation"), "devices")
     if not allocation:
         raise InputError(f"{where} is not allocated")
     for each in _objects(allocation, "config"):
@@ -197,8 +194,7 @@ def allocation_of(document: Mapping[str, object], uid: str, pool: str) -> ClaimA
     )
     if not devices or not all(one.request and one.device for one in devices):
         raise InputError(f"{where} has no devices of {DRIVER}")
-    pods = [_text(each, "uid") for each in _objects(status, "reservedFor") if _text(each, "resource") == "pods"]
-    return ClaimAllocation(namespace, name, uid, devices, tuple(filter(None, pods)))
+    return ClaimAllocation(namespace, name, uid, devices)
 
 
 def pci_address(bus_id: str) -> str:
