@@ -31,6 +31,7 @@ PACKAGES: Final = ("broker", "engine", "dialects", "serve", "node", "agent")
 OWN: Final[Mapping[str, str]] = {"serve": "service"}  # folder of tests of a package, where it has another name
 
 EQUIVALENT: Final[Mapping[str, str]] = {
+    "linkwise/broker/volcano/callbacks.py _count: 0 -> 1": "no hardware refuses a pod with one device",
     "linkwise/broker/groups/planning/priority.py _plans_to_preempt: return [] -> return None": (
         "the caller asks only whether there are any"
     ),
