@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
@@ -56,7 +56,8 @@ def test_pods_of_namespaces_that_the_reader_may_not_see_have_no_name() -> None:
 def test_a_strip_numbers_its_devices_where_they_do_not_begin_at_zero() -> None:
     node, published = fleet_node(profile("a100-bridged"), "n")
     assert isinstance(published, NodeObject)
-    for device in published.document["spec"]["devices"]:
+    document: Any = published.document
+    for device in document["spec"]["devices"]:
         device["index"] += 4
     broker = Broker()
     broker.observe([node, published], 0.0)
