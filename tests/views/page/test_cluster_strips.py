@@ -146,6 +146,14 @@ def test_what_waits_is_a_row_per_pod_and_per_group() -> None:
     assert all(row.sentence and row.code for row in rows)
 
 
+def test_a_pod_that_fits_and_has_scheduling_gates_says_both() -> None:
+    broker = broker_of(FakeNode("a"))
+    broker.observe([replace(device_pod("held"), gates=("example.com/approval",)), device_pod("free")], 0.5)
+    sentences = Sentences(seen(broker))
+    reasons = [reason[0] for key in sentences.first() if (reason := sentences.of(key))]
+    assert sorted(reasons) == ["fits on a now", "it has scheduling gates: example.com/approval; fits on a now"]
+
+
 def test_a_reader_of_one_namespace_sees_what_waits_there() -> None:
     broker = two_namespaces()
     broker.observe([device_pod(f"{name}-big", 4, namespace=name) for name in ("team-a", "team-b")], 2.0)
