@@ -38,7 +38,7 @@ TYPE: Final = f"""async () => {{
   input.value = ''
   input.dispatchEvent(new Event('input', {{ bubbles: true }}))
 }}"""
-# Lets a test add events to the stream, between those of the service.
+# Lets a test add events to the stream, between those of the service, and cut it.
 OPENED: Final = """
 const original = window.fetch
 window.fetch = async (...words) => {
@@ -49,6 +49,7 @@ window.fetch = async (...words) => {
   const decoder = new TextDecoder()
   let whole = true
   window.add = (text) => whole && writer.write(new TextEncoder().encode(text))
+  window.cut = () => writer.close()
   void (async () => {
     for await (const part of answer.body) {
       whole = decoder.decode(part, { stream: true }).endsWith('\\n\\n')
@@ -116,6 +117,25 @@ def test_the_page_is_live_again_after_a_restart_of_the_service(window: Window, t
             page.get_by_role("button", name="Table").click()
             page.get_by_role("cell", name="Node").or_(page.get_by_role("columnheader", name="Node")).first.wait_for()
             assert page.locator("tbody tr").filter(has=page.locator(".mono")).count() >= 12
+
+
+def test_what_is_shown_stays_when_the_session_ends_and_says_since_when(window: Window, address: str) -> None:
+    with window() as opened:
+        page = opened.page
+        page.add_init_script(OPENED)
+        page.clock.install()
+        page.goto(address)
+        page.get_by_role("button", name="Table").click()
+        page.locator(".live", has_text=LIVE).wait_for()
+        page.route("**/v1/page/stream*", lambda route: route.fulfill(status=401, body="token expired"))
+        page.evaluate("window.cut()")
+        page.locator(".live", has_text="reconnecting").wait_for()
+        page.clock.fast_forward(11_000)
+        page.locator(".live", has_text=re.compile(r"^stale since \d\d:\d\d:\d\d$")).wait_for()
+        page.get_by_role("alert").get_by_text(
+            "The session has expired, and this picture is no longer updated."
+        ).wait_for()
+        assert page.get_by_role("row", name="dgx1-v100-01").is_visible()
 
 
 def test_five_thousand_nodes_answer_at_once(browser: Any, window: Window, tmp_path: Path) -> None:  # noqa: ANN401 - playwright's

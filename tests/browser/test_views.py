@@ -51,6 +51,9 @@ def test_a_view_is_clean_at_all_widths_in_both_themes(
         page.goto(address + view)
         page.locator(".panel, .single .stage").get_by_role("heading", name=VIEWS[view], exact=True).wait_for()
         page.locator(".skeleton").first.wait_for(state="detached")
+        if view == "plan":
+            page.get_by_role("button", name="Plan it").click()
+            page.get_by_text("on the picture").wait_for()
         page.evaluate(axe)
         page.evaluate("document.fonts.ready")
         for width, theme in LOOKS:

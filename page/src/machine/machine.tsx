@@ -105,7 +105,7 @@ export function Machine({ links, node, chosen, runnerUp }: Props) {
                   <path d="M1 4H19" class={`edge ${kindClass(index, links)}`} stroke-width={thickness(kind.gbps, index, links)} />
                 </svg>
                 <span>
-                  {kind.name} {kind.code} {kind.code.includes('GB/s') ? '' : <b>{gb(kind.gbps)}</b>}
+                  {kind.name === kind.code ? '' : kind.name} {kind.code} {kind.code.includes('GB/s') ? '' : <b>{gb(kind.gbps)}</b>}
                 </span>
               </span>
             ))}

@@ -110,7 +110,7 @@ function Devices({ devices }: { devices: DeviceDetail[] }) {
               </th>
             )}
             {full && (
-              <th scope="col" class="right">
+              <th scope="col" class={`right ${memory ? 'not-phone' : ''}`}>
                 Memory
               </th>
             )}
@@ -142,7 +142,7 @@ function Devices({ devices }: { devices: DeviceDetail[] }) {
                   </td>
                 )}
                 {load && <Share value={device.usage?.compute} />}
-                {full && <Share value={device.usage?.memory} />}
+                {full && <Share value={device.usage?.memory} extra={memory ? 'not-phone' : ''} />}
                 <td class="right">
                   <State device={device} />
                 </td>
@@ -155,7 +155,7 @@ function Devices({ devices }: { devices: DeviceDetail[] }) {
   )
 }
 
-const Share = ({ value }: { value: number | null | undefined }) => <td class="right nowrap">{value === null || value === undefined ? <span class="muted">–</span> : `${value} %`}</td>
+const Share = ({ value, extra = '' }: { value: number | null | undefined; extra?: string }) => <td class={`right nowrap ${extra}`}>{value === null || value === undefined ? <span class="muted">–</span> : `${value} %`}</td>
 
 function State({ device }: { device: DeviceDetail }) {
   const cordon = device.cordon.replace(/^cordoned:? */, '')

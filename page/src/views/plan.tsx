@@ -126,23 +126,28 @@ export function PlanPanel() {
                     {`line ${error.line}${error.column > 0 ? `, column ${error.column}` : ''}`}
                   </button>
                 )}
-                <span>{error.sentence}</span>
+                <span>{error.line > 0 ? error.sentence : sentence(capital(error.sentence))}</span>
               </li>
             ))}
           </ul>
         )}
-        {page && !errors.value.length && <Outcome page={page} />}
+        {page && !errors.value.length && (
+          <p class="headline">
+            <Say text={page.headline} />
+          </p>
+        )}
       </div>
+      {page && !errors.value.length && <Outcome page={page} />}
     </>
   )
 }
 
 function Outcome({ page }: { page: PlanPage }) {
+  // what is said about a pod alone is also said about its group of one
+  const alone = new Set(page.pods.map(({ namespace, name }) => `${namespace}/${name}`))
+  const groups = page.groups.filter(({ members }) => members.length !== 1 || !alone.has(members[0]!.pod))
   return (
     <div class="outcome">
-      <p class="headline">
-        <Say text={page.headline} />
-      </p>
       {page.places.length > 0 && (
         <Section title={`${count(page.places.length, 'pod')} on the picture`}>
           <div class="table-box">
@@ -169,10 +174,10 @@ function Outcome({ page }: { page: PlanPage }) {
           </div>
         </Section>
       )}
-      {page.groups.map((group) => (
+      {groups.map((group) => (
         <article class="planned" key={`${group.namespace}/${group.name}`}>
           <h3 class="planned-title">
-            group <Key namespace={group.namespace} name={group.name} /> <Verdict members={group.members} />
+            group <Key namespace={group.namespace} name={group.name} /> <Verdict group={group} />
           </h3>
           <GroupDetails page={group} plan headline={group.headline !== page.headline} />
         </article>
@@ -190,10 +195,10 @@ function Outcome({ page }: { page: PlanPage }) {
   )
 }
 
-/** How many members of a group would start. */
-function Verdict({ members }: { members: { node: string }[] }) {
-  const placed = members.filter(({ node }) => node).length
-  return placed === members.length ? <Badge text="fits now" tone="good" /> : <Badge text={placed ? 'fits in part' : 'does not fit now'} tone="warn" />
+/** Whether the members of a group would start. */
+function Verdict({ group }: { group: PlanPage['groups'][number] }) {
+  if (group.stage !== 'schedulable') return <Badge text={group.stage === 'unschedulable' ? 'does not fit now' : group.stage} tone="warn" />
+  return group.members.some(({ state }) => state === 'left out') ? <Badge text="fits in part" tone="warn" /> : <Badge text="fits now" tone="good" />
 }
 
 interface EditorProps {

@@ -2,6 +2,7 @@
 import type { Links, NodePage, PodPage } from '../api'
 import { beat, cluster } from '../state/live'
 import { useResource } from '../state/resource'
+import { capital, sentence } from '../text'
 import { Machine } from '../machine/machine'
 import { GroupLink, Head, Key, NodeLink, Notes, PodLink, Printed, Remarks, Say, Section, Shown } from '../parts/common'
 import { Pods, Reasons, Remedies } from './reasons'
@@ -55,9 +56,9 @@ export function PodDetails({ page, plan = false }: { page: PodPage; plan?: boole
   const { placed, waiting } = page
   return (
     <>
-      {!plan && (
+      {(!plan || (!placed && !waiting)) && (
         <p class="headline">
-          <Say text={page.headline} />
+          {plan ? sentence(capital(page.headline)) : <Say text={page.headline} />}
         </p>
       )}
       <Remarks remarks={page.remarks} />

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
@@ -56,7 +56,8 @@ def test_pods_of_namespaces_that_the_reader_may_not_see_have_no_name() -> None:
 def test_a_strip_numbers_its_devices_where_they_do_not_begin_at_zero() -> None:
     node, published = fleet_node(profile("a100-bridged"), "n")
     assert isinstance(published, NodeObject)
-    for device in published.document["spec"]["devices"]:
+    document: Any = published.document
+    for device in document["spec"]["devices"]:
         device["index"] += 4
     broker = Broker()
     broker.observe([node, published], 0.0)
@@ -143,6 +144,14 @@ def test_what_waits_is_a_row_per_pod_and_per_group() -> None:
     }
     assert pods == 3
     assert all(row.sentence and row.code for row in rows)
+
+
+def test_a_pod_that_fits_and_has_scheduling_gates_says_both() -> None:
+    broker = broker_of(FakeNode("a"))
+    broker.observe([replace(device_pod("held"), gates=("example.com/approval",)), device_pod("free")], 0.5)
+    sentences = Sentences(seen(broker))
+    reasons = [reason[0] for key in sentences.first() if (reason := sentences.of(key))]
+    assert sorted(reasons) == ["fits on a now", "it has scheduling gates: example.com/approval; fits on a now"]
 
 
 def test_a_reader_of_one_namespace_sees_what_waits_there() -> None:

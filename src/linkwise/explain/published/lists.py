@@ -17,7 +17,7 @@ from linkwise.engine.reasons.catalog import counted_nodes, devices_text
 from linkwise.explain.group.group import group_explanation
 from linkwise.explain.pod import as_member, explain_alone, with_outlook
 from linkwise.explain.text.phrases import part_text
-from linkwise.explain.text.pod import explanation_lines
+from linkwise.explain.text.pod import HAS_GATES, explanation_lines
 from linkwise.model.views import FINISHED
 
 if TYPE_CHECKING:
@@ -318,7 +318,8 @@ def why_text(explanation: Explanation) -> str:
                 explanation.lacks[0] if explanation.lacks else explanation.standing.partition(",")[0].partition(";")[0]
             )
         case "schedulable":
-            return f"fits on {explanation.node} now"
+            gates = [note for note in explanation.notes if note.startswith(HAS_GATES)]
+            return "; ".join([*gates, f"fits on {explanation.node} now"])
         case _ if explanation.foreign:
             return "placed by another scheduler"
         case _:
