@@ -29,6 +29,7 @@ class ClaimPlacing:
 
     def __init__(self, placing: Placing) -> None:
         self.placing, self.cluster, self.api = placing, placing.cluster, placing.cluster.api
+        wait_for(lambda: not self._left(), 30, "the service has seen the end of the test before")
         self.cluster.create([device_class()])
 
     def nodes(self, *things: Raw) -> None:
@@ -126,6 +127,9 @@ class ClaimPlacing:
                 wrong.append(f"{about['name']} is served twice: {pod['status']['extendedResourceClaimStatus']}")
         if wrong:
             raise UnsafeError("\n".join(wrong))
+
+    def _left(self) -> set[str]:
+        return {kind for kind in self.placing.snapshot()["shared"] if kind.endswith(".resource.k8s.io")}
 
     def _claims(self, namespace: str) -> str:
         return CLAIMS.replace("/resourceclaims", f"/namespaces/{namespace}/resourceclaims")
