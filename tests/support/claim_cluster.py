@@ -64,6 +64,10 @@ def seen(document: Raw, *, gone: bool = False) -> ClusterObject:
     return ClusterObject(f"{document['kind']}.resource.k8s.io", name, None if gone else json.dumps(document).encode())
 
 
+def _plan(document: Raw) -> object:
+    return document.get("metadata", {}).get("annotations", {}).get("linkwise.dev/plan")
+
+
 class ClaimCluster(GatedCluster):
     """Nodes with slices; claims as the API server has them, and pods bound when their claims can be allocated."""
 
@@ -102,7 +106,9 @@ class ClaimCluster(GatedCluster):
             effect = self.to_write.pop(name)
             key = f"{effect.namespace}/{effect.claim}"
             known = self.claims.get(key)
-            if known and known.get("status", {}).get("allocation"):
+            if known and (
+                known.get("status", {}).get("allocation") or _plan(known) == _plan(json.loads(effect.text or "{}"))
+            ):
                 continue
             if known:
                 self.see(seen(self.claims.pop(key), gone=True))
