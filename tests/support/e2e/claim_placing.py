@@ -89,7 +89,8 @@ class ClaimPlacing:
 
     def claim(self, namespace: str, name: str) -> Raw:
         """The claim of a pod, by the pod's name."""
-        return self.api.get(f"{self._claims(namespace)}/{self.claim_name(self.cluster.pod(namespace, name))}")
+        name = self.claim_name(self.cluster.pod(namespace, name))
+        return dict(self.api.get(f"{self._claims(namespace)}/{name}"))
 
     def claims(self, namespace: str) -> list[Raw]:
         """All claims of a namespace."""
