@@ -103,8 +103,8 @@ image: $(READY)  ## build the container image as dist/linkwise-VERSION.oci.tar, 
 release: $(READY)  ## build all files of a release in dist/VERSION: VERSION=0.1.0 (root; INSTALL=1, ARGS=--dirty for a trial)
 	@$(BIN)/python scripts/release.py $(VERSION) $(if $(INSTALL),--install) $(ARGS)
 
-licences: $(READY)  ## list the licences of the Python packages in the container image
-	@$(BIN)/python scripts/licences.py
+licences: $(READY)  ## list the licences of the packages in the container image and the web page (ARGS=--all: for development too)
+	@$(BIN)/python scripts/licences.py $(ARGS)
 
 lock: pyproject.toml  ## update requirements.lock, and the part of it that the container image has (needs uv)
 	uv pip compile pyproject.toml --extra agent --group dev --group docs --universal --generate-hashes --upgrade \

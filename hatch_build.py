@@ -1,11 +1,27 @@
-"""Build hook: puts the evidence for rules into the wheel, which ships no tests to scan."""
+"""Build hooks: the evidence for rules in the wheel, which ships no tests to scan, and the description on a package index."""
 
+import re
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+PICTURE = re.compile(r"!\[[^\]]*\]\((?!https?://)[^)]*\)\n*")
+LINK = re.compile(r"\[([^\]]+)\]\((?!https?://)[^)]*\)")
+
+
+class DescriptionHook(MetadataHookInterface):
+    """README.md without pictures and links to files of the checkout, which a package index would not find."""
+
+    PLUGIN_NAME = "custom"
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Set the long description."""
+        text = Path(self.root, "README.md").read_text("utf-8")
+        metadata["readme"] = {"content-type": "text/markdown", "text": LINK.sub(r"\1", PICTURE.sub("", text))}
 
 
 class RecordHook(BuildHookInterface[Any]):

@@ -24,7 +24,7 @@ from linkwise.broker.broker import Broker
 from linkwise.broker.watch_events import NodeObject
 from linkwise.model.views import NodeView, PodView
 from linkwise.wire.decoding import parse_json
-from linkwise.wire.kubernetes.objects import decode_nodes, decode_pods
+from linkwise.wire.kubernetes.objects import decode_node_page, decode_pod_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -114,7 +114,7 @@ def running_json(number: int, pod: PodView) -> dict[str, object]:
 def sights_of(folder: Path) -> Iterator[Sequence[WatchEvent]]:
     """The pages, read as a reflector reads them."""
     for path in sorted(folder.glob("nodes-*.json")):
-        yield list(decode_nodes(path.read_bytes()))
+        yield list(decode_node_page(path.read_bytes()).items)
     for path in sorted(folder.glob("objects-*.json")):
         raws = msgspec.json.decode(path.read_bytes(), type=_Raws).items
         yield [
@@ -122,7 +122,7 @@ def sights_of(folder: Path) -> Iterator[Sequence[WatchEvent]]:
             for raw in raws
         ]
     for path in sorted(folder.glob("pods-*.json")):
-        yield list(decode_pods(path.read_bytes()))
+        yield list(decode_pod_page(path.read_bytes()).items)
 
 
 def memory(what: str) -> float:

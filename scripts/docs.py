@@ -23,6 +23,7 @@ from support.chart_files import GENERATED as CHART_FILES
 from support.doc_examples import pages, refreshed
 from support.plugin_page import followed
 from support.record_page import snapshot_page
+from support.version_files import GENERATED as VERSION_FILES
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SIGN: Final = 12.2
@@ -107,6 +108,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "docs/reference/snapshot.md": snapshot_page,
     "docs/how-to/support-a-new-accelerator.md": followed,
     **CHART_FILES,
+    **VERSION_FILES,
 }
 
 

@@ -6,6 +6,7 @@
     python scripts/kubernetes.py build volcano       Volcano's scheduler and controllers only, with its CRDs
     python scripts/kubernetes.py build helm          Helm only, which installs the chart
     python scripts/kubernetes.py build kubeconform   the validator of manifests only
+    python scripts/kubernetes.py build actionlint    the linter of workflows only
     python scripts/kubernetes.py build prometheus-operator   the CRDs of the Prometheus Operator only
 
 Programs are cached outside the checkout, by version and go.sum. Concurrent builds wait for each other. Programs that
@@ -112,6 +113,7 @@ VOLCANO: Final = Module(
 )
 HELM: Final = Module("helm", "helm.sh/helm/v4", ("helm",), {})
 KUBECONFORM: Final = Module("kubeconform", "github.com/yannh/kubeconform", ("kubeconform",), {})
+ACTIONLINT: Final = Module("actionlint", "github.com/rhysd/actionlint", ("actionlint",), {})
 PROMETHEUS: Final = Module(
     "prometheus-operator",
     "github.com/prometheus-operator/prometheus-operator",
@@ -119,7 +121,9 @@ PROMETHEUS: Final = Module(
     {},
     manifests="example/prometheus-operator-crd/*.yaml",
 )
-MODULES: Final = {module.name: module for module in (KUBERNETES, CONTAINERD, VOLCANO, HELM, KUBECONFORM, PROMETHEUS)}
+MODULES: Final = {
+    module.name: module for module in (KUBERNETES, CONTAINERD, VOLCANO, HELM, KUBECONFORM, ACTIONLINT, PROMETHEUS)
+}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -48,6 +49,8 @@ SOURCES: Final = (
     "src",
 )
 """what an image in the cache is made of; tests are in the image as evidence for rules only"""
+SCRATCH: Final = "linkwise-image-"
+"""prefix of folders of builds"""
 CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
@@ -89,6 +92,8 @@ def cached(*, permitted: bool) -> Path:
             prepare({**PACKAGES, **BASE_PACKAGES}, permitted=permitted)
             for old in folder.glob("*.oci.tar"):
                 old.unlink()
+            for unfinished in folder.glob(f"{SCRATCH}*"):  # of builds that were killed
+                shutil.rmtree(unfinished)
             build(file, version())
     return file
 
@@ -126,7 +131,7 @@ def prepare(packages: Mapping[str, str], *, permitted: bool) -> None:
 def build(file: Path, tag: str, base: str = "") -> str:
     """Write the archive; the digest of the image."""
     name = f"{REPOSITORY}:{tag}"
-    with TemporaryDirectory(prefix="linkwise-image-", dir=file.parent) as folder:
+    with TemporaryDirectory(prefix=SCRATCH, dir=file.parent) as folder:
         work = Builder(Path(folder))
         work.build(base or work.debian(), name, tag)
         return work.archive(name, file)

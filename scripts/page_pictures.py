@@ -3,13 +3,13 @@
 Two runs never draw the same pixels, so nothing compares them.
 """
 
-import io
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from png_palette import with_palette
 from support.browser.scene import fill
 from support.browser.window import page_of
 from support.embedded.up_process import TriedCluster
@@ -17,7 +17,7 @@ from support.embedded.up_process import TriedCluster
 ROOT: Final = Path(__file__).resolve().parents[1]
 LARGEST: Final = 150_000
 """bytes of a picture"""
-SIZE: Final = {"width": 1280, "height": 920}
+SIZE: Final[Any] = {"width": 1280, "height": 920}
 FLEET: Final = (
     "dgx1-v100=11,dgx-a100=3,hgx-h100=10,atlas-800=1,a100-bridged=1,p40-share=2,dgx1-v100-measured=4"  # nearly full
 )
@@ -69,14 +69,8 @@ def _open(page: Any, address: str, name: str) -> None:  # noqa: ANN401 - playwri
 
 
 def _small(picture: bytes) -> bytes:
-    """The picture in 256 colours where Pillow is installed; SystemExit if it is too large for the repository."""
-    if find_spec("PIL"):
-        from PIL import Image  # noqa: PLC0415 - makes a picture smaller, and nothing needs it
-
-        smaller = io.BytesIO()
-        colours = Image.open(io.BytesIO(picture)).convert("RGB")
-        colours.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(smaller, "PNG", optimize=True)
-        picture = min(picture, smaller.getvalue(), key=len)
+    """The picture in 256 colours; SystemExit if it is too large for the repository."""
+    picture = with_palette(picture)
     if len(picture) > LARGEST:
         raise SystemExit(f"a picture has {len(picture)} bytes; the limit is {LARGEST}")
     return picture

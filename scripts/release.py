@@ -2,10 +2,10 @@
 
     python scripts/release.py VERSION [--install] [--dirty]
 
-Written to dist/VERSION: the wheel and the source distribution, the image as an OCI archive, the chart that names the digest
-of the image, the SBOM, the licences of what the image contains, notes from the changelog, SHA256SUMS, and provenance as an
-in-toto statement, which is not signed. It needs what `make image` needs. VERSION must be that of the package, and the
-checkout must have no changes, unless --dirty.
+Written to dist/VERSION, when all of it is built: the wheel and the source distribution, the image as an OCI archive, the chart
+that names the digest of the image, the documentation as a website, the SBOM, the licences of what the image contains, notes from
+the changelog, SHA256SUMS, and provenance as an in-toto statement, which is not signed. It needs what `make image` needs. VERSION
+must be that of the package, and the checkout must have no changes, unless --dirty.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ import re
 import subprocess
 import sys
 import tarfile
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
-from licences import licences, table
-from oci_image import BASE_PACKAGES, PACKAGES, ROOT, build, commit_time, prepare, version
+from licences import distributed
+from oci_image import BASE_PACKAGES, PACKAGES, ROOT, build, commit_time, prepare, run, version
 from packages import BuildError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping, Sequence
 
 CHART: Final = ROOT / "deploy/chart"
 LOCKS: Final = ("requirements.lock", "deploy/image/requirements.lock", "deploy/image/tools.lock")
@@ -62,24 +64,43 @@ def main(arguments: Sequence[str]) -> int:
 def check(wanted: str, *, dirty: bool) -> None:
     """Compare the version with that of the package, and the checkout with its last commit."""
     if wanted != version():
-        files = "src/linkwise/__init__.py, deploy/chart/Chart.yaml and deploy/Dockerfile"
-        raise BuildError(f"the version of the package is {version()}, not {wanted}; it is in {files}")
+        file = "src/linkwise/__init__.py"
+        raise BuildError(
+            f"the version of the package is {version()}, not {wanted}; change it in {file}, then run make docs manifests"
+        )
     if not dirty and git("status", "--porcelain"):
         raise BuildError("the checkout has changes that are not committed; commit them, or pass --dirty for a trial")
 
 
 def release(folder: Path, wanted: str) -> None:
-    """Write all files into a folder, which must not exist."""
+    """Write all files into a folder, which must not exist, and does not if a build fails."""
+    with complete(folder) as unfinished:
+        write_files(unfinished, wanted)
+
+
+@contextmanager
+def complete(folder: Path) -> Iterator[Path]:
+    """A folder beside this one, which becomes it when the block succeeds, and is removed otherwise."""
     if folder.exists():
         raise BuildError(f"{folder} exists; a release is not overwritten")
-    folder.mkdir(parents=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix="release-", dir=folder.parent) as scratch:
+        unfinished = Path(scratch, folder.name)
+        unfinished.mkdir()
+        yield unfinished
+        unfinished.rename(folder)
+
+
+def write_files(folder: Path, wanted: str) -> None:
+    """Write all files of a release into an empty folder."""
     start = datetime.now(UTC)
     build_distributions(folder)
     image = folder / f"linkwise-{wanted}.oci.tar"
     digest = build(image, wanted)
     write_chart(folder / f"linkwise-{wanted}.tgz", digest, int(commit_time()))
+    build_site(folder / f"linkwise-{wanted}-site.tar.gz", int(commit_time()))
     (folder / f"linkwise-{wanted}.sbom.cdx.json").write_bytes(file_of_image(image, SBOM))
-    (folder / "licences.md").write_text(table(licences()), "utf-8")
+    (folder / "licences.md").write_text(distributed(), "utf-8")
     (folder / "notes.md").write_text(notes((ROOT / "CHANGELOG.md").read_text("utf-8"), wanted), "utf-8")
     digests = {file.name: sha256(file.read_bytes()) for file in sorted(folder.iterdir())}
     (folder / "SHA256SUMS").write_text("".join(f"{value}  {name}\n" for name, value in digests.items()), "utf-8")
@@ -89,22 +110,38 @@ def release(folder: Path, wanted: str) -> None:
 
 def build_distributions(folder: Path) -> None:
     """The wheel and the source distribution."""
-    command = [sys.executable, "-m", "hatchling", "build", "--directory", str(folder)]
-    environ = {**os.environ, "SOURCE_DATE_EPOCH": commit_time()}
-    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)  # noqa: S603 - our own
-    if done.returncode:
-        raise BuildError(f"{' '.join(command)} failed with exit code {done.returncode}: {done.stdout}{done.stderr}")
+    run([sys.executable, "-m", "hatchling", "build", "--directory", folder], commit_time())
+
+
+def build_site(file: Path, time: int) -> None:
+    """The documentation as `make site` builds it, as an archive."""
+    with TemporaryDirectory(prefix="site-", dir=file.parent) as folder:
+        pages = Path(folder, "pages")
+        words = ["--quiet", "--fail-on-warning", "-b", "html", "-c", "docs", "-d", f"{folder}/doctrees"]
+        run([sys.executable, "-m", "sphinx", *words, ".", pages], str(time))
+        paths = sorted(path for path in pages.rglob("*") if path.is_file() and path.name != ".buildinfo")
+        write_archive(file, {f"linkwise/{path.relative_to(pages)}": path.read_bytes() for path in paths}, time)
 
 
 def write_chart(file: Path, digest: str, time: int) -> None:
     """The chart as Helm packages it, with the digest of the image as the default value."""
+    files = {str(path.relative_to(CHART)): path.read_bytes() for path in sorted(CHART.rglob("*")) if is_packaged(path)}
+    files["values.yaml"] = with_digest(files["values.yaml"].decode(), digest).encode()
+    write_archive(file, {f"linkwise/{name}": text for name, text in files.items()}, time)
+
+
+def is_packaged(path: Path) -> bool:
+    """Whether Helm would package a file of the chart."""
+    ignored = (CHART / ".helmignore").read_text("utf-8").split()
+    return path.is_file() and not any(path.match(pattern) for pattern in ignored)
+
+
+def write_archive(file: Path, files: Mapping[str, bytes], time: int) -> None:
+    """Write files to a compressed archive whose bytes depend on nothing but them."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
-        for path in sorted(path for path in CHART.rglob("*") if path.is_file()):
-            name, text = str(path.relative_to(CHART)), path.read_bytes()
-            if name == "values.yaml":
-                text = with_digest(text.decode(), digest).encode()
-            entry = tarfile.TarInfo(f"linkwise/{name}")
+        for name, text in files.items():
+            entry = tarfile.TarInfo(name)
             entry.size, entry.mtime = len(text), time
             archive.addfile(entry, io.BytesIO(text))
     file.write_bytes(gzip.compress(content.getvalue(), mtime=time))

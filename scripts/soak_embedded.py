@@ -57,7 +57,9 @@ def shake(pods: int, seed: int) -> bool:
     async def story(cluster: ClusterUnderTest) -> None:
         chaos = Chaos(cluster, seed)
         await chaos.run(pods)
-        print(f"{chaos.made} pods, seed {seed}: {dict(chaos.happened)}; nothing was sold twice, nobody was forgotten")
+        print(
+            f"{chaos.made} pods, seed {seed}: {dict(chaos.happened)}; no device was allocated twice, no pod was forgotten"
+        )
 
     print(f"shaking an embedded cluster with {pods} pods, seed {seed}", flush=True)
     try:

@@ -33,6 +33,7 @@ from support.tls_client import trusting
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+NAMESPACE = "linkwise-system"  # of the Secrets, where the service is outside of a cluster
 ATTACKERS = 20
 NODES = 500
 BODY = 64 << 20
@@ -40,6 +41,7 @@ HEAD = f"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nC
 BAR = 64.0  # MiB above what there was before; callers without a certificate may hold as much
 LEFT = 16.0  # MiB that may be left afterwards
 SETTLE = 4.0  # seconds until memory has returned
+START = 300.0  # seconds that the service may take until it is ready
 
 
 def main() -> int:
@@ -69,9 +71,10 @@ def main() -> int:
 
 
 @contextmanager
-def serving(cluster: EmbeddedThread) -> Iterator[tuple[int, int]]:
+def serving(cluster: EmbeddedThread, nodes: int = NODES) -> Iterator[tuple[int, int]]:
     """`linkwise serve` with TLS as a process beside an embedded API server; its process id and port."""
-    for number in range(NODES):
+    cluster.api().create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    for number in range(nodes):
         for document in machine(f"node-{number:03}", "nvlink"):
             cluster.api().create(document)
     with closing(socket.create_server(("127.0.0.1", 0))) as free:
@@ -90,19 +93,22 @@ def serving(cluster: EmbeddedThread) -> Iterator[tuple[int, int]]:
 
 
 def wait_until_ready(process: subprocess.Popen[bytes], port: int) -> None:
-    """Wait until probes succeed, however busy the machine is; RuntimeError if the service ends."""
+    """Wait until probes succeed, as long as a busy machine takes; RuntimeError with the last answer if they do not."""
+    last, end = "no answer", time.monotonic() + START
     with closing(BlockingHttp(Origin("127.0.0.1", port, tls=blind()), 5.0)) as http:
-        while process.poll() is None:
+        while process.poll() is None and time.monotonic() < end:
             with suppress(Exception):
-                if http.call("GET", "/readyz", {}).status == 200:
+                answer = http.call("GET", "/readyz", {})
+                if answer.status == 200:
                     return
+                last = answer.body.decode()
             time.sleep(0.1)
-    raise RuntimeError(f"the service has ended with {process.returncode}")
+    raise RuntimeError(f"the service has ended with {process.returncode}" if process.returncode is not None else last)
 
 
 def certificate(cluster: EmbeddedThread) -> dict[str, str]:
     """The Secret of kube-scheduler."""
-    found = cluster.do(lambda api: api.store.get("secrets", "linkwise-scheduler-tls", "default").data)
+    found = cluster.do(lambda api: api.store.get("secrets", "linkwise-scheduler-tls", NAMESPACE).data)
     data: dict[str, str] = json.loads(found)["data"]
     return data
 

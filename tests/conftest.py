@@ -32,6 +32,7 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(optionalhook=True)  # `make mutants` runs without xdist
 def pytest_xdist_auto_num_workers() -> int:
     """Three workers for two cores: a third of the time, tests wait for programs that they have started."""
     cores = os.cpu_count() or 1

@@ -24,6 +24,7 @@ export interface NodeStrip {
   held: Held[]
   mode: string               // any | whole | memory | percent
   note: string               // problems, "" if none
+  indices?: number[]         // numbers of the devices, unless they are 0, 1, 2, ...
 }
 export interface Held {
   pod: string                // "namespace/name"; "" for a pod of namespaces that the reader may not see
@@ -69,11 +70,13 @@ export interface PodPage {
   namespace: string; name: string; state: string; code: string; group: string
   request: string; policy: string
   headline: string; lines: string[]; notes: string[]     // lines: all that `linkwise explain pod/NAME` prints
+  remarks: string[]                                      // those of them about its state that belong to no part below
   placed: { node: string; devices: number[]; certainty: string; reasons: string[]; slowest: string
             runnerUp: { devices: number[]; sentence: string } | null; nextNode: { node: string; sentence: string } | null } | null
   waiting: { nodes: number; fitting: number
              against: { code: string; count: number; text: string; temporary: boolean; nearest: string; sentence: string }[]
              remedies: { title: string; node: string; pods: { pod: string; text: string }[] }[]
+             unresolved: string       // that no pods were found whose end would help
              holders: { pod: string; node: string; devices: number; text: string }[]
              victims: { sentence: string; pods: { pod: string; text: string }[] } | null } | null
 }
@@ -81,13 +84,16 @@ export interface PodPage {
 export interface GroupPage {
   namespace: string; name: string; source: string; stage: string; code: string
   headline: string; lines: string[]; notes: string[]
+  remarks: string[]
   members: { pod: string; state: string; node: string; devices: number[]; asks: number; slowest: number | null }[]
   missing: number
   hosts: { node: string; members: number; devices: number[]; slowest: number | null }[]
-  levels: { name: string; value: string; proven: boolean }[]
+  levels: { name: string; value: string }[]
   heldSeconds: number; slowest: string; lacks: string[]
-  against: PodPage["waiting"] extends null ? never : { code: string; count: number; text: string; temporary: boolean; nearest: string; sentence: string }[]
+  fitting: number          // nodes that can take a member
+  against: { code: string; count: number; text: string; temporary: boolean; nearest: string; sentence: string }[]
   remedies: { title: string; nodes: string[]; pods: { pod: string; text: string }[] }[]
+  unresolved: string
 }
 // POST /v1/page/plan   body: the manifest's text (application/yaml). 200 always for a readable request; nothing is created.
 export interface PlanPage {

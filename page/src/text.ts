@@ -1,6 +1,6 @@
 // Sentences and numbers of the page itself; everything about decisions comes from the service as it is.
 import type { Held, NodeStrip } from './api'
-import { holdersOf, stripOf } from './state/cluster'
+import { holdersOf, indexAt, stripOf } from './state/cluster'
 
 const NUMBER = new Intl.NumberFormat('en-US')
 
@@ -43,10 +43,10 @@ export const MODE_TEXT: Record<string, string> = {
 export const holderText = (held: Held): string => held.pod || (held.group ? `group ${held.group}` : 'a pod of another namespace')
 
 /** One line about a holder: who, what, where. */
-export function heldText(held: Held): string {
+export function heldText(node: NodeStrip, held: Held): string {
   const share = held.part !== undefined && held.part < 100 ? `, ${held.part} %` : ''
   const noun = held.devices.length === 1 ? 'device' : 'devices'
-  return `${holderText(held)}: ${noun} ${devicesText(held.devices)}${share}, ${STATE_TEXT[held.state]}`
+  return `${holderText(held)}: ${noun} ${devicesText(held.devices.map((position) => indexAt(node, position)))}${share}, ${STATE_TEXT[held.state]}`
 }
 
 /** What a screen reader says about a node, and the tooltip in words. */
@@ -60,15 +60,15 @@ export function nodeText(node: NodeStrip, device = -1): string {
   if (device < 0) return `${parts.join(', ')}.${node.note ? ` ${node.note}` : ''}`
   const mark = node.marks[device]
   const holders = holdersOf(node, device)
-  const what = holders.length ? holders.map(heldText).join('; ') : 'idle'
+  const what = holders.length ? holders.map((held) => heldText(node, held)).join('; ') : 'idle'
   const flaw = mark === 'x' ? ', unhealthy' : mark === 'c' ? ', cordoned' : ''
-  return `${node.name}, device ${device}${flaw}: ${what}.`
+  return `${node.name}, device ${indexAt(node, device)}${flaw}: ${what}.`
 }
 
 /** States as a badge: Unschedulable, In use. */
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
 
-const WORDS = /^(a|all|an|chosen|device|devices|group|if|in|it|its|no|node|nodes|none|only|placed|pod|pods|the|there|this|runner-up|seen|waits?|not|why)\b/
+const WORDS = /^(a|all|an|chosen|device|devices|fits|for|group|if|in|it|its|next|no|node|nodes|none|tied|only|placed|pod|pods|the|there|this|runner-up|seen|waits?|not|why)\b/
 
 /** What the command line prints as a line, as a sentence: names keep their case. */
 export function sentence(text: string): string {

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { change, cluster, nodes, random } from '../fixtures/cluster'
 import { ClusterState, stripOf } from '../src/state/cluster'
 import type { NodeStrip } from '../src/api'
+import { fastest } from './fastest'
 
 const node = (held: NodeStrip['held'], marks = '........', name = 'n'): NodeStrip => ({ name, model: 'm', rack: '', marks, held, mode: 'whole', note: '' })
 
@@ -42,12 +43,11 @@ describe('the state of the cluster', () => {
     expect(state.shape).toBe(shape)
   })
 
-  test('five thousand nodes are indexed in a moment', () => {
+  test('five thousand nodes are indexed in about the time in which they are read', () => {
     const world = { ...cluster(10), nodes: nodes(5000, 1, 6) }
     const state = new ClusterState()
-    const start = performance.now()
-    state.replace(world)
-    expect(performance.now() - start).toBeLessThan(500)
+    const text = JSON.stringify(world)
+    expect(fastest(() => state.replace(world))).toBeLessThan(10 * fastest(() => JSON.parse(text)))
     expect(state.nodes.size).toBe(world.nodes.length)
   })
 })

@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest'
 import { nodes } from '../fixtures/cluster'
+import { fastest } from './fastest'
 import { ColourBook, HUES } from '../src/colours'
 import { find, rank } from '../src/search'
+import { positionsOf } from '../src/state/cluster'
 import { delayAfter, EventParser } from '../src/state/stream'
 import { count, devicesText, memoryText, natural, nodeText, reasonText, secondsText, sentence, shorten } from '../src/text'
 
@@ -45,6 +47,14 @@ test('a node is described in words for screen readers', () => {
   expect(nodeText(node!, 0)).toContain('device 0')
 })
 
+test('devices have the numbers that tools give them', () => {
+  const held = [{ pod: 'x/p', group: '', state: 'bound' as const, devices: [0, 1] }]
+  const node = { name: 'n', model: 'm', rack: '', marks: '...', held, mode: 'whole', note: '', indices: [4, 5, 7] }
+  expect(nodeText(node, 0)).toBe('n, device 4: x/p: devices 4, 5, in use.')
+  expect(nodeText(node, 2)).toBe('n, device 7: idle.')
+  expect(positionsOf(node, [7, 4, 9])).toEqual([2, 0])
+})
+
 test('exact names come first, then beginnings, then words, then the rest', () => {
   expect(rank('llm/train', 'train')).toBe(0)
   expect(rank('llm/train-1', 'train')).toBe(1)
@@ -55,11 +65,11 @@ test('exact names come first, then beginnings, then words, then the rest', () =>
   expect(find('Train', [['pod', keys]]).map(({ key }) => key)).toEqual(['b/train', 'a/train-9', 'a/train-10', 'a/pretrain'])
 })
 
-test('search in forty thousand pods takes a moment', () => {
+test('search in forty thousand pods takes less time than to sort their names', () => {
   const keys = Array.from({ length: 40_000 }, (_, index) => `team-${index % 50}/job-${index}`)
-  const start = performance.now()
+  const sorted = fastest(() => [...keys].sort())
   expect(find('job-3', [['pod', keys]])).toHaveLength(12)
-  expect(performance.now() - start).toBeLessThan(100)
+  expect(fastest(() => find('job-3', [['pod', keys]]))).toBeLessThan(sorted)
 })
 
 test('names sort by their numbers', () => {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from email import message_from_bytes
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
@@ -11,6 +13,7 @@ import pytest
 from support.wheel import WheelEnvironment, build_wheel
 
 if TYPE_CHECKING:
+    from email.message import Message
     from pathlib import Path
 
 IMPORT_ALL = """
@@ -37,6 +40,26 @@ def modules(wheel: Path) -> set[str]:
     with ZipFile(wheel) as archive:
         paths = [PurePosixPath(name) for name in archive.namelist() if name.endswith(".py")]
     return {".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in paths}
+
+
+def metadata(wheel: Path) -> Message:
+    """The metadata that a package index shows."""
+    with ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        return message_from_bytes(archive.read(name))
+
+
+def test_the_description_on_a_package_index_has_no_links_to_files(wheel: Path) -> None:
+    found = metadata(wheel)
+    text = str(found.get_payload())
+    assert found["Description-Content-Type"] == "text/markdown"
+    assert "## Install" in text
+    assert [target for target in re.findall(r"\]\(([^)]*)\)", text) if not target.startswith("https://")] == []
+
+
+def test_the_extra_of_the_agent_names_its_requirements(wheel: Path) -> None:
+    found = [one for one in metadata(wheel).get_all("Requires-Dist", []) if one.endswith("extra == 'agent'")]
+    assert {one.partition(">")[0] for one in found} == {"grpcio", "nvidia-ml-py", "protobuf"}
 
 
 @pytest.mark.parametrize("package", ["hatchling", "hypothesis", "pytest", "support"])

@@ -17,7 +17,7 @@ from linkwise.engine.queue.scheduling_queue import QueuedPod
 from linkwise.errors import InputError
 from linkwise.model.settings import PlacingSettings
 from linkwise.model.snapshot import Snapshot
-from linkwise.model.verdict import Entry, Grant, Held, Offer
+from linkwise.model.verdict import Entry, Grant, Offer, ReservedKey
 from linkwise.model.views import ContainerView, PodView
 from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
@@ -113,7 +113,7 @@ def test_what_is_kept_free_for_a_pod_is_written_with_its_purpose_beside_the_own_
     written = json.loads(data)["state"]["entries"]
     assert [(each["grant"]["pod"], each.get("purpose")) for each in written] == [("u-a", None), ("u-a", "reservation")]
     restored = Broker.restore(decode_snapshot(data, BrokerState))
-    assert {each.key for each in restored.entries()} == {"u-a", Held("u-a", "reservation")}
+    assert {each.key for each in restored.entries()} == {"u-a", ReservedKey("u-a", "reservation")}
     with pytest.raises(InputError, match=r"\[1\]: duplicate: pod 'u-a \(reservation\)' is listed before"):
         Broker.restore(Snapshot(state=BrokerState(entries=(kept, kept))))
 

@@ -74,7 +74,7 @@ def test_pods_of_other_namespaces_are_named_nowhere(view: str, window: Window, o
         page.locator(".skeleton").first.wait_for(state="detached")
         if view == "plan":
             page.get_by_role("button", name="Plan it").click()
-            page.locator(".outcome .headline").wait_for()
+            page.locator(".panel .headline").first.wait_for()
         elif view == "":
             page.get_by_role("button", name="Table").click()
             page.get_by_role("row", name="vision/detect-0: devices").first.wait_for()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from support.browser.window import Window
 
 VIEWS = {
@@ -19,6 +22,8 @@ VIEWS = {
     "nodes/mi300-0": "mi300-0",
     "pods/research/sweep-3": "research/sweep-3",
     "pods/research/too-many": "research/too-many",
+    "pods/research/wide-eval": "research/wide-eval",
+    "pods/serving/gated": "serving/gated",
     "groups/llm/pretrain": "group llm/pretrain",
     "groups/llm/moe": "group llm/moe",
     "plan": "Where would it go?",
@@ -28,25 +33,42 @@ VIEWS = {
 
 
 LOOKS = [(width, theme) for width in (1440, 1024, 390) for theme in ("light", "dark")]
+PICTURES = "dist/browser"
+"""of every view, for people to look at"""
+AXE = """axe.run({resultTypes: ['violations']})
+  .then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes[0].html]))"""
+DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
-@pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_view_is_clean(view: str, look: tuple[int, str], window: Window, address: str, axe: str) -> None:
-    with window(*look, bypass_csp=True) as opened:  # axe needs eval
+def test_a_view_is_clean_at_all_widths_in_both_themes(
+    view: str, window: Window, address: str, axe: str, root: Path
+) -> None:
+    pictures = root / PICTURES
+    pictures.mkdir(parents=True, exist_ok=True)
+    with window(bypass_csp=True, reduced_motion="reduce") as opened:  # axe needs eval
         page = opened.page
         page.goto(address + view)
-        if look[0] == 390 and view == "":
-            page.get_by_role("button", name="waiting, and what still fits").click()
         page.locator(".panel, .single .stage").get_by_role("heading", name=VIEWS[view], exact=True).wait_for()
         page.locator(".skeleton").first.wait_for(state="detached")
-        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        if view == "plan":
+            page.get_by_role("button", name="Plan it").click()
+            page.get_by_text("on the picture").wait_for()
         page.evaluate(axe)
-        found = page.evaluate(
-            "axe.run().then((result) => result.violations.map(({ id, nodes }) => [id, nodes[0].html]))"
-        )
-        assert found == []
+        page.evaluate("document.fonts.ready")
+        for width, theme in LOOKS:
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme=theme)
+            page.evaluate(DRAWN)
+            page.screenshot(path=pictures / f"{view.replace('/', '-') or 'cluster'}-{width}-{theme}.png")
+            page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
+            peek = page.get_by_role("button", name="waiting, and what still fits")
+            if peek.is_visible():
+                peek.click()
+                page.screenshot(path=pictures / f"waiting-{width}-{theme}.png")
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (width, theme)
+            assert page.evaluate(AXE) == [], (width, theme)
+            page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = false })")
         assert opened.problems == []
 
 
@@ -99,3 +121,48 @@ def test_a_service_that_is_not_the_leader_is_quoted(window: Window, address: str
         opened.page.route("**/v1/page/stream*", lambda route: route.fulfill(status=503, body=sentence))
         opened.page.goto(address)
         opened.page.get_by_text("This replica is not the leader.").wait_for()
+
+
+def test_a_stream_that_breaks_off_is_read_again(window: Window, address: str) -> None:
+    broken = ['event: cluster\ndata: {"version": "1", "nodes": [\n\n', "", "event: change"]
+    with window() as opened:
+        page = opened.page
+
+        def answer(route: Any) -> None:  # noqa: ANN401 - playwright's
+            if broken:
+                route.fulfill(content_type="text/event-stream", body=broken.pop())
+            else:
+                route.continue_()
+
+        page.route("**/v1/page/stream*", answer)
+        page.goto(address)
+        page.get_by_role("heading", name="The cluster is not available right now").wait_for()
+        page.get_by_role("application", name="Nodes and their devices").wait_for()
+        page.locator(".live", has_text=re.compile("^live$")).wait_for()
+        assert opened.problems == []
+
+
+def test_an_unreadable_stream_says_so(window: Window, address: str) -> None:
+    with window() as opened:
+        page = opened.page
+        body = "event: cluster\ndata: {\n\n"
+        page.route("**/v1/page/stream*", lambda route: route.fulfill(content_type="text/event-stream", body=body))
+        page.goto(address)
+        page.get_by_text("The service sent something that the page cannot read. The page tries again.").wait_for()
+
+
+def test_a_printed_page_has_the_picture_and_the_details_and_no_controls(window: Window, address: str) -> None:
+    with window(theme="dark") as opened:
+        page = opened.page
+        page.goto(f"{address}pods/research/too-many")
+        page.get_by_role("heading", name="What would let it start").wait_for()
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert page.get_by_role("heading", name="What would let it start").is_visible()
+        assert page.locator(".field canvas").is_visible()
+        for control in (".top", ".tools", ".close", ".peek"):
+            assert not page.locator(control).first.is_visible(), control
+        page.evaluate(DRAWN)
+        for place in ("html", ".card", ".panel"):
+            background = page.evaluate(f"getComputedStyle(document.querySelector('{place}')).backgroundColor")
+            assert background == "rgb(255, 255, 255)", place

@@ -14,6 +14,7 @@ import linkwise
 from linkwise.config.installation import FILE, PARTS, Installation, installation_yaml
 from linkwise.config.rbac import AGENT_FEATURES, FEATURES
 from support.chart_manifests import chart_digest, recorded_digest
+from support.version_files import GENERATED as VERSION_FILES, with_version
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy/chart"
@@ -49,6 +50,18 @@ def packaged() -> list[dict[str, Any]]:
 def test_versions_are_those_of_the_package() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
     assert (chart["version"], chart["appVersion"]) == (linkwise.__version__, linkwise.__version__)
+
+
+@pytest.mark.parametrize("file", VERSION_FILES)
+def test_a_file_that_names_the_version_is_current(file: str) -> None:
+    assert (ROOT / file).read_text("utf-8") == VERSION_FILES[file](), "run `make docs`"
+
+
+@pytest.mark.parametrize("file", VERSION_FILES)
+def test_another_version_reaches_every_place_of_a_file(file: str) -> None:
+    text = with_version((ROOT / file).read_text("utf-8"), "9.8.7")
+    assert "9.8.7" in text
+    assert linkwise.__version__ not in text
 
 
 def test_every_feature_of_the_roles_has_a_switch() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import tarfile
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -70,6 +72,49 @@ def test_provenance_names_every_file_and_what_it_was_made_of() -> None:
     found = release.provenance({"a.whl": "1f"}, "0.1.0", datetime(2026, 11, 19, tzinfo=UTC))
     assert found["subject"] == [{"name": "a.whl", "digest": {"sha256": "1f"}}]
     assert "deploy/image/requirements.lock" in str(found["predicate"])
+
+
+def test_licences_of_the_page_are_those_of_its_packages_and_fonts() -> None:
+    found = {name: text for name, _, text in licences.licences_of_page()}
+    dependencies = json.loads((ROOT / "page/package.json").read_text("utf-8"))["dependencies"]
+    assert {*dependencies, "@fontsource-variable/inter"} <= found.keys()
+    assert "vite" not in found
+    assert set(found.values()) == {"MIT", "OFL-1.1"}
+
+
+def test_licences_of_development_leave_out_what_users_get() -> None:
+    text = licences.development()
+    assert "| pytest |" in text
+    assert "| vite |" in text
+    assert "| click |" not in text
+    assert "| preact |" not in text
+
+
+def test_the_chart_has_no_template_of_its_own_page(tmp_path: Path) -> None:
+    release.write_chart(tmp_path / "a.tgz", DIGEST, 1)
+    with tarfile.open(tmp_path / "a.tgz") as archive:
+        names = set(archive.getnames())
+    assert {
+        "linkwise/Chart.yaml",
+        "linkwise/README.md",
+        "linkwise/files/crds/deviceinventories.linkwise.dev.yaml",
+    } <= names
+    assert "linkwise/README.template.md" not in names
+
+
+def test_a_release_whose_build_fails_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), release.complete(tmp_path / "dist/1") as folder:
+        (folder / "half").rename(folder / "no-such-folder/half")
+    assert list((tmp_path / "dist").iterdir()) == []
+
+
+def test_a_release_appears_as_a_whole_and_is_not_overwritten(tmp_path: Path) -> None:
+    with release.complete(tmp_path / "dist/1") as folder:
+        (folder / "all").touch()
+        assert not (tmp_path / "dist/1").exists()
+    assert [path.name for path in tmp_path.rglob("all")] == ["all"]
+    with pytest.raises(packages.BuildError, match="is not overwritten"), release.complete(tmp_path / "dist/1"):
+        pass
 
 
 def test_no_licence_of_the_image_is_unknown_or_demands_more_than_notices() -> None:

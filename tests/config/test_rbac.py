@@ -178,6 +178,12 @@ def test_the_agent_writes_no_config_maps_by_default_and_on_request_only_where_hu
     assert agent(device_info=True) - agent() == own
 
 
+def test_the_agent_publishes_slices_and_reads_claims_only_as_a_driver_of_claims() -> None:
+    verbs = ("get", "list", "watch", "create", "update", "delete")
+    own = {("", "resource.k8s.io", "resourceslices", verb) for verb in verbs}
+    assert agent(dra=True) - agent() == own | {("", "resource.k8s.io", "resourceclaims", "get")}
+
+
 @pytest.mark.parametrize("feature", AGENT_OPTIONAL)
 def test_the_agent_can_do_without_some_features(feature: str) -> None:
     assert agent(without=[feature]) < agent()
@@ -189,14 +195,14 @@ def test_the_agent_can_not_do_without_its_inventory() -> None:
         agent_rbac_yaml(without=["inventory"])
 
 
-def test_the_agent_deletes_nothing_and_has_no_wild_card() -> None:
-    assert not [
-        found for found in agent(koordinator=True, device_info=True) if "delete" in found[3] or "*" in "".join(found)
-    ]
+def test_the_agent_deletes_nothing_but_slices_and_has_no_wild_card() -> None:
+    allowed = agent(koordinator=True, device_info=True, dra=True)
+    assert {found[2] for found in allowed if "delete" in found[3]} == {"resourceslices"}
+    assert not [found for found in allowed if "*" in "".join(found)]
 
 
 def test_every_feature_of_the_agent_is_described_above_its_rules() -> None:
-    text = agent_rbac_yaml(koordinator=True, device_info=True).replace("\n  # ", " ")
+    text = agent_rbac_yaml(koordinator=True, device_info=True, dra=True).replace("\n  # ", " ")
     assert [name for name, feature in AGENT_FEATURES.items() if f"{name}: {feature.why}" not in text] == []
 
 

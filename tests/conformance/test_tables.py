@@ -32,6 +32,10 @@ def table(space: Space, path: str) -> dict[str, Any]:
         ("/apis/apps/v1/deployments", ["Name", "Ready", "Up-to-date", "Available", "Age"]),
         ("/apis/apps/v1/replicasets", ["Name", "Desired", "Current", "Ready", "Age"]),
         ("/apis/batch/v1/jobs", ["Name", "Status", "Completions", "Duration", "Age"]),
+        ("/apis/resource.k8s.io/v1/resourceclaims", ["Name", "State", "Age"]),
+        ("/apis/resource.k8s.io/v1/resourceclaimtemplates", ["Name", "Age"]),
+        ("/apis/resource.k8s.io/v1/resourceslices", ["Name", "Node", "Driver", "Pool", "Age"]),
+        ("/apis/resource.k8s.io/v1/deviceclasses", ["Name", "Age"]),
         ("/apis/coordination.k8s.io/v1/leases", ["Name", "Holder", "Age"]),
         ("/apis/linkwise.dev/v1alpha1/deviceinventories", ["Name", "Mode", "Devices", "Healthy", "Enforced", "Age"]),
     ],
@@ -63,3 +67,18 @@ def test_a_watch_can_send_tables(space: Space) -> None:
         first = next(lines)
     assert (first["type"], first["object"]["kind"]) == ("ADDED", "Table")
     assert first["object"]["rows"][0]["cells"][0] == "a"
+
+
+def test_a_row_has_the_state_of_the_claim(space: Space) -> None:
+    request = {"name": "main", "exactly": {"deviceClassName": "gpu.example.com"}}
+    made = {"metadata": {"name": "a"}, "spec": {"devices": {"requests": [request]}}}
+    space.make("resourceclaims", made, "resource.k8s.io/v1")
+    path = space.path("resourceclaims", group="resource.k8s.io/v1")
+    assert table(space, path)["rows"][0]["cells"][:2] == ["a", "pending"]
+    result = {"request": "main", "driver": "gpu.example.com", "pool": "p", "device": "gpu-0"}
+    status = {
+        "allocation": {"devices": {"results": [result]}},
+        "reservedFor": [{"resource": "pods", "name": "p", "uid": "1"}],
+    }
+    space.call("PATCH", f"{path}/a/status", {"status": status}, "application/merge-patch+json")
+    assert table(space, path)["rows"][0]["cells"][:2] == ["a", "allocated,reserved"]

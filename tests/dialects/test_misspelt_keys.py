@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from linkwise.dialects.misspelt_keys import closest_key, misspelt_keys
+from linkwise.dialects.misspelt_keys import MOST, closest_key, misspelt_keys
 from linkwise.dialects.registry import DIALECTS
 from linkwise.model.views import ContainerView, PodView
 
@@ -98,3 +98,11 @@ def test_an_annotation_that_is_set_as_a_label_is_a_problem() -> None:
     (problem,) = misspelt_keys(PodView("t", "p", "u", (), {key: "x"}))
     assert problem.sentence == "it is read as an annotation, not as a label"
     assert misspelt_keys(PodView("t", "p", "u", (), {}, {key: "x"})) == []
+
+
+@pytest.mark.parametrize(("others", "problems"), [(MOST - 1, 2), (MOST, 0)])
+def test_of_many_unknown_names_of_a_pod_only_the_first_are_compared(others: int, problems: int) -> None:
+    names = [f"example.com/thing-{number}" for number in range(others)]
+    labels = dict.fromkeys(["gputopology.scheduling.koordinator.sh/name", *names, "linkwise.dev/polcy"], "x")
+    box = ContainerView("main", limits=dict.fromkeys(["nvidia.com/gpu", *names, "nvidia.com/gpus"], "1"))
+    assert len(misspelt_keys(PodView("t", "p", "u", (box,), labels))) == problems

@@ -13,7 +13,7 @@ import pytest
 from linkwise.broker import effects, watch_events
 from linkwise.broker.broker import Broker, BrokerView, Counts
 from linkwise.engine.usage import Drift, DriftKind, drift_text
-from linkwise.explain import inspect as inspection, reports as node_report, reports as pod_report
+from linkwise.explain import inspect as inspection, node as node_report, reports as pod_report
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.inspect import inspect_nodes
 from linkwise.explain.node import explain_node

@@ -84,6 +84,11 @@ def kubeconform_programs(root: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def actionlint_programs(root: Path) -> Path:
+    return built(root, "actionlint")
+
+
+@pytest.fixture(scope="session")
 def prometheus_definitions(root: Path) -> Path:
     """The folder with the CRDs of the Prometheus Operator."""
     return built(root, "prometheus-operator").parent / "manifests"

@@ -17,6 +17,11 @@ from linkwise.config.webhook_manifests import WebhookFile, webhook_configuration
 from support.chart_files import rbac_file
 from support.chart_manifests import helm_template, rendered_manifests
 from support.chart_pages import default_values
+from support.e2e.helm import Helm
+from support.script_modules import scripts_importable
+
+with scripts_importable():
+    import release
 
 Objects = list[dict[str, Any]]
 Permission = tuple[str, str, str, str]
@@ -30,6 +35,7 @@ EVERYTHING: Final = (
     "features.rankTables",
     "agent.koordinatorDevice",
     "agent.deviceInfo",
+    "agent.dra.enabled",
     "volcano.enabled",
     "priorityQuota.enabled",
     *(f"monitoring.{name}.enabled" for name in ("serviceMonitor", "podMonitor", "prometheusRule", "dashboard")),
@@ -154,6 +160,7 @@ def test_a_feature_brings_exactly_its_verbs(helm: str, feature: str) -> None:
         ("events", "agent.events"),
         ("koordinator", "agent.koordinatorDevice"),
         ("device-info", "agent.deviceInfo"),
+        ("dra", "agent.dra.enabled"),
     ],
 )
 def test_a_feature_of_the_agent_brings_exactly_its_verbs(helm: str, feature: str, value: str) -> None:
@@ -343,6 +350,30 @@ def test_one_replica_has_no_budget_that_would_block_a_drain(helm: str) -> None:
 def test_two_replicas_without_a_lease_are_refused(helm: str) -> None:
     with pytest.raises(ValueError, match="would allocate devices twice"):
         rendered(helm, "leaderElection.enabled=false")
+
+
+@pytest.mark.parametrize("values", [(), ("crds.enabled=false",)], ids=["with definitions", "without"])
+@pytest.mark.parametrize("kind", ["DeviceInventory", "AcceleratorPolicy"])
+def test_definitions_of_another_release_are_refused(helm: str, kind: str, values: tuple[str, ...]) -> None:
+    served = ("--api-versions", f"linkwise.dev/v1beta1/{kind}", *(word for one in values for word in ("--set", one)))
+    with pytest.raises(ValueError, match=r"serves v1beta1, and Linkwise \S+ reads v1alpha1: it is of another release"):
+        helm_template(helm, *served)
+
+
+def test_definitions_that_serve_a_later_version_too_are_left_alone_but_not_replaced(helm: str) -> None:
+    versions = ",".join(f"linkwise.dev/{version}/DeviceInventory" for version in ("v1alpha1", "v1beta1"))
+    assert helm_template(helm, "--api-versions", versions, "--set", "crds.enabled=false")
+    with pytest.raises(ValueError, match="serves v1beta1"):
+        helm_template(helm, "--api-versions", versions)
+
+
+def test_the_chart_of_a_release_names_the_image_by_its_digest(helm: str, tmp_path: Path) -> None:
+    digest = f"sha256:{'1' * 64}"
+    release.write_chart(tmp_path / "linkwise.tgz", digest, 1)
+    found = list(yaml.safe_load_all(Helm(Path(helm), tmp_path).template(tmp_path / "linkwise.tgz")))
+    images = {component: pod["containers"][0]["image"] for component, pod in pods(list(filter(None, found))).items()}
+    assert images["service"] == images["agent"] == f"linkwise/linkwise@{digest}"
+    assert digest not in images["scheduler"]
 
 
 def test_two_leases_of_one_name_are_refused(helm: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
 import subprocess
@@ -25,12 +27,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.e2e.api_client import Raw
-from support.e2e.real_node.installation import ContainerInstallation
+    from support.e2e.real_node.installation import ContainerInstallation
 
 GPU: Final = "nvidia.com/gpu"
 OLD: Final = linkwise.__version__
 NEW: Final = f"{OLD}-new"
 USER: Final = "65532"
+ACCOUNT: Final = "var/run/secrets/kubernetes.io/serviceaccount"
 FILTERED: Final = "2"
 """seccomp mode of /proc"""
 SECONDS: Final = 60.0
@@ -103,6 +106,15 @@ def test_the_service_and_its_scheduler_are_confined(installation: ContainerInsta
             assert os.statvfs(process / "root").f_flag & os.ST_RDONLY
 
 
+def test_the_token_of_a_replica_ends_with_its_pod(installation: ContainerInstallation) -> None:
+    for pod in installation.pods("service"):
+        process = installation.node.process(pod, pod["spec"]["containers"][0]["name"])
+        _, claims, _ = (process / "root" / ACCOUNT / "token").read_text().split(".")
+        found = json.loads(base64.urlsafe_b64decode(claims + "=="))
+        assert found["sub"] == f"system:serviceaccount:{NAMESPACE}:linkwise"
+        assert found["kubernetes.io"]["pod"]["name"] == pod["metadata"]["name"]
+
+
 def test_limits_of_memory_are_those_of_the_chart(installation: ContainerInstallation) -> None:
     (pod, _) = installation.pods("service")
     process = installation.node.process(pod, "linkwise")
@@ -112,6 +124,7 @@ def test_limits_of_memory_are_those_of_the_chart(installation: ContainerInstalla
 def test_a_pod_is_admitted_placed_and_started_with_its_devices(installation: ContainerInstallation, train: Raw) -> None:
     found = installation.cluster.pod(train["metadata"]["namespace"], "train")
     assert found["spec"]["schedulerName"] == "linkwise-scheduler"
+    assert found["metadata"]["annotations"]["linkwise.dev/user"] == "admin"
     assert len(uses_its_devices(installation, train)) == 2
 
 

@@ -1,14 +1,13 @@
 """One Helm command on an empty cluster: everything is ready, and pods that request devices are placed.
 
-Pods of the chart run as processes; what that stands in for is said in `support.e2e.process_pods`.
+Pods of the chart run as processes; what that stands in for is said in `support.e2e.process_pods`. What needs a kubelet or the image
+is in test_containers.py.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -18,10 +17,10 @@ from support.e2e.installation import installed_cluster
 from support.e2e.invariants import all_is_well
 from support.e2e.pod_objects import pod
 from support.e2e.processes import wait_for
-from support.e2e.service import grant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from support.e2e.api_client import Raw
     from support.e2e.installation import Installation
@@ -84,14 +83,6 @@ def test_the_replica_that_leads_is_one_of_the_service_and_the_only_endpoint(inst
     assert len(addresses) == 2
 
 
-def test_a_pod_is_reviewed_scheduled_and_bound_with_devices(installed: Installation, namespace: str) -> None:
-    found = place(installed, namespace, "train", 2)
-    assert found["spec"]["schedulerName"] == SCHEDULER
-    assert found["metadata"]["annotations"]["linkwise.dev/user"] == "admin"
-    assert (grant(found).node, len(grant(found).devices)) == ("gpu-1", 2)
-    all_is_well(installed.placing)
-
-
 def test_a_gang_is_held_back_until_it_can_start_as_a_whole(installed: Installation, namespace: str) -> None:
     words = {f"{GANG}/name": "job", f"{GANG}/min-available": "2"}
     first = installed.api.create(pod(namespace, "job-0", {GPU: 4}, annotations=words))
@@ -110,10 +101,6 @@ def test_strangers_may_not_call_the_extender(installed: Installation, namespace:
         assert service.answers("/readyz")
 
 
-def test_the_test_of_the_release_passes(installed: Installation) -> None:
-    assert "Succeeded" in installed.helm.run("test", RELEASE)
-
-
 def test_a_tenant_asks_through_the_api_server_why_a_pod_waits(installed: Installation, namespace: str) -> None:
     installed.cluster.kubectl(
         "create", "rolebinding", "tenant", "--clusterrole=view", "--user=tenant", "--namespace", namespace
@@ -130,21 +117,6 @@ def test_a_tenant_asks_through_the_api_server_why_a_pod_waits(installed: Install
 
     said = wait_for(explained, 20, "the tenant is answered")
     assert "9 devices requested, but the node has 8" in said
-
-
-def test_the_service_and_its_scheduler_run_without_root_and_rights(installed: Installation) -> None:
-    for component in ("service", "scheduler"):
-        for found in installed.pods(component):
-            process = found.containers[0].process
-            assert process is not None
-            status = dict(
-                line.split(":\t", 1)
-                for line in Path(f"/proc/{process.pid}/status").read_text().splitlines()
-                if ":\t" in line
-            )
-            assert status["Uid"].split("\t") == [str(USER)] * 4
-            assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0
-            assert os.statvfs(f"/proc/{process.pid}/root").f_flag & os.ST_RDONLY
 
 
 @pytest.mark.parametrize(

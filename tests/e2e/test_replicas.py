@@ -20,7 +20,8 @@ from support.e2e.pod_objects import pod
 from support.e2e.processes import BedError, wait_for
 from support.e2e.replicas import NAMESPACE, SLICES, TIMES, Replicas, running_replicas
 from support.e2e.safety_plugin import UnsafeError
-from support.e2e.service import Placing
+from support.e2e.scheduler import Scheduler
+from support.e2e.service import Placing, printed
 from support.profile import rounds
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ MEMORY: Final = "aliyun.com/gpu-mem"
 GANG: Final = "gang.scheduling.koordinator.sh"
 KILLS: Final = int(os.environ.get("LINKWISE_E2E_LEADER_KILLS") or rounds(12, 1000))
 """of the leader; `make soak-cluster` sets another number"""
+ROUNDS: Final = rounds(6, 50)
+"""in which a leader or a scheduler is killed, of two"""
+SECOND: Final = "second-scheduler"
 SEED: Final = int(os.environ.get("LINKWISE_E2E_LEADER_SEED", "100"))
 
 
@@ -56,6 +60,18 @@ def room(replicas: Replicas, cluster: Cluster) -> Iterator[Replicas]:
     placing.nodes(*linked, *(thing for number in range(8) for thing in gpushare(f"s{number}")))
     yield replicas
     replicas.revive()
+
+
+@pytest.fixture
+def second(room: Replicas) -> Iterator[Scheduler]:
+    """Another kube-scheduler, which schedules pods that name it."""
+    cluster, folder = room.cluster, room.cluster.folder / SECOND
+    folder.mkdir()
+    way = ["--kubeconfig", str(cluster.kubeconfig("scheduler")), "--no-leader-elect", "--name", SECOND]
+    scheduler = Scheduler(cluster.programs, folder, cluster.kubeconfig("scheduler"))
+    scheduler.run(printed("config", "scheduler", "--url", room.forwarder.url, *way))
+    yield scheduler
+    scheduler.stop()
 
 
 def node_of(found: Raw) -> str:
@@ -129,6 +145,33 @@ def test_leaders_killed_around_binds_and_gangs_lose_nothing_and_give_nothing_twi
     well(room)
     log.info("hand-over seconds: median %.2f, longest %.2f: %s", median(took), max(took), [round(t, 1) for t in took])
     assert bound_at_kill > KILLS / 2, "too few kills came around binds"
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(120 + 20 * ROUNDS)
+def test_two_schedulers_and_two_replicas_of_which_one_is_killed_at_a_time_give_nothing_twice(
+    room: Replicas, second: Scheduler
+) -> None:
+    """Neither scheduler knows what the other one is about to bind."""
+    namespace, chance = room.cluster.namespace(), Random(14)
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    for number in range(ROUNDS):
+        room.settle()
+        for word in ("a", "b"):
+            things = work(namespace, f"{word}{number}", chance)
+            for thing in things if word == "b" else ():
+                thing["spec"]["schedulerName"] = SECOND
+            room.cluster.create(things)
+        if number % 2:
+            killed = chance.choice([room.cluster.scheduler, second])
+            time.sleep(chance.uniform(0.0, 0.5))
+            killed.kill()
+            killed.start()
+        else:
+            room.kill_leader(delay=chance.uniform(0.0, 0.5))
+        finish_some(room, path, chance)
+    all_bound(room, path)
+    well(room)
 
 
 def test_a_leader_that_is_suspended_past_its_lease_writes_nothing_when_it_continues_and_ends(room: Replicas) -> None:

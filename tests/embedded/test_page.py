@@ -15,7 +15,7 @@ import pytest
 
 from embedded.test_local_cluster import JANE, pod
 from embedded.test_usage import two_tenants
-from linkwise.assembly.page_proxy import PageProxy
+from linkwise.assembly.page import PageProxy
 from linkwise.assembly.service_client import DEFAULT_SERVICE, ServiceClient, parse_service
 from linkwise.embedded.users import ADMIN
 from linkwise.kube.client.api import connect

@@ -9,7 +9,7 @@ import pytest
 
 from linkwise.engine.ledger import TABLE, Entry, Ledger, State, Transition
 from linkwise.errors import LedgerError
-from linkwise.model.verdict import Grant, Held, Offer, Part
+from linkwise.model.verdict import Grant, Offer, Part, ReservedKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ MISSING = [
     for h in TRANSITIONS
     if (s, h) not in TABLE and h not in (BY_UID if s == "RESERVED" else OUTCOMES)
 ]
-HELD = Held("a", "reservation")
+HELD = ReservedKey("a", "reservation")
 
 
 def entry(pod: str = "a", *devices: str, node: str = "n", share: int = 0, created: float = 0.0) -> Entry:
@@ -379,13 +379,13 @@ def test_what_is_kept_free_for_a_pod_is_beside_its_own_entry_and_ends_by_itself(
     ledger = ledger_in("OFFERED")
     ledger.reserve(held_entry("d1"))
     ledger.plan([replace(entry("a", "d2"), purpose="preemption")])
-    assert [found.key for found in ledger.on("n")] == ["a", Held("a", "preemption"), HELD]
+    assert [found.key for found in ledger.on("n")] == ["a", ReservedKey("a", "preemption"), HELD]
     with pytest.raises(LedgerError, match=r"d1 of n would be allocated to a \(reservation\) and b"):
         ledger.offer(entry("b", "d1"))
-    assert ledger.drop_held(["a", "b"], "reservation") == ["n"]
+    assert ledger.drop_reserved(["a", "b"], "reservation") == ["n"]
     assert (ledger.expired_offers(9.0, 9.0), ledger.get(HELD)) == (["a"], None)
     ledger.release("a")
-    assert [found.key for found in ledger.entries()] == [Held("a", "preemption")]
+    assert [found.key for found in ledger.entries()] == [ReservedKey("a", "preemption")]
 
 
 def test_the_deadline_of_an_offer_stays_when_what_is_kept_free_for_its_pod_changes() -> None:

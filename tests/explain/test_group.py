@@ -198,6 +198,30 @@ def test_members_that_find_no_room_are_left_out_where_no_gang_forbids_it() -> No
     ]
 
 
+def test_members_that_are_bound_are_not_among_those_that_do_not_fit() -> None:
+    broker = cluster(a="dgx1-v100", b="dgx1-v100")
+    bound(broker, pod("solo", 8), "b")
+    members = group("g", 3, 5)
+    tried(broker, members)
+    bound(broker, members[0], "a")
+    explanation = lines(broker, "g-0")
+    assert "it needs 3 devices for each of 4 members that are not bound; only 1 fits" in explanation
+    assert "1 device for each of 4 members that are not bound would fit now, on a" in explanation
+
+
+def test_a_group_with_bound_members_needs_more_nodes_and_may_have_as_many_members_as_fit_beside_them() -> None:
+    broker = cluster(a="dgx1-v100", b="dgx1-v100", c="dgx1-v100")
+    bound(broker, pod("solo", 1), "c")
+    members = group("g", 8, 4, minimum=4)
+    broker.observe(members[:1], 0.0)
+    granted = {"scheduling.koordinator.sh/device-allocated": json.dumps({"gpu": [{"minor": n} for n in range(8)]})}
+    broker.observe([replace(members[0], node="a", annotations={**members[0].annotations, **granted}, version=2)], 0.0)
+    tried(broker, members[1:])
+    explanation = lines(broker, "g-1")
+    assert "it needs 3 more nodes with 8 free devices; 1 has them" in explanation
+    assert "a group of 2 members would fit now, on b" in explanation
+
+
 def test_devices_of_one_model_are_what_is_short() -> None:
     broker = cluster(a="dgx1-v100", b="dgx-a100")
     broker.observe(group("g", 8, 2, minimum=2), 0.0)

@@ -19,7 +19,7 @@ from linkwise.sim.sample_nodes import fleet_node
 from linkwise.vendors.machines import profile
 
 if TYPE_CHECKING:
-    from linkwise.explain.reports import NodeExplanation
+    from linkwise.explain.node import NodeExplanation
     from linkwise.model.node import Mode
 
 GPU, NPU, MEMORY = "nvidia.com/gpu", "huawei.com/Ascend910", "aliyun.com/gpu-mem"

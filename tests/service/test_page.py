@@ -383,6 +383,18 @@ def test_addresses_inside_the_page_are_answered_with_the_index_and_where_they_be
     assert [body.partition(b'<base href="')[2].partition(b'"')[0] for body in bodies] == [b"./", b"../", b"../../"]
 
 
+def test_an_address_without_a_view_is_answered_with_the_page_which_has_one_for_it(files: Path) -> None:
+    with world(files=files) as it:
+        answer = run(it.get("/page/other"))
+    assert (answer.status, b"<!doctype html>" in answer.body) == (404, True)
+
+
+def test_an_address_of_an_object_whose_name_has_dots_is_not_taken_for_a_file(files: Path) -> None:
+    with world(files=files) as it:
+        assert run(it.get("/page/nodes/gpu-1.example.com")).status == 200
+        assert run(it.get("/page/other/gpu-1.example.com")).status == 404
+
+
 def test_hashed_files_are_kept_and_the_index_is_asked_for_again(files: Path) -> None:
     with world(files=files) as it:
         index, asset = (dict(run(it.get(f"/page/{rest}")).headers) for rest in ("", "assets/app-1a2b3c4d.js"))

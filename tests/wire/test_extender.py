@@ -9,7 +9,10 @@ from hypothesis import given, strategies as st
 
 from linkwise.errors import InputError
 from linkwise.speed.uniform_mapping import UniformMapping
+from linkwise.wire.decoding import MOST_VALUES
 from linkwise.wire.extender import (
+    MOST_OBJECT,
+    MOST_VICTIMS,
     ExtenderBindingResult,
     FilterResult,
     HostPriority,
@@ -49,6 +52,35 @@ def test_a_call_without_nodes_is_refused_and_one_without_any_of_them_is_not() ->
 def test_a_broken_call_is_refused_with_words(raw: bytes) -> None:
     with pytest.raises(InputError):
         decode_filter(raw)
+
+
+@pytest.mark.parametrize("kind", ["NodeNameToMetaVictims", "NodeNameToVictims"])
+@pytest.mark.parametrize("victims", ['"n%d":{}', '"n":{"Pods":[%s]}'], ids=["nodes", "pods"])
+def test_a_call_with_more_victims_than_any_cluster_has_pods_is_not_decoded(kind: str, victims: str) -> None:
+    count = MOST_VICTIMS + 2
+    many = (
+        victims % ",".join(["{}"] * count) if "%s" in victims else ",".join(victims % number for number in range(count))
+    )
+    with pytest.raises(InputError, match="more than 500000 values"):
+        decode_preempt(f'{{"Pod":{{}},"{kind}":{{{many}}},"NotRead":3'.encode())  # not even valid JSON
+
+
+def test_a_call_with_more_values_than_whole_nodes_have_is_not_decoded() -> None:
+    with pytest.raises(InputError, match="more than 3000000 values"):
+        decode_filter(b'{"Pod":{},"Nodes":{"items":[' + b"{}," * (MOST_VALUES + 1) + b"3")
+
+
+@pytest.mark.parametrize("where", ["Pod", "Nodes"])
+def test_a_pod_or_node_that_no_api_server_would_accept_is_not_decoded(where: str) -> None:
+    large = {"metadata": {"name": "n", "annotations": {"a": "x" * MOST_OBJECT}}, "status": 3}
+    call = {"Pod": large, "Nodes": {"items": []}} if where == "Pod" else {"Pod": {}, "Nodes": {"items": [large]}}
+    with pytest.raises(InputError, match=f"{where}.*: an object of 4194\\d+ bytes; the limit is 4194304"):
+        decode_filter(json.dumps(call).encode()).names()
+
+
+def test_a_field_of_a_pod_is_named_with_its_place_in_the_call() -> None:
+    with pytest.raises(InputError, match=r"Pod\.metadata\.name: expected text, got a whole number"):
+        decode_filter(b'{"Pod":{"metadata":{"name":3}},"NodeNames":["a"]}')
 
 
 def test_a_reply_always_has_names_so_that_none_is_not_an_error() -> None:

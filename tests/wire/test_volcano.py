@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pytest
 
 from linkwise.errors import InputError
+from linkwise.wire.decoding import MOST_VALUES
 from linkwise.wire.volcano import (
     decode_evict,
     decode_job,
@@ -21,6 +22,9 @@ from linkwise.wire.volcano import (
     victims_reply,
 )
 from support.builders.volcano import job_info, node_info, task_info, volcano_pod
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 RECORDED: Final = Path(__file__).parents[3] / "shared/data/recorded/volcano-1.14.1"
 POD: Final = volcano_pod("a", 2, "g")
@@ -166,3 +170,9 @@ def test_numbers_of_any_size_in_what_is_skipped_do_no_harm() -> None:
     args = decode_task(b'{"task":{"UID":"u"},"node":' + huge + b"}")
     assert args.node is not None
     assert args.node.name == "n"
+
+
+@pytest.mark.parametrize("decode", [decode_task, decode_prioritize, decode_evict, decode_job, keys_of])
+def test_a_call_with_more_values_than_whole_nodes_have_is_not_decoded(decode: Callable[[bytes], object]) -> None:
+    with pytest.raises(InputError, match="more than 3000000 values"):
+        decode(b'{"nodes":[' + b"{}," * (MOST_VALUES + 1) + b"3")

@@ -20,4 +20,25 @@
 {{- if and .Values.scheduler.defaultScheduler (not .Values.scheduler.enabled) -}}
 {{- fail "scheduler.defaultScheduler: the kube-scheduler of this chart is off; set scheduler.enabled=true" -}}
 {{- end -}}
+{{- include "linkwise.definitionChecks" . -}}
+{{- end -}}
+
+{{/* CustomResourceDefinitions of another release, whose objects this one can't read, or whose versions it would remove. */}}
+{{- define "linkwise.definitionChecks" -}}
+{{- range $path, $_ := .Files.Glob "files/crds/*.yaml" -}}
+{{- $definition := $.Files.Get $path | fromYaml -}}
+{{- $known := list -}}
+{{- range $definition.spec.versions -}}{{- $known = append $known .name -}}{{- end -}}
+{{- $readable := false -}}
+{{- $others := list -}}
+{{- range $.Capabilities.APIVersions -}}
+{{- $parts := splitList "/" . -}}
+{{- if and (eq (len $parts) 3) (eq (first $parts) $definition.spec.group) (eq (last $parts) $definition.spec.names.kind) -}}
+{{- if has (index $parts 1) $known -}}{{- $readable = true -}}{{- else -}}{{- $others = append $others (index $parts 1) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and $others (or $.Values.crds.enabled (not $readable)) -}}
+{{- fail (printf "CustomResourceDefinition %s in this cluster serves %s, and Linkwise %s reads %s: it is of another release; install that one" $definition.metadata.name (join ", " $others) $.Chart.AppVersion (join ", " $known)) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}

@@ -49,6 +49,7 @@
   "koordinator_device" .Values.agent.koordinatorDevice
   "ascend" (dict "device_info" .Values.agent.deviceInfo)
 -}}
+{{- if .Values.agent.dra.enabled -}}{{- $_ := set $agent "mode" "dra" -}}{{- end -}}
 {{- $derived := dict
   "http" (dict "port" .Values.service.port)
   "leader" $leader

@@ -14,6 +14,7 @@
   "pods" true
   "node" .Values.agent.nodeLabels
   "events" .Values.agent.events
+  "dra" .Values.agent.dra.enabled
   "koordinator" .Values.agent.koordinatorDevice
   "device-info" .Values.agent.deviceInfo) -}}
 {{- end -}}

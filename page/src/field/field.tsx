@@ -184,7 +184,7 @@ export function Field() {
         return
       }
       const holders = hovered.device >= 0 ? holdersOf(node, hovered.device) : []
-      const lines = holders.length ? holders.map(heldText) : []
+      const lines = holders.length ? holders.map((held) => heldText(node, held)) : []
       const [first, ...rest] = nodeText(node, holders.length ? -1 : hovered.device).split(/(?<=^[^,]+), /)
       tip.value = {
         text: [first ?? '', ...(holders.length ? lines : [rest.join(', ')])],

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks'
 import type { Links } from '../api'
 import { colours } from '../colours'
 import type { Held, NodeStrip } from '../api'
-import { holdersOf, isPromised, namespaceOf } from '../state/cluster'
+import { holdersOf, indexAt, isPromised, namespaceOf, positionsOf } from '../state/cluster'
 import { hoveredPod } from '../state/view'
 import { nodeText } from '../text'
 import { isDrawn, kindClass, place, thickness } from './layout'
@@ -11,6 +11,7 @@ import { isDrawn, kindClass, place, thickness } from './layout'
 interface Props {
   links: Links
   node: NodeStrip
+  /** numbers of devices, as are those of the runner-up */
   chosen?: readonly number[]
   runnerUp?: readonly number[]
 }
@@ -22,8 +23,8 @@ export function Machine({ links, node, chosen, runnerUp }: Props) {
   const count = node.marks.length
   const drawing = place(links, count)
   const { points, radius, hub } = drawing
-  const picked = chosen ? new Set(chosen) : null
-  const second = new Set((runnerUp ?? []).filter((device) => !picked?.has(device)))
+  const picked = chosen ? new Set(positionsOf(node, chosen)) : null
+  const second = new Set(positionsOf(node, runnerUp ?? []).filter((device) => !picked?.has(device)))
   const isLit = (device: number): boolean => (focus >= 0 ? device === focus : !picked || picked.has(device) || second.has(device))
   const edgeLit = (i: number, j: number): boolean => (focus >= 0 ? i === focus || j === focus : !picked || (picked.has(i) && (j < 0 || picked.has(j))))
   const drawn = links.kinds.some((_, kind) => isDrawn(kind, links))
@@ -81,7 +82,7 @@ export function Machine({ links, node, chosen, runnerUp }: Props) {
               <Fill holders={holders} x={x} y={y} r={radius} />
               {node.marks[device] !== '.' && <circle cx={x} cy={y} r={radius} class="disc-flaw" />}
               <text x={x} y={y + 0.5} class={`disc-label ${holders.length && !isShared(holders) && !isPromised(holders[0]!) ? 'on' : ''}`}>
-                {device}
+                {indexAt(node, device)}
               </text>
               {node.marks[device] !== '.' && (
                 <g class="flaw" transform={`translate(${x + radius * 0.68} ${y - radius * 0.72})`}>
@@ -95,7 +96,7 @@ export function Machine({ links, node, chosen, runnerUp }: Props) {
       </svg>
       <figcaption>
         {focus >= 0 ? (
-          <FocusText links={links} focus={focus} />
+          <FocusText links={links} node={node} focus={focus} />
         ) : (
           <>
             {links.kinds.map((kind, index) => (
@@ -103,12 +104,14 @@ export function Machine({ links, node, chosen, runnerUp }: Props) {
                 <svg width="20" height="8" aria-hidden="true">
                   <path d="M1 4H19" class={`edge ${kindClass(index, links)}`} stroke-width={thickness(kind.gbps, index, links)} />
                 </svg>
-                <span title={kind.name}>{kind.code}</span> {kind.code.includes('GB/s') ? '' : gb(kind.gbps)}
+                <span>
+                  {kind.name === kind.code ? '' : kind.name} {kind.code} {kind.code.includes('GB/s') ? '' : <b>{gb(kind.gbps)}</b>}
+                </span>
               </span>
             ))}
             {second.size > 0 && <span>dashed circle: runner-up</span>}
-            <span>{links.measured ? 'measured on this node' : 'typical for the kind of link'}</span>
             {!drawn && <span>no direct links</span>}
+            <span>{links.measured ? 'measured on this node' : 'typical for the kind of link, not measured'}</span>
           </>
         )}
       </figcaption>
@@ -137,20 +140,20 @@ function Fill({ holders, x, y, r }: { holders: Held[]; x: number; y: number; r: 
   return <path d={`M${x - half} ${level}A${r} ${r} 0 ${total > 50 ? 1 : 0} 0 ${x + half} ${level}Z`} class={`level ${colour}`} />
 }
 
-function FocusText({ links, focus }: { links: Links; focus: number }) {
+function FocusText({ links, node, focus }: { links: Links; node: NodeStrip; focus: number }) {
   const byKind = new Map<string, number[]>()
   for (const [i, j, kind, gbps] of links.pairs) {
     if (i !== focus && j !== focus) continue
     const code = links.kinds[kind]?.code ?? ''
     const key = `${code.includes('GB/s') ? '' : code} ${gb(gbps ?? links.kinds[kind]?.gbps ?? null)}`
     const list = byKind.get(key)
-    const other = i === focus ? j : i
+    const other = indexAt(node, i === focus ? j : i)
     if (list) list.push(other)
     else byKind.set(key, [other])
   }
   return (
     <span>
-      Device {focus}: {[...byKind].map(([kind, others]) => `${kind.trim()} to ${others.join(', ')}`).join('; ')}
+      Device {indexAt(node, focus)}: {[...byKind].map(([kind, others]) => `${kind.trim()} to ${others.join(', ')}`).join('; ')}
     </span>
   )
 }

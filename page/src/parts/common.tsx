@@ -31,7 +31,7 @@ export function NodeLink({ name, class: extra = '' }: { name: string; class?: st
   return (
     <Link
       to={nodePath(name)}
-      class={`mono ${extra}`}
+      class={`mono node-link ${extra}`}
       onGo={() => {
         reveal.value = name
         sheetOpen.value = true
@@ -68,7 +68,7 @@ export function Say({ text, plain = false }: { text: string; plain?: boolean }) 
   return (
     <>
       {parts.map((part, index) => {
-        if (index % 2 === 0) return part
+        if (index % 2 === 0) return <Nodes text={part} key={index} />
         const [kind, name] = part.split(' ') as [string, string]
         if (location.pathname.endsWith(`/${name}`)) return part
         if (/^node$/i.test(kind) && cluster.nodes.has(name)) return <span key={index}>{kind} <NodeLink name={name} /></span>
@@ -77,6 +77,13 @@ export function Say({ text, plain = false }: { text: string; plain?: boolean }) 
       })}
     </>
   )
+}
+
+/** A text with links for the names of nodes that the page knows, which do not break at their hyphens. */
+function Nodes({ text }: { text: string }) {
+  const parts = text.split(/([a-z0-9][a-z0-9.-]*[a-z0-9])/)
+  const here = decodeURIComponent(location.pathname.slice(location.pathname.lastIndexOf('/') + 1))
+  return <>{parts.map((part, index) => (index % 2 && part !== here && /[\d.-]/.test(part) && cluster.nodes.has(part) ? <NodeLink name={part} key={index} /> : part))}</>
 }
 
 /** namespace/name as a heading, the namespace quieter. */
@@ -97,9 +104,10 @@ export function Section({ title, children }: { title: string; children: Componen
 }
 
 const TONES: Record<string, string> = {
-  running: 'good', placed: 'good', bound: 'good', idle: 'good',
-  waiting: 'warn', pending: 'warn', planned: 'warn', unschedulable: 'warn', gated: 'warn', terminating: 'warn',
-  failed: 'bad', error: 'bad', invalid: 'bad',
+  running: 'good', placed: 'good', bound: 'good', idle: 'good', binding: 'good', schedulable: 'good',
+  waiting: 'warn', pending: 'warn', planned: 'warn', planning: 'warn', reserved: 'warn', unschedulable: 'warn', gated: 'warn', terminating: 'warn',
+  scheduling: 'warn', claimed: 'warn', booked: 'warn',
+  failed: 'bad', error: 'bad', invalid: 'bad', not: 'bad',
 }
 
 export function Badge({ text, tone }: { text: string; tone?: string }) {
@@ -124,6 +132,9 @@ export function Printed({ lines, command }: { lines: string[]; command: string }
 }
 
 export const Notes = ({ notes }: { notes: string[] }) => (notes.length ? <ul class="notes">{notes.map((note) => <li key={note}><Say text={note} /></li>)}</ul> : null)
+
+/** Sentences about a state, below its headline. */
+export const Remarks = ({ remarks }: { remarks: string[] }) => (remarks.length ? <ul class="plain remarks">{remarks.map((remark) => <li key={remark}><Say text={remark} /></li>)}</ul> : null)
 
 /** Loading, failed or gone: what stands in place of, or above, a document. */
 export function Shown<T>({ resource, what, children }: { resource: Resource<T>; what: string; children: (data: T) => ComponentChildren }) {

@@ -28,6 +28,8 @@ export class ClusterState {
   readonly namespaces = new Map<string, number>()
   /** grows with every change of a node */
   revision = 0
+  /** grows with every change, also one of what waits */
+  changes = 0
   /** grows when nodes come, go, or belong to another place of the field */
   shape = 0
   private readonly touched = new Map<string, number>()
@@ -66,6 +68,7 @@ export class ClusterState {
   }
 
   private take(part: Change | Cluster): void {
+    this.changes += 1
     this.version = part.version
     this.at = part.at
     if (part.totals) this.totals = part.totals
@@ -175,6 +178,13 @@ export function stripOf(node: NodeStrip): Strip {
   strips.set(node, strip)
   return strip
 }
+
+/** The number of a device at a position: what tools and the command line call it. */
+export const indexAt = (node: NodeStrip, position: number): number => node.indices?.[position] ?? position
+
+/** The positions of devices by their numbers; those that the node does not have any more are left out. */
+export const positionsOf = (node: NodeStrip, indices: readonly number[]): number[] =>
+  node.indices ? indices.map((index) => node.indices!.indexOf(index)).filter((position) => position >= 0) : [...indices]
 
 /** Holders of one device of a node, the one of the bar first. */
 export const holdersOf = (node: NodeStrip, device: number): Held[] => node.held.filter((held) => held.devices.includes(device))

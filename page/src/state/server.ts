@@ -16,6 +16,8 @@ export class Refused extends Error {
 /** What went wrong in one sentence; status 0 if the service did not answer at all. */
 export function refusalOf(error: unknown): Refused {
   if (error instanceof Refused) return error
+  // JSON that ends too early, or is none: a proxy on the way cut or replaced it
+  if (error instanceof SyntaxError) return new Refused(0, 'The service sent something that the page cannot read.')
   return new Refused(0, 'The service does not answer.')
 }
 

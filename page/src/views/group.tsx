@@ -1,13 +1,15 @@
-// Details of a group: its members, its plan, and what is missing.
-import type { GroupPage } from '../api'
-import { beat } from '../state/live'
+// Details of a group: its members, its plan, the links that it got, and what is missing.
+import type { GroupPage, NodePage } from '../api'
+import { Machine } from '../machine/machine'
+import { beat, cluster } from '../state/live'
 import { podPath } from '../state/route'
 import { useResource } from '../state/resource'
 import { nameOf } from '../state/cluster'
 import { capital, count, devicesText, secondsText } from '../text'
-import { Head, Key, Link, NodeLink, Notes, Printed, Say, Section, Shown } from '../parts/common'
-import { Reasons, Remedies, type Against } from './reasons'
-import { useSlowStamp } from './stamp'
+import { Head, Key, Link, NodeLink, Notes, Printed, Remarks, Say, Section, Shown } from '../parts/common'
+import { badgeOf } from './pod'
+import { Reasons, Remedies } from './reasons'
+import { useSlowStamp, useTick } from './stamp'
 
 export function GroupPanel({ namespace, name }: { namespace: string; name: string }) {
   beat.value
@@ -16,7 +18,7 @@ export function GroupPanel({ namespace, name }: { namespace: string; name: strin
     <Shown resource={resource} what={`Group ${namespace}/${name}`}>
       {(page) => (
         <>
-          <Head kind="group" title={<Key namespace={page.namespace} name={page.name} />} badge={page.stage} sub={<Sub page={page} />} />
+          <Head kind="group" title={<Key namespace={page.namespace} name={page.name} />} badge={badgeOf({ state: page.stage })} sub={<Sub page={page} />} />
           <GroupDetails page={page} />
         </>
       )}
@@ -29,10 +31,10 @@ function Sub({ page }: { page: GroupPage }) {
     <>
       {count(page.members.length, 'member')}
       {page.source && <> · {page.source}</>}
-      {page.code && (
+      {page.code && page.code !== 'Placed' && (
         <>
           {' '}
-          · <code>{page.code}</code>
+          · reason <code>{page.code}</code>
         </>
       )}
     </>
@@ -40,14 +42,11 @@ function Sub({ page }: { page: GroupPage }) {
 }
 
 const MEMBERS = 24
+const HOSTS = 12
 
 /** With `plan` the group does not exist: its members have no pages. */
 export function GroupDetails({ page, headline = true, plan = false }: { page: GroupPage; headline?: boolean; plan?: boolean }) {
-  const against = page.against as unknown as Against[]
-  // the nodes that could take a member are counted in a line of their own
-  const able = /^(\d+) of \d+ nodes can take a member/.exec(page.lines.find((line) => line.includes('can take a member')) ?? '')
-  const fitting = Number(able?.[1] ?? 0)
-  const nodes = against.reduce((sum, one) => sum + one.count, fitting)
+  const nodes = page.against.reduce((sum, one) => sum + one.count, page.fitting)
   return (
     <>
       {headline && (
@@ -55,8 +54,8 @@ export function GroupDetails({ page, headline = true, plan = false }: { page: Gr
           <Say text={page.headline} />
         </p>
       )}
+      <Remarks remarks={page.remarks} />
       <Notes notes={page.notes} />
-      <Facts page={page} />
       {page.lacks.length > 0 && (
         <Section title="What is missing">
           <ul class="plain">
@@ -68,6 +67,7 @@ export function GroupDetails({ page, headline = true, plan = false }: { page: Gr
           </ul>
         </Section>
       )}
+      <Facts page={page} />
       <Section title="Members">
         <ul class="members">
           {page.members.slice(0, MEMBERS).map((member) => (
@@ -85,60 +85,126 @@ export function GroupDetails({ page, headline = true, plan = false }: { page: Gr
           {page.missing > 0 && <li class="chip missing">{page.missing} not created yet</li>}
         </ul>
       </Section>
-      {page.hosts.length > 0 && (
-        <Section title="Nodes">
-          <div class="table-box">
-            <table class="table">
-              <thead>
-                <tr>
-                  <th scope="col">Node</th>
-                  <th scope="col" class="right">
-                    Members
-                  </th>
-                  <th scope="col">Devices</th>
-                  <th scope="col" class="right">
-                    Slowest
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {page.hosts.map((host, index) => (
-                  <tr key={`${host.node} ${index}`}>
-                    <th scope="row">
-                      <NodeLink name={host.node} />
-                    </th>
-                    <td class="right">{host.members}</td>
-                    <td class="mono">{devicesText(host.devices)}</td>
-                    <td class="right nowrap">{host.slowest === null ? <span class="muted">–</span> : `${host.slowest} GB/s`}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
-        </Section>
-      )}
-      {against.length > 0 && <Reasons nodes={nodes} fitting={fitting} against={against} whom="can take a member" />}
-      <Remedies remedies={page.remedies} />
+      {page.hosts.length > 0 && <Hosts hosts={page.hosts} slowest={page.levels.length ? '' : page.slowest} />}
+      {page.against.length > 0 && <Reasons nodes={nodes} fitting={page.fitting} against={page.against} whom="can take a member" />}
+      <Remedies remedies={page.remedies} unresolved={page.unresolved} />
       {!plan && <Printed lines={page.lines} command={`linkwise explain group/${page.name} -n ${page.namespace}`} />}
     </>
   )
 }
 
-function Facts({ page }: { page: GroupPage }) {
-  const facts: [string, string][] = []
-  if (page.heldSeconds > 0) facts.push(['Plan expires in', secondsText(page.heldSeconds)])
-  if (page.slowest && !page.levels.length) facts.push(['Slowest link', page.slowest])
-  // the aims of a plan, the most important one first
-  for (const { name, value, proven } of page.levels) facts.push([capital(name), `${value}${proven ? '' : ' (there may be better ones)'}`])
-  if (!facts.length) return null
+function Hosts({ hosts, slowest }: { hosts: GroupPage['hosts']; slowest: string }) {
   return (
-    <dl class="facts">
-      {facts.map(([term, value]) => (
-        <div key={term}>
-          <dt>{term}</dt>
-          <dd>{value}</dd>
+    <>
+      <Section title="Links that it uses">
+        {slowest && (
+          <p>
+            Slowest link <b>{slowest}</b>
+          </p>
+        )}
+        {alike(hosts)
+          .slice(0, MACHINES)
+          .map((group) => (
+            <Used hosts={group} key={group[0]!.node} />
+          ))}
+      </Section>
+      <Section title="Nodes">
+        <div class="table-box">
+          <table class="table">
+            <thead>
+              <tr>
+                <th scope="col">Node</th>
+                <th scope="col" class="right">
+                  Members
+                </th>
+                <th scope="col">Devices</th>
+                <th scope="col" class="right">
+                  Slowest link
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {hosts.slice(0, HOSTS).map((host, index) => (
+                <tr key={`${host.node} ${index}`}>
+                  <th scope="row">
+                    <NodeLink name={host.node} />
+                  </th>
+                  <td class="right">{host.members}</td>
+                  <td class="mono">{devicesText(host.devices)}</td>
+                  <td class="right nowrap">{host.slowest === null ? <span class="muted">–</span> : `${host.slowest} GB/s`}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
         </div>
-      ))}
-    </dl>
+        {hosts.length > HOSTS && <p class="muted small">and {count(hosts.length - HOSTS, 'more node')}</p>}
+      </Section>
+    </>
+  )
+}
+
+const MACHINES = 3
+
+/** Nodes of one model on which the same devices are used: one drawing shows them all. */
+function alike(hosts: GroupPage['hosts']): GroupPage['hosts'][] {
+  const groups = new Map<string, GroupPage['hosts']>()
+  for (const host of hosts) {
+    const key = `${cluster.nodes.get(host.node)?.model} ${host.devices.join()} ${host.slowest}`
+    const same = groups.get(key)
+    if (same) same.push(host)
+    else groups.set(key, [host])
+  }
+  return [...groups.values()].sort((a, b) => b.length - a.length)
+}
+
+function Used({ hosts }: { hosts: GroupPage['hosts'] }) {
+  const [first] = hosts
+  const { node: name, devices } = first!
+  const node = useResource<NodePage>(`page/nodes/${encodeURIComponent(name)}`, 0)
+  const strip = cluster.nodes.get(name)
+  const links = node.data?.links
+  if (node.data && !links)
+    return (
+      <p class="muted">
+        <NodeLink name={name} /> publishes no link data.
+      </p>
+    )
+  return (
+    <div class="used">
+      <p class="muted small">
+        Devices {devicesText(devices)} of <NodeLink name={name} />
+        {hosts.length > 1 && `, and the same of ${count(hosts.length - 1, 'other node')}`}
+      </p>
+      {strip && links ? <Machine links={links} node={strip} chosen={devices} /> : <div class="machine-space" />}
+    </div>
+  )
+}
+
+function Facts({ page }: { page: GroupPage }) {
+  if (!page.levels.length && page.heldSeconds <= 0) return null
+  return (
+    <Section title="Plan">
+      <dl class="facts">
+        {page.heldSeconds > 0 && <Expiry key={`${page.heldSeconds}`} seconds={page.heldSeconds} />}
+        {/* the aims of a plan, the most important one first */}
+        {page.levels.map(({ name, value }) => (
+          <div key={name}>
+            <dt>{capital(name)}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </Section>
+  )
+}
+
+/** How long the plan still reserves devices; it counts down until the service says more. */
+function Expiry({ seconds }: { seconds: number }) {
+  const left = Math.max(0, seconds - useTick(1))
+  return (
+    <div>
+      <dt>Expires in</dt>
+      <dd>{secondsText(left)}</dd>
+    </div>
   )
 }

@@ -2,13 +2,16 @@
 import type { DeviceDetail, NodePage } from '../api'
 import { beat, cluster } from '../state/live'
 import { useResource } from '../state/resource'
+import { useTick } from './stamp'
 import { devicesText, memoryText, MODE_TEXT } from '../text'
 import { Machine } from '../machine/machine'
 import { Badge, Head, Notes, PodLink, Printed, Say, Section, Shown } from '../parts/common'
 
 export function NodePanel({ name }: { name: string }) {
   beat.value
-  const resource = useResource<NodePage>(`page/nodes/${encodeURIComponent(name)}`, cluster.stampOf(name))
+  // the load of devices is no change of the cluster
+  const load = useTick(15)
+  const resource = useResource<NodePage>(`page/nodes/${encodeURIComponent(name)}`, `${cluster.stampOf(name)} ${load}`)
   return (
     <Shown resource={resource} what={`Node ${name}`}>
       {(page) => <Details page={page} />}
@@ -87,7 +90,8 @@ function rowsOf(devices: DeviceDetail[]): DeviceDetail[][] {
 
 function Devices({ devices }: { devices: DeviceDetail[] }) {
   const memory = devices.some((device) => device.memory > 0) && !uniform(devices)
-  const usage = devices.some((device) => device.usage)
+  const load = devices.some(({ usage }) => usage && usage.compute !== null)
+  const full = devices.some(({ usage }) => usage && usage.memory !== null)
   return (
     <div class="table-box">
       <table class="table devices">
@@ -97,12 +101,17 @@ function Devices({ devices }: { devices: DeviceDetail[] }) {
             <th scope="col">Pod</th>
             {memory && (
               <th scope="col" class="right">
-                Memory
+                Allocated
               </th>
             )}
-            {usage && (
+            {load && (
               <th scope="col" class="right">
                 Load
+              </th>
+            )}
+            {full && (
+              <th scope="col" class={`right ${memory ? 'not-phone' : ''}`}>
+                Memory
               </th>
             )}
             <th scope="col" class="right">
@@ -132,7 +141,8 @@ function Devices({ devices }: { devices: DeviceDetail[] }) {
                     {memoryText(device.memory, device.unit)}
                   </td>
                 )}
-                {usage && <td class="right nowrap">{device.usage?.compute === null || !device.usage ? <span class="muted">–</span> : `${device.usage.compute} %`}</td>}
+                {load && <Share value={device.usage?.compute} />}
+                {full && <Share value={device.usage?.memory} extra={memory ? 'not-phone' : ''} />}
                 <td class="right">
                   <State device={device} />
                 </td>
@@ -144,6 +154,8 @@ function Devices({ devices }: { devices: DeviceDetail[] }) {
     </div>
   )
 }
+
+const Share = ({ value, extra = '' }: { value: number | null | undefined; extra?: string }) => <td class={`right nowrap ${extra}`}>{value === null || value === undefined ? <span class="muted">–</span> : `${value} %`}</td>
 
 function State({ device }: { device: DeviceDetail }) {
   const cordon = device.cordon.replace(/^cordoned:? */, '')
@@ -160,6 +172,7 @@ function State({ device }: { device: DeviceDetail }) {
 function Matrix({ page }: { page: NodePage }) {
   const { kinds, pairs, matrix } = page.links!
   const size = page.devices.length
+  const names = page.devices.map(({ index }) => index)
   const cells: (number | null)[][] = Array.from({ length: size }, () => new Array<number | null>(size).fill(null))
   for (const [i, j, kind, gbps] of pairs) cells[i]![j] = cells[j]![i] = gbps ?? kinds[kind]?.gbps ?? null
   const values = [...new Set(cells.flat().filter((value) => value !== null))].sort((a, b) => a - b)
@@ -175,7 +188,7 @@ function Matrix({ page }: { page: NodePage }) {
             </th>
             {cells.map((_, index) => (
               <th scope="col" key={index}>
-                {index}
+                {names[index]}
               </th>
             ))}
           </tr>
@@ -183,7 +196,7 @@ function Matrix({ page }: { page: NodePage }) {
         <tbody>
           {cells.map((row, i) => (
             <tr key={i}>
-              <th scope="row">{i}</th>
+              <th scope="row">{names[i]}</th>
               {row.map((value, j) => (
                 <td key={j} class={i === j ? 'self' : `heat${heat(value)}`} title={i === j ? '' : matrix[i]?.[j]}>
                   {i === j ? '' : value === null ? matrix[i]?.[j] : value >= 100 ? Math.round(value) : Math.round(value * 10) / 10}

@@ -3,6 +3,8 @@ import { useComputed, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import type { PlanPage } from '../api'
 import { reveal } from '../field/field'
+import { positionsOf } from '../state/cluster'
+import { cluster } from '../state/live'
 import { load, refusalOf } from '../state/server'
 import { planned } from '../state/view'
 import { capital, count, devicesText, sentence } from '../text'
@@ -57,7 +59,8 @@ export function PlanPanel() {
       const places = new Map<string, Set<number>>()
       for (const { node, devices } of page.places) {
         const set = places.get(node) ?? new Set<number>()
-        for (const device of devices) set.add(device)
+        const strip = cluster.nodes.get(node)
+        for (const position of strip ? positionsOf(strip, devices) : devices) set.add(position)
         places.set(node, set)
       }
       planned.value = places.size ? places : null
@@ -123,23 +126,28 @@ export function PlanPanel() {
                     {`line ${error.line}${error.column > 0 ? `, column ${error.column}` : ''}`}
                   </button>
                 )}
-                <span>{error.sentence}</span>
+                <span>{error.line > 0 ? error.sentence : sentence(capital(error.sentence))}</span>
               </li>
             ))}
           </ul>
         )}
-        {page && !errors.value.length && <Outcome page={page} />}
+        {page && !errors.value.length && (
+          <p class="headline">
+            <Say text={page.headline} />
+          </p>
+        )}
       </div>
+      {page && !errors.value.length && <Outcome page={page} />}
     </>
   )
 }
 
 function Outcome({ page }: { page: PlanPage }) {
+  // what is said about a pod alone is also said about its group of one
+  const alone = new Set(page.pods.map(({ namespace, name }) => `${namespace}/${name}`))
+  const groups = page.groups.filter(({ members }) => members.length !== 1 || !alone.has(members[0]!.pod))
   return (
     <div class="outcome">
-      <p class="headline">
-        <Say text={page.headline} />
-      </p>
       {page.places.length > 0 && (
         <Section title={`${count(page.places.length, 'pod')} on the picture`}>
           <div class="table-box">
@@ -166,10 +174,10 @@ function Outcome({ page }: { page: PlanPage }) {
           </div>
         </Section>
       )}
-      {page.groups.map((group) => (
+      {groups.map((group) => (
         <article class="planned" key={`${group.namespace}/${group.name}`}>
           <h3 class="planned-title">
-            group <Key namespace={group.namespace} name={group.name} /> <Badge text={group.stage} />
+            group <Key namespace={group.namespace} name={group.name} /> <Verdict group={group} />
           </h3>
           <GroupDetails page={group} plan headline={group.headline !== page.headline} />
         </article>
@@ -177,7 +185,7 @@ function Outcome({ page }: { page: PlanPage }) {
       {page.pods.map((pod) => (
         <article class="planned" key={`${pod.namespace}/${pod.name}`}>
           <h3 class="planned-title">
-            <Key namespace={pod.namespace} name={pod.name} /> <Badge text={pod.state} />
+            <Key namespace={pod.namespace} name={pod.name} />
           </h3>
           <PodDetails page={pod} plan />
         </article>
@@ -185,6 +193,12 @@ function Outcome({ page }: { page: PlanPage }) {
       <Printed lines={page.lines} command="linkwise plan -f FILE" />
     </div>
   )
+}
+
+/** Whether the members of a group would start. */
+function Verdict({ group }: { group: PlanPage['groups'][number] }) {
+  if (group.stage !== 'schedulable') return <Badge text={group.stage === 'unschedulable' ? 'does not fit now' : group.stage} tone="warn" />
+  return group.members.some(({ state }) => state === 'left out') ? <Badge text="fits in part" tone="warn" /> : <Badge text="fits now" tone="good" />
 }
 
 interface EditorProps {

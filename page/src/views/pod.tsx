@@ -2,9 +2,9 @@
 import type { Links, NodePage, PodPage } from '../api'
 import { beat, cluster } from '../state/live'
 import { useResource } from '../state/resource'
-import { devicesText } from '../text'
+import { capital, sentence } from '../text'
 import { Machine } from '../machine/machine'
-import { GroupLink, Head, Key, NodeLink, Notes, PodLink, Printed, Say, Section, Shown } from '../parts/common'
+import { GroupLink, Head, Key, NodeLink, Notes, PodLink, Printed, Remarks, Say, Section, Shown } from '../parts/common'
 import { Pods, Reasons, Remedies } from './reasons'
 import { useSlowStamp } from './stamp'
 
@@ -18,7 +18,7 @@ export function PodPanel({ namespace, name }: { namespace: string; name: string 
     <Shown resource={resource} what={`Pod ${key}`}>
       {(page) => (
         <>
-          <Head title={<Key namespace={page.namespace} name={page.name} />} badge={page.state} sub={<Sub page={page} />} />
+          <Head title={<Key namespace={page.namespace} name={page.name} />} badge={badgeOf(page)} sub={<Sub page={page} />} />
           <PodDetails page={page} />
         </>
       )}
@@ -26,15 +26,20 @@ export function PodPanel({ namespace, name }: { namespace: string; name: string 
   )
 }
 
+/** States in which a pod waits for devices, in one word. */
+const WAITS = new Set(['grouped', 'unschedulable', 'schedulable'])
+
+export const badgeOf = ({ state }: { state: string }): string => (WAITS.has(state) ? 'waiting' : state)
+
 function Sub({ page }: { page: PodPage }) {
   return (
     <>
       {page.request && <>requests {page.request}</>}
       {page.policy && <> · policy {page.policy}</>}
-      {page.code && (
+      {page.code && page.code !== 'Placed' && (
         <>
           {' '}
-          · <code>{page.code}</code>
+          · reason <code>{page.code}</code>
         </>
       )}
       {page.group && (
@@ -51,21 +56,18 @@ export function PodDetails({ page, plan = false }: { page: PodPage; plan?: boole
   const { placed, waiting } = page
   return (
     <>
-      {placed && !plan ? (
+      {(!plan || (!placed && !waiting)) && (
         <p class="headline">
-          On <NodeLink name={placed.node} />, {placed.devices.length === 1 ? 'device' : 'devices'} <b>{devicesText(placed.devices)}</b>.
-        </p>
-      ) : (
-        <p class="headline">
-          <Say text={waiting && page.lines[0] ? page.lines[0] : page.headline} />
+          {plan ? sentence(capital(page.headline)) : <Say text={page.headline} />}
         </p>
       )}
+      <Remarks remarks={page.remarks} />
       <Notes notes={page.notes} />
-      {placed && <Placed placed={placed} />}
+      {placed && <Placed placed={placed} would={page.state === 'schedulable'} />}
       {waiting && (
         <>
           <Reasons nodes={waiting.nodes} fitting={waiting.fitting} against={waiting.against} />
-          <Remedies remedies={waiting.remedies.map(({ title, node, pods }) => ({ title, nodes: node ? [node] : [], pods }))} />
+          <Remedies remedies={waiting.remedies.map(({ title, node, pods }) => ({ title, nodes: node ? [node] : [], pods }))} unresolved={waiting.unresolved} />
           {waiting.victims && (
             <Section title="Preemption">
               <div class="card-box">
@@ -100,7 +102,8 @@ export function PodDetails({ page, plan = false }: { page: PodPage; plan?: boole
 const reasonsOf = (placed: NonNullable<PodPage['placed']>): string[] =>
   placed.reasons.filter((reason) => !/^(it requests|runner-up) /.test(reason) && reason !== placed.nextNode?.sentence)
 
-function Placed({ placed }: { placed: NonNullable<PodPage['placed']> }) {
+/** With `would`, the pod is not there: it would go there now. */
+function Placed({ placed, would }: { placed: NonNullable<PodPage['placed']>; would: boolean }) {
   beat.value
   const node = useResource<NodePage>(`page/nodes/${encodeURIComponent(placed.node)}`, cluster.stampOf(placed.node))
   const strip = cluster.nodes.get(placed.node)
@@ -108,10 +111,12 @@ function Placed({ placed }: { placed: NonNullable<PodPage['placed']> }) {
   return (
     <>
       {strip && links && <Machine links={links} node={strip} chosen={placed.devices} {...(placed.runnerUp ? { runnerUp: placed.runnerUp.devices } : {})} />}
-      <Section title="Why these devices">
+      <Section title={would ? 'Where it would go now' : 'Why these devices'}>
         <div class="card-box">
           <div class="card-line">
-            <b>Chosen {`{${placed.devices.join(', ')}}`}</b>
+            <b>
+              {would ? 'Would get' : 'Chosen'} {`{${placed.devices.join(', ')}}`}
+            </b>
             {placed.slowest && <span class="muted">slowest link {placed.slowest}</span>}
           </div>
           {reasonsOf(placed).map((reason) => (
@@ -135,10 +140,7 @@ function Placed({ placed }: { placed: NonNullable<PodPage['placed']> }) {
         )}
         {placed.nextNode && (
           <div class="card-box">
-            <div class="card-line">
-              <b>Next best node</b>
-              <NodeLink name={placed.nextNode.node} />
-            </div>
+            <b>Next best node</b>
             <p>
               <Say text={placed.nextNode.sentence} />
             </p>

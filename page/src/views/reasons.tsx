@@ -98,14 +98,21 @@ function short(title: string, nodes: string[], pods: { pod: string }[]): string 
   return pods.length === 1 ? 'When this pod finishes' : `When these ${pods.length} pods finish`
 }
 
-export function Remedies({ remedies }: { remedies: { title: string; nodes: string[]; pods: { pod: string; text: string }[] }[] }) {
-  if (!remedies.length) return null
+interface Remedy {
+  title: string
+  nodes: string[]
+  pods: { pod: string; text: string }[]
+}
+
+export function Remedies({ remedies, unresolved }: { remedies: Remedy[]; unresolved: string }) {
+  if (!remedies.length && !unresolved) return null
   return (
     <Section title="What would let it start">
       {remedies.map(({ title, nodes, pods }, index) => {
         const brief = short(title, nodes, pods)
         // The complete sentence names the nodes itself, as links.
-        const others = brief ? nodes : nodes.filter((node) => !title.includes(node))
+        const named = new Set(title.split(/[\s,:;]+/))
+        const others = brief ? nodes : nodes.filter((node) => !named.has(node))
         return (
           <div class="card-box" key={index}>
             <div class="card-line">
@@ -121,6 +128,11 @@ export function Remedies({ remedies }: { remedies: { title: string; nodes: strin
           </div>
         )
       })}
+      {unresolved && (
+        <p class="unresolved">
+          <Say text={unresolved} />
+        </p>
+      )}
     </Section>
   )
 }

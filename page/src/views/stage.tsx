@@ -241,6 +241,7 @@ function NodeTable() {
   beat.value
   const [shown, setShown] = useState(ROWS)
   const nodes = [...cluster.nodes.values()].sort((a, b) => natural(a.model, b.model) || natural(a.name, b.name))
+  const racks = nodes.some(({ rack }) => rack)
   return (
     <div class="page-card flush">
       <div class="table-box" tabIndex={0} role="region" aria-label="Nodes and their devices">
@@ -249,8 +250,14 @@ function NodeTable() {
           <thead>
             <tr>
               <th scope="col">Node</th>
-              <th scope="col">Model</th>
-              <th scope="col">Rack</th>
+              <th scope="col" class="not-phone">
+                Model
+              </th>
+              {racks && (
+                <th scope="col" class="not-phone">
+                  Rack
+                </th>
+              )}
               <th scope="col" class="right">
                 In use
               </th>
@@ -265,14 +272,15 @@ function NodeTable() {
               <tr key={node.name}>
                 <th scope="row" class="nowrap">
                   <NodeLink name={node.name} />
+                  <span class="only-phone stacked">{[shortModel(node.model), node.rack].filter(Boolean).join(' · ')}</span>
                 </th>
-                <td class="nowrap">{shortModel(node.model)}</td>
-                <td>{node.rack || <span class="muted">–</span>}</td>
+                <td class="nowrap not-phone">{shortModel(node.model)}</td>
+                {racks && <td class="not-phone">{node.rack || <span class="muted">–</span>}</td>}
                 <td class="right nowrap">
                   {stripOf(node).inUse} / {node.marks.length}
                 </td>
                 <td class="right">{[...node.marks].filter((mark) => mark !== '.').length || <span class="muted">–</span>}</td>
-                <td class="small">{node.held.length ? node.held.map(heldText).join('; ') : <span class="muted">–</span>}</td>
+                <td class="small">{node.held.length ? node.held.map((held) => heldText(node, held)).join('; ') : <span class="muted">–</span>}</td>
               </tr>
             ))}
           </tbody>

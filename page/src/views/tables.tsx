@@ -16,8 +16,8 @@ interface Table {
 }
 
 const TEXT = {
-  usage: { title: 'Usage by namespace', sub: 'Devices that the pods of each namespace hold, as `linkwise get usage` prints them.', none: 'No pod holds devices.' },
-  policies: { title: 'Policies', sub: 'AcceleratorPolicies of this cluster, as `linkwise get policy` prints them.', none: 'There is no AcceleratorPolicy in this cluster.' },
+  usage: { title: 'Usage by namespace', sub: 'Devices that the pods of each namespace hold, as `linkwise get usage` prints them.', none: 'Namespaces appear here as soon as their pods hold or wait for devices.' },
+  policies: { title: 'Policies', sub: 'AcceleratorPolicies of this cluster, as `linkwise get policy` prints them.', none: 'An AcceleratorPolicy says which namespaces may request which devices, how many, and who may share them. Without one, all may request all.' },
 }
 
 export function TablePage({ view }: { view: 'usage' | 'policies' }) {
@@ -56,8 +56,10 @@ const heading = (name: string): string => capital(name === name.toUpperCase() ? 
 function Rows({ table, wide, none }: { table: Table; wide: boolean; none: string }) {
   const shown = table.columns.map((column, index) => ({ ...column, index })).filter((column) => wide || !column.wide)
   const numeric = new Set(shown.filter(({ index }) => table.rows.length > 0 && table.rows.every(({ cells }) => /^[-–]?[\d.,]*\s?[%a-zA-Z]{0,3}$/.test(textOf(cells[index]!, wide)))).map(({ index }) => index))
+  // on a phone, the texts of a row stand below each other in its first column, so that its figures stay in sight
+  const stacked = shown.filter(({ index }, order) => order > 0 && !numeric.has(index))
   const namespaced = table.rows.some((row) => row.namespace) && !table.columns.some(({ name }) => /namespace/i.test(name))
-  if (!table.rows.length) return <Empty title={table.empty || none} text="" />
+  if (!table.rows.length) return <Empty title={capital(table.empty || 'Nothing to show')} text={none} />
   return (
     <>
       <Notes notes={table.notes} />
@@ -67,7 +69,7 @@ function Rows({ table, wide, none }: { table: Table; wide: boolean; none: string
             <tr>
               {namespaced && <th scope="col">Namespace</th>}
               {shown.map(({ name, index }) => (
-                <th scope="col" key={name} class={numeric.has(index) ? 'right' : ''}>
+                <th scope="col" key={name} class={numeric.has(index) ? 'right' : stacked.some((one) => one.index === index) ? 'not-phone' : ''}>
                   {heading(name)}
                 </th>
               ))}
@@ -77,11 +79,21 @@ function Rows({ table, wide, none }: { table: Table; wide: boolean; none: string
             {table.rows.map((row) => (
               <tr key={`${row.namespace ?? ''}/${row.name}`} class={row.cells.some((cell) => textOf(cell, wide) === 'TOTAL') ? 'total' : ''}>
                 {namespaced && <td>{row.namespace}</td>}
-                {shown.map(({ index, name }) => {
+                {shown.map(({ index, name }, order) => {
                   const cell = row.cells[index]!
+                  const text = textOf(cell, wide)
                   return (
-                    <td key={name} class={`${numeric.has(index) ? 'right' : ''} ${/^(0|-)$/.test(textOf(cell, wide)) ? 'muted' : ''} ${Array.isArray(cell) && cell[1] ? `style-${cell[1].replace(/\W+/g, '-')}` : ''}`}>
-                      {textOf(cell, wide)}
+                    <td key={name} class={`${numeric.has(index) ? 'right' : order > 0 ? 'not-phone' : ''} ${/^(0|-|)$/.test(text) ? 'muted' : ''} ${Array.isArray(cell) && cell[1] ? `style-${cell[1].replace(/\W+/g, '-')}` : ''}`}>
+                      {text || '–'}
+                      {order === 0 &&
+                        stacked
+                          .map((column) => textOf(row.cells[column.index]!, wide))
+                          .filter((one) => one && one !== '-')
+                          .map((one) => (
+                            <span class="only-phone stacked" key={one}>
+                              {one}
+                            </span>
+                          ))}
                     </td>
                   )
                 })}

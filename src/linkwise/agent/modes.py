@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["ResourceMode", "checkpoint_mode", "resource_mode", "resources_of_vendor", "wanted_mode"]
 
 SharingMode = Literal["whole", "share"]
+WantedMode = Literal["whole", "share", "dra"]
 
 SHARE_LABEL: Final = "gpushare"
 
@@ -51,7 +52,7 @@ class ResourceMode:
         return tuple(replace(device, memory=memory_in(self.unit, device.memory)) for device in found.devices)
 
 
-def wanted_mode(settings: AgentSettings, view: NodeView | None) -> SharingMode:
+def wanted_mode(settings: AgentSettings, view: NodeView | None) -> WantedMode:
     """The mode by the setting, else by the label of the node."""
     if settings.mode != "auto":
         return settings.mode

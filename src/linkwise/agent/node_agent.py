@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from linkwise.agent.allocator import Allocator, RecordKeeper
 from linkwise.agent.container_access import ContainerAccess
 from linkwise.agent.discovering import Discoverer
+from linkwise.agent.dra.driver import ClaimDriver
 from linkwise.agent.holds import Holds, Survey
 from linkwise.agent.kubelet.plugin import DevicePlugin, Registrar, Status
 from linkwise.agent.kubelet.state import PodResources, alignment_in, container_answers
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from linkwise.agent.allocator import PodWriter
+    from linkwise.agent.dra.driver import ClaimApi, Service
     from linkwise.broker.cluster.kubelet_choice import IdleNode
     from linkwise.broker.watch_events import WatchEvent
     from linkwise.config.settings import AgentSettings
@@ -107,6 +109,8 @@ class NodeAgent:
     timing: Timing
     clock: Callable[[], float]
     """seconds since the epoch"""
+    claim_api: ClaimApi | None = None
+    """None without an API server"""
     found: Discovery = field(default_factory=lambda: Discovery(""))
     served: ResourceMode | None = None
     """what the plugin serves, or would serve if no other did"""
@@ -116,6 +120,8 @@ class NodeAgent:
     records: RecordKeeper = field(init=False)
     access: ContainerAccess = field(init=False)
     holds: Holds = field(init=False)
+    driver_of_claims: ClaimDriver = field(init=False)
+    """serves the devices where ResourceClaims allocate them"""
     usage: UsageMonitor = field(init=False)
     _pod_resources: PodResources = field(init=False)
     _folder: Path = field(init=False)
@@ -166,11 +172,22 @@ class NodeAgent:
             tell=self.cluster.tell if self.cluster else lambda _: None,
         )
         self.records = RecordKeeper(self.node, self.cluster, self.clock, self.timing.clock)
+        self.driver_of_claims = ClaimDriver(
+            self.node,
+            self.settings,
+            self.access,
+            self.claim_api,
+            self.timing,
+            self._claims_changed,
+            self._unknown,
+            self._answered,
+        )
         self.holds = Holds(state_folder(self.settings.kubelet), self.timing, self.clock, self._survey, self._publish)
 
     async def run(self) -> None:
         """Run until cancelled."""
         self._folder.mkdir(parents=True, exist_ok=True)
+        self.driver_of_claims.claims.load()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.discoverer.run(), name="discovery")
@@ -179,6 +196,7 @@ class NodeAgent:
                 tasks.create_task(self.access.run(), name="container access")
                 tasks.create_task(self.holds.run(), name="holds")
                 tasks.create_task(self.usage.run(), name="usage")
+                tasks.create_task(self.driver_of_claims.run(), name="claims")
         finally:
             self.driver.close()
 
@@ -202,13 +220,8 @@ class NodeAgent:
                     self._forget(uid)
             elif isinstance(event, NodeView) and event.name == self.node:
                 self._observe_node(event)
-            elif isinstance(event, NodeObject) and event.kind == KIND:
-                self._observe_inventory(event.document)
-                self.holds.observe(event.document)
-            elif isinstance(event, NodeObject) and event.kind.startswith("ConfigMap/"):
-                self.publishing.observe_device_info(event.document)
             elif isinstance(event, NodeObject):
-                self.publishing.observe_device(event.document)
+                self._observe_object(event)
         self._publish()
 
     @property
@@ -228,12 +241,13 @@ class NodeAgent:
             return {}  # a rolling update ends the agent before it only once this one is ready
         if not self._mode_known:
             return {"mode": "reading the sharing mode of the node"}
-        if self._plugin is not None and self.registrar.status.state in {"waiting", "refused"}:
-            return {"kubelet": self.registrar.status.sentence}
+        served = self._plugin is not None or self.driver_of_claims.active
+        if served and self._registration.state in {"waiting", "refused"}:
+            return {"kubelet": self._registration.sentence}
         return {}
 
     def problems(self) -> tuple[str, ...]:
-        """Problems for an operator to look at, as sentences."""
+        """Problems to show to operators, as sentences."""
         own = (
             self.standby,
             self.discoverer.problem,
@@ -242,10 +256,22 @@ class NodeAgent:
             self._kubelet_problem,
             self.holds.problem,
             self.usage.problem,
+            *self.driver_of_claims.problems,
         )
         foreign = self.registrar.status.sentence if self.registrar.status.state == "foreign" else ""
         faults = (f"device {device}: {sentence}" for device, sentence in self.found.faults.items())
         return tuple(filter(None, (*own, foreign, *self.found.problems, *faults, *self.records.problems)))
+
+    def _observe_object(self, event: NodeObject) -> None:
+        if event.kind == KIND:
+            self._observe_inventory(event.document)
+            self.holds.observe(event.document)
+        elif event.kind.startswith("ConfigMap/"):
+            self.publishing.observe_device_info(event.document)
+        elif event.kind.startswith("ResourceSlice/"):
+            self.driver_of_claims.observe_slice(event.kind.partition("/")[2], event.document)
+        else:
+            self.publishing.observe_device(event.document)
 
     def _observe_pod(self, pod: PodView) -> None:
         if pod.node != self.node:
@@ -254,6 +280,18 @@ class NodeAgent:
         if self.allocations is not None:
             self.allocations.observe(pod)
             self._settle_soon.set()
+
+    @property
+    def _registration(self) -> Status:
+        """Whether the kubelet uses what serves the devices."""
+        return self.driver_of_claims.status if self.driver_of_claims.active else self.registrar.status
+
+    def _unknown(self) -> str:
+        return self.discoverer.problem
+
+    def _claims_changed(self) -> None:
+        self._look_again.set()  # the last claim of a mode that is to end may have been taken back
+        self._publish()
 
     def _forget(self, uid: str) -> None:
         self._pods.pop(uid, None)
@@ -319,6 +357,8 @@ class NodeAgent:
                     if serving is not None:
                         serving.add_done_callback(lambda _: self._look_again.set())  # it ends only with an error
                     self._publish()
+                if known:
+                    self.driver_of_claims.serve(self._claim_service(wanted))
                 self._mode_known = known
                 await self._look_again.wait()
         finally:
@@ -333,10 +373,17 @@ class NodeAgent:
 
     async def _wanted(self) -> ResourceMode | None:
         """The resource to serve; devices in use keep the mode as it is."""
+        self._mode_problem = ""
         mode = wanted_mode(self.settings, self._view)
+        if mode == "dra":
+            return await self._still_used()
+        if claims := self.driver_of_claims.claims.prepared:
+            self._mode_problem = (
+                f"the node stays in mode dra until no ResourceClaim has its devices; {len(claims)} have"
+            )
+            return None
         if self.settings.mode == "auto" and self._view is None:
             mode = checkpoint_mode(self._folder) or mode
-        self._mode_problem = ""
         wanted = resource_mode(self.found, mode, self.settings.memory_unit) if self.found.devices else None
         other = resource_mode(self.found, "whole" if mode == "share" else "share", self.settings.memory_unit)
         if wanted and other and other.resource != wanted.resource and await self._is_used(other):
@@ -346,6 +393,22 @@ class NodeAgent:
         if wanted and wanted.problem:
             self._mode_problem = wanted.problem
         return wanted
+
+    async def _still_used(self) -> ResourceMode | None:
+        """The resource that pods use although ResourceClaims are to allocate the devices; None if there is none."""
+        for mode in ("whole", "share"):
+            other = resource_mode(self.found, mode, self.settings.memory_unit) if self.found.devices else None
+            if other and other.mode == mode and await self._is_used(other):
+                # rule 004.mode: a device is never counted under two names.
+                self._mode_problem = f"the node stays in mode {other.mode} until no pod uses {other.resource}"
+                return other
+        return None
+
+    def _claim_service(self, served: ResourceMode | None) -> Service:
+        """Whether ResourceClaims allocate the devices: not while pods use a resource."""
+        if served is None and self.settings.mode == "dra" and self.settings.plugin != "never":
+            return "on"
+        return "ending" if self.driver_of_claims.claims.prepared else "off"
 
     async def _is_used(self, other: ResourceMode) -> bool:
         if self.served == other and self.allocations is not None and self.allocations.in_use():
@@ -388,6 +451,7 @@ class NodeAgent:
 
     def _update_devices(self) -> None:
         """Pass the devices on to everything that answers for them."""
+        self.driver_of_claims.update(self.found, self._cordons)
         if self.served is None or self.allocations is None or self._allocator is None:
             return
         usable = self.usable
@@ -535,7 +599,7 @@ class NodeAgent:
             recorded=frozenset(self.allocations.recorded()) if self.allocations else frozenset(),
             holds=self.holds.holds + self._away(),
             usage=self.usage.summary,
-            registration=self.registrar.status,
+            registration=self._registration,
             stopping=self.stopping,
             differing=self.allocations.differing() if self.allocations and served else (),
             mode_problem=self._mode_problem,

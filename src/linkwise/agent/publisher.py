@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from linkwise.node.publishing import Serving
     from linkwise.node.writes import NodeWriter, Written
 
-__all__ = ["AgentKnowledge", "PublishSettings", "Publisher", "node_state", "parsed_document"]
+__all__ = ["AgentKnowledge", "PublishSettings", "Publisher", "node_state", "object_version", "parsed_document"]
 
 log = logging.getLogger(__name__)
 
@@ -159,9 +159,9 @@ class Publisher:
         self._timing = timing or Timing()
         self._state: NodeState | None = None
         self._node: _Observed[NodeView] = _Observed(lambda view: view.version)
-        self._inventory: _Observed[Document] = _Observed(_version)
-        self._device: _Observed[Document] = _Observed(_version)
-        self._device_info: _Observed[Document] = _Observed(_version)
+        self._inventory: _Observed[Document] = _Observed(object_version)
+        self._device: _Observed[Document] = _Observed(object_version)
+        self._device_info: _Observed[Document] = _Observed(object_version)
         self._parts = {
             "inventory": self._part("inventory", self._inventory_write, self._inventory_document, self._inventory),
             "node": self._part("node", self._node_write, self._of_state("labels", "annotations"), self._node),
@@ -424,7 +424,8 @@ def node_state(known: AgentKnowledge, settings: AgentSettings) -> NodeState:
     )
 
 
-def _version(document: Document) -> int:
+def object_version(document: Document) -> int:
+    """The resourceVersion of an object as a number; 0 if it is not one."""
     metadata = document.get("metadata")
     text = metadata.get("resourceVersion") if isinstance(metadata, Mapping) else None
     is_number = isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) <= _MAX_VERSION_DIGITS

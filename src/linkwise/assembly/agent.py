@@ -26,6 +26,7 @@ from linkwise.errors import ClusterError, InputError
 from linkwise.kube.client.api import connect
 from linkwise.kube.perform.events import Reporter
 from linkwise.kube.perform.node_writer import NodeWriter
+from linkwise.kube.perform.slice_writer import SliceWriter
 from linkwise.kube.perform.write_queue import Attempts
 from linkwise.kube.settings import PerformSettings, WatchSettings
 from linkwise.kube.watch.kinds import node_sources
@@ -64,6 +65,10 @@ def run_agent(settings: ServeSettings, kubeconfig: Path | None, context: str | N
     """Run the agent of this node until SIGTERM or SIGINT."""
     start_logging(settings.log)
     own = settings.agent
+    if own.mode == "dra" and own.cdi == "never":
+        raise InputError(
+            "agent.cdi is never, but with agent.mode dra containers get devices by CDI names; set auto or always"
+        )
     node = own.node or socket.gethostname().lower()
     driver = open_driver(
         own.driver,
@@ -115,10 +120,17 @@ class AgentProcess:
         self._cluster = _Cluster.of(connection, node, timing) if connection else None
         self._publisher = self._cluster.publisher if self._cluster else None
         self.agent: Final = NodeAgent(
-            settings.agent, node, driver, self._publisher or _NoApiServer(), self._cluster, timing, time.time
+            settings.agent,
+            node,
+            driver,
+            self._publisher or _NoApiServer(),
+            self._cluster,
+            timing,
+            time.time,
+            self._cluster.claims if self._cluster else None,
         )
         self._watching = self._new_watching() if connection else None
-        metrics = AgentMetrics(self.agent, lambda: self._publisher.writes if self._publisher else {})
+        metrics = AgentMetrics(self.agent, self._writes)
         self.agent.answered = lambda method, seconds: metrics.answers.labels(method).observe(seconds)
         self._server = Server(agent_application(self.agent, metrics, self._notes))
         self._stopping = asyncio.Event()
@@ -237,8 +249,13 @@ class AgentProcess:
                 self._node,
                 koordinator=self._settings.agent.koordinator_device,
                 device_info=self._settings.agent.ascend.device_info,
+                slices=self._settings.agent.mode == "dra" or self.agent.driver_of_claims.claims.are_kept,
             ),
         )
+
+    def _writes(self) -> Mapping[tuple[str, str], int]:
+        slices = self.agent.driver_of_claims.slices
+        return {**(self._publisher.writes if self._publisher else {}), **(slices.writes if slices else {})}
 
     def _notes(self) -> tuple[str, ...]:
         watching = self._watching.problems if self._watching else ()
@@ -269,13 +286,14 @@ class _Cluster:
     writer: NodeWriter
     reporter: Reporter
     publisher: Publisher
+    claims: SliceWriter
 
     @classmethod
     def of(cls, connection: Connection, node: str, timing: Timing) -> _Cluster:
         settings = PerformSettings()
         writer = NodeWriter(connection, node, settings)
         reporter = Reporter(Attempts(connection, settings, timing), component=AGENT_COMPONENT)
-        return cls(writer, reporter, Publisher(writer, timing=timing))
+        return cls(writer, reporter, Publisher(writer, timing=timing), SliceWriter(writer))
 
     async def pods(self) -> ListedPods:
         return await self.writer.pods()

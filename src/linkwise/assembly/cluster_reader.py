@@ -65,19 +65,19 @@ NO_ANSWER: Final = (
 
 def with_cluster(kubeconfig: Path | None, context: str | None, work: Callable[[Connection], Awaitable[T]]) -> T:
     """Do something with a cluster; ClusterError says what to look at if it does not answer."""
-    found: list[T] = []  # returned, asyncio would print it to itself when it ends
+    results: list[T] = []  # returned, asyncio would print it to itself when it ends
 
     async def done() -> None:
         connection = connect(kubeconfig, context)
         try:
-            found.append(await work(connection))
+            results.append(await work(connection))
         except NotSentError as error:
             raise ClusterError(f"{_plain(error)}; {NO_ANSWER}") from error
         finally:
             await connection.close()
 
     asyncio.run(done())
-    return found[0]
+    return results[0]
 
 
 def _plain(error: NotSentError) -> str:

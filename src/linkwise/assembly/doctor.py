@@ -156,8 +156,8 @@ class _Gathering:
         source = SOURCES[key]
         async with self._limit:
             self._progress(f"reading {source.resource}")
-            found = await self._surveyed(source)
-        self._keep(key, found)
+            surveyed = await self._surveyed(source)
+        self._keep(key, surveyed)
 
     async def _surveyed(self, source: Source) -> Surveyed:
         place = self._wanted.namespace if source.place == OWN else source.place
@@ -178,11 +178,11 @@ class _Gathering:
         error = next((each.error for each in parts if each.error), "")
         return Surveyed(tuple(item for each in parts for item in each.items), error, any(each.cut for each in parts))
 
-    def _keep(self, key: str, found: Surveyed) -> None:
-        self._lists[key], self._read_at[key] = found.items, time.time()
-        if found.error:
-            self._unread[key] = found.error
-        if found.cut:
+    def _keep(self, key: str, surveyed: Surveyed) -> None:
+        self._lists[key], self._read_at[key] = surveyed.items, time.time()
+        if surveyed.error:
+            self._unread[key] = surveyed.error
+        if surveyed.cut:
             self._cut.add(key)
 
     def _clock_offset(self, asked: float) -> float | None:
@@ -205,7 +205,7 @@ class _Gathering:
         """Pods of the DaemonSets that are device plugins of other systems."""
         if "foreign-pods" not in self._sources:
             return
-        found: list[Raw] = []
+        pods: list[Raw] = []
         for each in self._lists.get("daemon-sets", ()):
             if known_plugin(each) is None:
                 continue
@@ -214,8 +214,8 @@ class _Gathering:
             read = await self._survey.list(SurveyKind("", "v1", "pods", namespace(each)), f"labelSelector={selector}")
             if read.error:
                 self._unread["foreign-pods"] = read.error
-            found += read.items
-        self._lists["foreign-pods"] = tuple(found)
+            pods += read.items
+        self._lists["foreign-pods"] = tuple(pods)
 
     # configurations
 
@@ -239,7 +239,7 @@ class _Gathering:
 
     def _schedulers(self, *, embedded: bool) -> tuple[SchedulerDocument, ...]:
         """Configurations of schedulers in ConfigMaps of the namespace, and the file of this machine."""
-        found = [
+        schedulers = [
             read_scheduler_text(text.encode(), f"configmap/{name(each)}[{key}]")
             for each in self._lists["config-maps"]
             for key, text in object_at(each, "data").items()
@@ -250,8 +250,8 @@ class _Gathering:
             document = read_scheduler_text(content_of(path), str(path), local=True)
             if document is None:
                 raise InputError(f"{path}: neither a {CONFIGURATION} nor a scheduler policy file (kind {POLICY})")
-            found.append(document)
-        documents = tuple(each for each in found if each is not None)
+            schedulers.append(document)
+        documents = tuple(each for each in schedulers if each is not None)
         if not documents:
             self._unread["scheduler-files"] = self._no_scheduler(embedded=embedded)
         return documents
@@ -289,15 +289,15 @@ class _Gathering:
         status, body = await self._ask_service("metrics", "/metrics")
         if status not in {0, 200}:
             self._unread.setdefault("metrics", f"/metrics of the service answered {status}")
-        found: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         for line in body.splitlines():
             key, _, value = line.rpartition(" ")
             if key.startswith("linkwise_"):
                 try:
-                    found[key] = float(value)
+                    metrics[key] = float(value)
                 except ValueError:
                     continue
-        return found
+        return metrics
 
     async def _readyz(self) -> ServiceAnswer:
         status, body = await self._ask_service("readyz", "/readyz")
@@ -354,7 +354,7 @@ class _Gathering:
         nodes = nodes_without_policy(known, self._lists.get("nodes", ()))
         if len(nodes) > MAX_KUBELETS:
             self._cut.add("kubelets")
-        found: dict[str, Raw] = {}
+        configurations: dict[str, Raw] = {}
         for node in nodes[:MAX_KUBELETS]:
             self._progress(f"reading the kubelet of {node}")
             path = f"/api/v1/nodes/{quote(node, safe='')}/proxy/configz"
@@ -362,12 +362,12 @@ class _Gathering:
                 path, f"the configuration of kubelet {node}", "the verb get on nodes/proxy"
             )
             try:
-                found[node] = object_at(json.loads(body), "kubeletconfig")
+                configurations[node] = object_at(json.loads(body), "kubeletconfig")
             except ValueError:
                 self._unread["kubelets"] = error or f"kubelet {node} answered {status} to /configz"
                 if status == 403:
                     break
-        return found
+        return configurations
 
     # certificates
 
@@ -381,11 +381,13 @@ class _Gathering:
         bundle = "".join(dict.fromkeys(_decoded(each) for each in bundles))
         secret = next(iter(self._lists.get("webhook-secret", ())), {})
         serving = _decoded(text_at(secret, "data", "tls.crt"))
-        found = {"bundle": _described(bundle), "serving": _described(serving)[:1]}
+        certificates = {"bundle": _described(bundle), "serving": _described(serving)[:1]}
         for each in self._lists.get("tls-secrets", ()):
-            found[f"secret/{name(each)}"] = _described(_decoded(text_at(each, "data", "tls.crt")))[:1]
-        trusted = all(is_issued(serving, _decoded(each)) for each in bundles) if found["serving"] and bundle else None
-        return found, trusted
+            certificates[f"secret/{name(each)}"] = _described(_decoded(text_at(each, "data", "tls.crt")))[:1]
+        trusted = (
+            all(is_issued(serving, _decoded(each)) for each in bundles) if certificates["serving"] and bundle else None
+        )
+        return certificates, trusted
 
     # addresses
 
@@ -456,7 +458,7 @@ def _context(config: Mapping[str, object]) -> ssl.SSLContext:
 
 async def _open_at(port: int) -> tuple[str, ...]:
     """Other addresses of this machine at which a port is open."""
-    found = []
+    answering = []
     for address in _own_addresses():
         try:
             async with asyncio.timeout(1.0):
@@ -464,19 +466,19 @@ async def _open_at(port: int) -> tuple[str, ...]:
         except (OSError, TimeoutError):
             continue
         writer.close()
-        found.append(f"{address}:{port}")
-    return tuple(found)
+        answering.append(f"{address}:{port}")
+    return tuple(answering)
 
 
 def _own_addresses() -> list[str]:
     """Addresses of this machine that are not on the loopback: that of its route, and those of its name."""
-    found: list[str] = []
+    addresses: list[str] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))  # sends nothing: it only selects the route
-            found.append(str(probe.getsockname()[0]))
+            addresses.append(str(probe.getsockname()[0]))
         except OSError:
             pass
     with contextlib.suppress(OSError):
-        found += [str(entry[4][0]) for entry in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)]
-    return [each for each in dict.fromkeys(found) if not each.startswith("127.")]
+        addresses += [str(entry[4][0]) for entry in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)]
+    return [each for each in dict.fromkeys(addresses) if not each.startswith("127.")]

@@ -92,7 +92,7 @@ class Election:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """For an operator to look at while the service answers."""
+        """Problems to show to operators while the service answers."""
         overdue = self.elector.refusal() if self.elector.leads and self.takeover is not None else ""
         stopped = f"nothing is decided: {overdue}" if overdue else self.elector.trouble
         return tuple(filter(None, (stopped, self.problem)))

@@ -62,18 +62,18 @@ def import_output(
     settings: AgentSettings, text: str, source: str, named: Sequence[str], *, dry_run: bool = False
 ) -> Measured:
     """Keep the bandwidth of a test's output; `named` lists the devices of its rows if it has no bus ids."""
-    found = _discovered(settings)
-    measurement = _measurement(found, text, source, named)
+    discovery = _discovered(settings)
+    measurement = _measurement(discovery, text, source, named)
     if not dry_run:
         with _locked(settings):
             _store(settings, measurement)
-    return _measured(settings, found, measurement, stored=not dry_run)
+    return _measured(settings, discovery, measurement, stored=not dry_run)
 
 
 def planned_run(settings: AgentSettings, tool: str, named: Sequence[str], limit: float) -> Planned:
     """The run that `run_measurement` would make now."""
-    command, found = find_test(tool), _discovered(settings)
-    request = HoldRequest(limit, REASON, _ids(found, named))
+    command, discovery = find_test(tool), _discovered(settings)
+    request = HoldRequest(limit, REASON, _ids(discovery, named))
     return Planned(command, idle_devices(hold_socket(state_folder(settings.kubelet)), request))
 
 
@@ -81,13 +81,13 @@ def run_measurement(
     settings: AgentSettings, tool: str, named: Sequence[str], limit: float, progress: Callable[[str], None]
 ) -> Measured:
     """Run a test on idle devices that the agent holds meanwhile, and keep the result."""
-    command, found = find_test(tool), _discovered(settings)
-    request = HoldRequest(limit, REASON, _ids(found, named))
+    command, discovery = find_test(tool), _discovered(settings)
+    request = HoldRequest(limit, REASON, _ids(discovery, named))
     with (
         _locked(settings) as lock,
         hold_devices(hold_socket(state_folder(settings.kubelet)), request, progress) as hold,
     ):
-        indices = {device.id: device.index for device in found.devices}
+        indices = {device.id: device.index for device in discovery.devices}
         progress(f"measuring devices {', '.join(str(indices.get(one, one)) for one in hold.devices)} with {command}")
         text = run_test(
             command,
@@ -97,33 +97,33 @@ def run_measurement(
             inherited=(lock,),
             progress=lambda seconds, line: progress(f"{seconds:.0f} s: {line}"),
         )
-        measurement = _measurement(found, text, str(command), hold.devices)
+        measurement = _measurement(discovery, text, str(command), hold.devices)
         _store(settings, measurement)
-    return _measured(settings, found, measurement, stored=True)
+    return _measured(settings, discovery, measurement, stored=True)
 
 
 def _discovered(settings: AgentSettings) -> Discovery:
     node = settings.node or socket.gethostname().lower()
     driver = open_driver(settings.driver, source=settings.source, node=node, host_root=settings.host_root)
     try:
-        found = driver.discover()
+        discovery = driver.discover()
     finally:
         driver.close()
-    if not found.devices:
-        raise InputError(f"this node has no devices: {'; '.join(found.problems) or 'the driver found none'}")
-    if found.vendor != "nvidia":
-        raise InputError(f"the devices of this node are of {found.vendor}; the tests measure NVIDIA GPUs only")
-    return found
+    if not discovery.devices:
+        raise InputError(f"this node has no devices: {'; '.join(discovery.problems) or 'the driver found none'}")
+    if discovery.vendor != "nvidia":
+        raise InputError(f"the devices of this node are of {discovery.vendor}; the tests measure NVIDIA GPUs only")
+    return discovery
 
 
-def _ids(found: Discovery, named: Sequence[str]) -> list[str]:
-    return [device.id for device in named_devices(found.devices, named)]
+def _ids(discovery: Discovery, named: Sequence[str]) -> list[str]:
+    return [device.id for device in named_devices(discovery.devices, named)]
 
 
-def _measurement(found: Discovery, text: str, source: str, named: Sequence[str]) -> Measurement:
+def _measurement(discovery: Discovery, text: str, source: str, named: Sequence[str]) -> Measurement:
     reading = _reading(text, source)
     try:
-        rows = bound_rows(found.devices, reading, named)
+        rows = bound_rows(discovery.devices, reading, named)
         order = sorted(range(len(rows)), key=lambda row: rows[row].index)
         cells = [[0.0 if a == b else reading.bandwidth[a][b] for b in order] for a in order]
         matrix = whole_matrix(cells, "bandwidth")
@@ -137,10 +137,10 @@ def _measurement(found: Discovery, text: str, source: str, named: Sequence[str])
 
 
 def _reading(text: str, source: str) -> Reading:
-    found = list(readings(text))
-    reading = next((each for each in found if each.bandwidth), None)
+    all_readings = list(readings(text))
+    reading = next((each for each in all_readings if each.bandwidth), None)
     if reading is None:
-        why = next((problem for each in found for problem in each.problems), "")
+        why = next((problem for each in all_readings for problem in each.problems), "")
         raise InputError(
             f"{source}: {why or 'it is not the output of p2pBandwidthLatencyTest or nvbandwidth'}; nothing was imported"
         )
@@ -151,12 +151,12 @@ def _reading(text: str, source: str) -> Reading:
     return reading
 
 
-def _measured(settings: AgentSettings, found: Discovery, measurement: Measurement, *, stored: bool) -> Measured:
-    indices = {device.id: device.index for device in found.devices}
+def _measured(settings: AgentSettings, discovery: Discovery, measurement: Measurement, *, stored: bool) -> Measured:
+    indices = {device.id: device.index for device in discovery.devices}
     topology = Topology(measurement.devices, bandwidth=measurement.bandwidth, warnings=measurement.warnings)
-    if found.topology and found.topology.links:
-        places = [found.topology.devices.index(id_) for id_ in measurement.devices]
-        topology = replace(topology, links=tuple(tuple(found.topology.links[a][b] for b in places) for a in places))
+    if discovery.topology and discovery.topology.links:
+        places = [discovery.topology.devices.index(id_) for id_ in measurement.devices]
+        topology = replace(topology, links=tuple(tuple(discovery.topology.links[a][b] for b in places) for a in places))
     file = bandwidth_file(settings.kubelet)
     return Measured(measurement, topology, tuple(indices[one] for one in measurement.devices), file, stored)
 
@@ -188,11 +188,11 @@ def _store(settings: AgentSettings, measurement: Measurement) -> None:
         known = read_measurements(file)
     except InputError:
         known = ()  # the agent reports such a file; the new one replaces it
-    kept = encode_measurements(with_measurement(known, measurement))
+    content = encode_measurements(with_measurement(known, measurement))
     partial = file.with_suffix(".partial")
     try:
         with partial.open("wb") as opened:
-            opened.write(kept)
+            opened.write(content)
             opened.flush()
             os.fsync(opened.fileno())
         partial.replace(file)

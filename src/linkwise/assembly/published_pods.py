@@ -82,10 +82,10 @@ async def _events(connection: Connection, namespace: str, view: PodView) -> list
     answer = await connection.call("GET", path, wait=WAIT)
     if answer.status != 200:
         return []
-    found = [json.loads(bytes(item)) for item in page_of(answer.body).items]
-    found.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
+    events = [json.loads(bytes(item)) for item in page_of(answer.body).items]
+    events.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
     keys = ("type", "reason", "message", "count", "lastTimestamp")
-    return [{key: event.get(key) for key in keys} for event in found[-EVENTS_SHOWN:]]
+    return [{key: event.get(key) for key in keys} for event in events[-EVENTS_SHOWN:]]
 
 
 def _line(view: PodView) -> str:

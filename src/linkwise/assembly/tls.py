@@ -173,17 +173,17 @@ class CertificateKeeper:
 
     async def _refresh(self) -> list[str]:
         now = datetime.fromtimestamp(self._timing.now(), UTC)
-        found = await self._find(now)
-        is_new = self._served != (found.serving, found.client_authorities)
+        certificate = await self._find(now)
+        is_new = self._served != (certificate.serving, certificate.client_authorities)
         if is_new:
-            self._tls.replace(found.serving, found.client_authorities)
-            self._served = (found.serving, found.client_authorities)
-        expires = expiry(found.serving.text)
+            self._tls.replace(certificate.serving, certificate.client_authorities)
+            self._served = (certificate.serving, certificate.client_authorities)
+        expires = expiry(certificate.serving.text)
         if is_new:
             self._report(expires.timestamp())
             log.info("certificate served by=%s expires=%s", self._subject, expires.isoformat())
         expired = [f"the certificate expired at {expires.isoformat()}"] if expires <= now else []
-        return [*found.problems, *expired]
+        return [*certificate.problems, *expired]
 
 
 def read_file(setting: str, name: str) -> str:

@@ -79,18 +79,7 @@ def observe(state: State, events: Iterable[WatchEvent]) -> None:
 def reconcile(state: State, now: float) -> tuple[Effect, ...]:
     """Derive what follows from events, binds and deadlines up to `now`; return the effects, with those of the outbox."""
     shown = take_observed(state) if state.queue.shown else []
-    if state.queue.next_deadline() is not None:
-        forget_unobserved(state, now)
-    state.forget_vendors(now)
-    state.cluster.expire_inventories(now)
-    ledger = state.cluster.ledger
-    ledger.drop(ledger.expired_offers(now, state.settings.pending))
-    reconcile_bookings(state, now)
-    reconcile_access(state)
-    if _groups_are_busy(state):
-        prepare_groups(state, now)
-    if state.reservations.made:
-        keep_reserved(state, now)
+    _prepare(state, now)
     gained = _settle(state, now)
     if state.preemptions.records and evictions.hold_freed(state):
         gained += state.cluster.settle()  # nodes as they are without what is held
@@ -103,11 +92,12 @@ def reconcile(state: State, now: float) -> tuple[Effect, ...]:
     again = state.queue.take_untaken()
     if state.queue.waiting and (gained or again):
         state.outbox.add(wake_pods(state, dict.fromkeys(gained), again))
-    if state.reservations.made or state.cluster.known.unschedulable or state.groups.gated(Unschedulable):
+    if _may_reserve(state):
         advance_reservations(state, now)
     if shown:
         state.outbox.add(wake_observed(state, shown, state.outbox.effects()))
-    reconcile_bound(state, now)
+    if state.cluster.unwritten or state.cluster.changes.overwritten:
+        reconcile_bound(state, now)
     state.outbox.add(_node_events(state))
     return state.outbox.drain()
 
@@ -132,7 +122,7 @@ def next_deadline(state: State) -> float | None:
         deadlines.append(min(cluster.held.values()))
     if _groups_are_busy(state):
         deadlines.append(state.groups.next_deadline())
-    if state.reservations.made or cluster.known.unschedulable or state.groups.gated(Unschedulable):
+    if _may_reserve(state):
         deadlines.append(reservation_deadline(state))
     if cluster.unwritten and not state.recovering:
         deadlines.append(next_record(state))
@@ -212,6 +202,37 @@ def _groups_are_busy(state: State) -> bool:
     return bool(state.groups.records) and state.groups.is_busy()
 
 
+def _prepare(state: State, now: float) -> None:
+    """End what is over by the clock, and apply what is new to policies, groups and reservations."""
+    # Before nodes are settled, so that what ends here frees its devices in the same pass.
+    if state.queue.next_deadline() is not None:
+        forget_unobserved(state, now)
+    state.forget_vendors(now)
+    state.cluster.expire_inventories(now)
+    ledger = state.cluster.ledger
+    ledger.drop(ledger.expired_offers(now, state.settings.pending))
+    if ledger.bookings or state.bookings.leaving:
+        reconcile_bookings(state, now)
+    if state.cluster.changes.access is not None or _limits_may_change(state):
+        reconcile_access(state)
+    if _groups_are_busy(state):
+        prepare_groups(state, now)
+    if state.reservations.made:
+        keep_reserved(state, now)
+
+
+def _limits_may_change(state: State) -> bool:
+    """Return whether there are AcceleratorPolicies, or namespaces that have just been freed of one."""
+    return state.has_policies or bool(state.access.freed)
+
+
+def _may_reserve(state: State) -> bool:
+    """Return whether nodes are drained for a pod or gang, or one of them may want that."""
+    if state.reservations.made or state.cluster.known.unschedulable:
+        return True
+    return bool(state.groups.records) and bool(state.groups.gated(Unschedulable))
+
+
 def _settle(state: State, now: float) -> list[str]:
     """Process changes and holds that have ended; return the nodes that gained capacity."""
     gained = state.cluster.settle()
@@ -240,7 +261,7 @@ def _has_work(state: State) -> bool:
         or state.cluster.unsettled()
         or state.cluster.changes.claims
         or state.cluster.changes.access is not None
-        or has_work(state)
+        or (_limits_may_change(state) and has_work(state))
         or state.cluster.index.owes()
     )
 

@@ -112,6 +112,11 @@ class State:
         self.readable: frozenset[str] | None = None
         """the namespaces whose pods, groups and claims are named to the reader; None for all"""
 
+    @property
+    def has_policies(self) -> bool:
+        """Whether the cluster has AcceleratorPolicies."""
+        return bool(self.cluster.shared.access.policies)
+
     def for_reader(self, namespaces: frozenset[str] | None) -> State:
         """The same state for a reader that may see pods of these namespaces only: it has no names for those of others."""
         if namespaces is None:
@@ -194,7 +199,7 @@ class State:
             word = by_claim(ask.resource)
         if not ask.devices and (sharing := self.cluster.sharing_of(pod)):
             ask = replace(ask, sharing=sharing)
-        permitted = rule.requirement if self.access and (rule := self.access.rule_of(pod)) else None
+        permitted = rule.requirement if self.has_policies and (rule := self.access.rule_of(pod)) else None
         if permitted:
             own = ask.requirement.clauses if ask.requirement else ()
             ask = replace(ask, requirement=Requirement((*permitted.clauses, *own)))

@@ -13,7 +13,7 @@ from linkwise.broker.access import refused_on
 from linkwise.broker.cluster.demand import capacity_of, demand_of
 from linkwise.broker.effects import Wake
 from linkwise.engine.feasibility import unfit
-from linkwise.model.verdict import Held
+from linkwise.model.verdict import ReservedKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,7 +60,7 @@ def may_go(state: State, uid: str, name: str) -> bool:
     pod, view = state.pod(uid), state.cluster.nodes[name]
     if pod is None or not view.ready:
         return False
-    kept = state.reservations.made and state.cluster.ledger.get(Held(uid, "reservation"))
+    kept = state.reservations.made and state.cluster.ledger.get(ReservedKey(uid, "reservation"))
     if kept and kept.node == name:
         return False  # it gets what is reserved for it, and needs nothing else of the node
     if state.access and not _is_permitted(state, pod, name):

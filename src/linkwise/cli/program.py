@@ -20,7 +20,7 @@ from linkwise.errors import ClusterError, DriverError, LinkwiseError
 COMMANDS: Final = {
     "up": ("linkwise.cli.commands.up", "Start a simulated cluster on this machine; needs no Kubernetes and no GPU."),
     "example": ("linkwise.cli.commands.example", "Print example manifests."),
-    "demo": ("linkwise.cli.commands.demo", "Take a guided tour: seven scheduling decisions, with a score card."),
+    "demo": ("linkwise.cli.commands.demo", "Take a guided tour: eight scheduling decisions, with a score card."),
     "pick": ("linkwise.cli.commands.pick", "Choose devices on one machine and explain the choice."),
     "topo": ("linkwise.cli.commands.topo", "Show the links between the devices of a machine."),
     "read": ("linkwise.cli.commands.read", "Check how Linkwise interprets manifests."),

@@ -16,39 +16,18 @@ from linkwise.config.yaml_documents import yaml_with_comments
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["FILE", "PARTS", "Installation", "installation_yaml", "plain_manifests"]
+__all__ = ["FILE", "PARTS", "Installation", "installation_yaml"]
 
 FILE: Final = "installation.yaml"
 """package data beside this module, written by `make manifests`"""
 _NAMESPACE: Final = "linkwise-system"
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""the parser in C, where PyYAML has it: the policies and webhooks are long"""
 _COMPONENT: Final = "app.kubernetes.io/component"
-_OF_HELM: Final = ("helm.sh/", "meta.helm.sh/", "app.kubernetes.io/managed-by")
-"""labels and annotations that have a meaning for Helm only"""
 _SCHEDULED: Final = ("Deployment", "DaemonSet")
 PARTS: Final = ("crds", "scheduler", "agent", "protection", "network-policies")
 """what can be left out: objects of this component, or of this kind"""
 _KINDS: Final[Mapping[str, str]] = {"crds": "CustomResourceDefinition", "network-policies": "NetworkPolicy"}
-_ORDER: Final = (
-    "CustomResourceDefinition",
-    "ServiceAccount",
-    "ClusterRole",
-    "ClusterRoleBinding",
-    "Role",
-    "RoleBinding",
-    "ConfigMap",
-    "Secret",
-    "Lease",
-    "Service",
-    "NetworkPolicy",
-    "PodDisruptionBudget",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionPolicyBinding",
-    "Deployment",
-    "DaemonSet",
-    "MutatingWebhookConfiguration",
-    "ValidatingWebhookConfiguration",
-)
-"""kinds as they are applied: what others refer to first, and the webhook after the service; versions of Helm differ in it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,30 +55,6 @@ def installation_yaml(wanted: Installation) -> str:
     return "---\n".join(yaml_with_comments(document, {}) for document in [_namespace(wanted), *documents])
 
 
-def plain_manifests(rendered: str) -> list[dict[str, Any]]:
-    """The objects that `helm template` prints, without what has a meaning for Helm only, in the order of `_ORDER`."""
-    documents = [_plain(document) for document in yaml.load_all(rendered, _LOADER) if document]
-    return sorted(documents, key=_place)
-
-
-def _place(document: Mapping[str, Any]) -> tuple[int, str, str]:
-    meta = document["metadata"]
-    return _ORDER.index(document["kind"]), meta.get("namespace", ""), meta["name"]
-
-
-_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""the parser in C, where PyYAML has it: the policies and webhooks are long"""
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401 - JSON
-    if isinstance(value, dict):
-        cleaned = {key: _plain(inner) for key, inner in value.items() if not str(key).startswith(_OF_HELM)}
-        if cleaned.get("annotations") == {}:
-            del cleaned["annotations"]
-        return cleaned
-    return [_plain(item) for item in value] if isinstance(value, list) else value
-
-
 def _is_wanted(document: Mapping[str, Any], wanted: Installation) -> bool:
     component = document["metadata"].get("labels", {}).get(_COMPONENT, "")
     left_out = {_KINDS.get(part, part) for part in wanted.without}
@@ -123,10 +78,10 @@ def _set_images(document: dict[str, Any], wanted: Installation) -> None:
 
 
 def _containers(document: dict[str, Any]) -> Iterable[dict[str, Any]]:
-    found: Iterable[dict[str, Any]] = (
+    containers: Iterable[dict[str, Any]] = (
         document["spec"]["template"]["spec"]["containers"] if document["kind"] in _SCHEDULED else ()
     )
-    return found
+    return containers
 
 
 def _namespace(wanted: Installation) -> dict[str, Any]:

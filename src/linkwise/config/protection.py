@@ -632,13 +632,13 @@ def _matches(key: str) -> str:
 
 def _domain(pattern: str) -> str:
     """The domain, with its slash, of all keys that a regular expression matches; empty if that is not obvious."""
-    found = _DOMAIN.match(pattern)
-    rest = pattern[found.end() :] if found else ""
-    if found is None or rest[:1] in tuple("?*{") or _UNCLEAR.search(rest):
+    match = _DOMAIN.match(pattern)
+    rest = pattern[match.end() :] if match else ""
+    if match is None or rest[:1] in tuple("?*{") or _UNCLEAR.search(rest):
         return ""
     depths = accumulate((character == "(") - (character == ")") for character in rest)
     alternatives = any(character == "|" and not depth for character, depth in zip(rest, depths, strict=True))
-    return "" if alternatives else found[0].replace("\\.", ".")
+    return "" if alternatives else match[0].replace("\\.", ".")
 
 
 def _controller(named: Sequence[str]) -> str:

@@ -222,6 +222,14 @@ AGENT_FEATURES: Final[Mapping[str, Feature]] = {
         (Rule(_CORE, ("pods",), (*_FOLLOW, "patch")),),
     ),
     "events": Feature("Report corrections as events.", (Rule(_CORE, ("events",), ("create", "patch")),)),
+    "dra": Feature(
+        "Publish the devices of the node as ResourceSlices, and read the ResourceClaims that the kubelet names (agent.mode: dra).",
+        (
+            Rule(("resource.k8s.io",), ("resourceslices",), ("get", *_FOLLOW, "create", "update", "delete")),
+            Rule(("resource.k8s.io",), ("resourceclaims",), ("get",)),
+        ),
+        opt_in=True,
+    ),
     "koordinator": Feature(
         "Write Koordinator's Device object, on nodes where no koordlet does (agent.koordinator_device).",
         (Rule(("scheduling.koordinator.sh",), ("devices",), ("get", *_FOLLOW, "create", "patch")),),
@@ -267,9 +275,10 @@ def agent_rbac_yaml(  # noqa: PLR0913 - one per flag
     without: Collection[str] = (),
     koordinator: bool = False,
     device_info: bool = False,
+    dra: bool = False,
 ) -> str:
     """Roles and bindings of the node agent, for a service account or a user; objects of other systems only on request."""
-    wanted = {"koordinator": koordinator, "device-info": device_info}
+    wanted = {"koordinator": koordinator, "device-info": device_info, "dra": dra}
     chosen = _chosen(AGENT_FEATURES, AGENT_OPTIONAL, without, [key for key, value in wanted.items() if value])
     return _manifests(chosen, name, namespace, user)
 

@@ -107,7 +107,7 @@ class SchedulerDocument:
         """The extender that is Linkwise: by the host or the path of its URL, by a managed resource, or the only one."""
         named = [each for each in self.extenders if "linkwise" in each.host or GPUSHARE in each.url]
         managing = [each for each in self.extenders if any(one.name in _managed() for one in each.managed or ())]
-        return next((found[0] for found in (named, managing) if found), None)
+        return next((extenders[0] for extenders in (named, managing) if extenders), None)
 
 
 def read_scheduler_text(content: bytes, place: str, *, local: bool = False) -> SchedulerDocument | None:

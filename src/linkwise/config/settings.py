@@ -263,8 +263,9 @@ class AgentSettings:
     """file with the output of p2pBandwidthLatencyTest or nvbandwidth on this node"""
     plugin: Literal["auto", "never"] = "auto"
     """auto serves the kubelet unless another device plugin serves the same devices; never only publishes them"""
-    mode: Literal["auto", "whole", "share"] = "auto"
-    """sharing mode of the node's devices; auto is share on nodes with the label gpushare=true, else whole"""
+    mode: Literal["auto", "whole", "share", "dra"] = "auto"
+    """sharing mode of the node's devices; auto is share on nodes with the label gpushare=true, else whole. dra serves
+    ResourceClaims instead of a resource"""
     memory_unit: Literal["GiB", "MiB"] = "GiB"
     """unit of aliyun.com/gpu-mem; set the same on all nodes, because pods request amounts of it"""
     kubelet: str = "/var/lib/kubelet"

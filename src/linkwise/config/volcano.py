@@ -242,7 +242,7 @@ class _Plugin:
 
 
 def convert_conf(file: Path, wanted: VolcanoFile, *, config_map: bool = False) -> str:
-    """The converted file, in the form it had; InputError has every problem with its place.
+    """The converted file in its original form; InputError lists every problem with its location.
 
     Args:
         file: a configuration, or a ConfigMap with one; `-` is standard input
@@ -309,11 +309,11 @@ def _tiers(conf: _Conf, root: yaml.MappingNode) -> list[yaml.Node]:
 
 def _plugins(conf: _Conf, number: int, tier: yaml.Node) -> Iterator[_Plugin]:
     path = f"tiers[{number}].plugins"
-    found = _keys(tier).get("plugins") if isinstance(tier, yaml.MappingNode) else None
-    if not isinstance(found, yaml.SequenceNode):
-        conf.report(found or tier, path, "expected a list of plugins")
+    plugins = _keys(tier).get("plugins") if isinstance(tier, yaml.MappingNode) else None
+    if not isinstance(plugins, yaml.SequenceNode):
+        conf.report(plugins or tier, path, "expected a list of plugins")
         return
-    for index, item in enumerate(found.value):
+    for index, item in enumerate(plugins.value):
         name = _keys(item).get("name") if isinstance(item, yaml.MappingNode) else None
         if isinstance(name, yaml.ScalarNode) and name.value:
             yield _Plugin(number, item, name.value)
@@ -344,8 +344,8 @@ def _another(node: yaml.Node) -> str:
 
 def _caches_errors(conf: _Conf, root: yaml.MappingNode) -> bool:
     """Whether the action allocate would cache errors, which is so by default; one that is enabled in the file is reported."""
-    found = _keys(root).get("configurations")
-    for item in found.value if isinstance(found, yaml.SequenceNode) else ():
+    configurations = _keys(root).get("configurations")
+    for item in configurations.value if isinstance(configurations, yaml.SequenceNode) else ():
         keys = _keys(item) if isinstance(item, yaml.MappingNode) else {}
         arguments = keys.get("arguments")
         if "name" not in keys or keys["name"].value != ALLOCATE or not isinstance(arguments, yaml.MappingNode):
@@ -403,8 +403,8 @@ def _edited(
 
 
 def _items(tier: yaml.Node) -> list[yaml.Node]:
-    found = _keys(tier).get("plugins") if isinstance(tier, yaml.MappingNode) else None
-    return list(found.value) if isinstance(found, yaml.SequenceNode) else []
+    plugins = _keys(tier).get("plugins") if isinstance(tier, yaml.MappingNode) else None
+    return list(plugins.value) if isinstance(plugins, yaml.SequenceNode) else []
 
 
 def _dash(conf: _Conf, item: yaml.Node) -> str:
@@ -432,11 +432,15 @@ def _extender_lines(wanted: VolcanoFile) -> list[str]:
 
 def _can_append(conf: _Conf, root: yaml.MappingNode) -> bool:
     """Whether `configurations` is missing, or a list in lines at the end of the file."""
-    found = _keys(root).get("configurations")
-    if found is None:
+    configurations = _keys(root).get("configurations")
+    if configurations is None:
         return True
-    items = found.value if isinstance(found, yaml.SequenceNode) else []
-    return bool(items) and all(_dash(conf, item) for item in items) and _keys(root)[root.value[-1][0].value] is found
+    items = configurations.value if isinstance(configurations, yaml.SequenceNode) else []
+    return (
+        bool(items)
+        and all(_dash(conf, item) for item in items)
+        and _keys(root)[root.value[-1][0].value] is configurations
+    )
 
 
 def _rewritten(
@@ -466,13 +470,17 @@ def _rewritten(
 
 def _appended(conf: _Conf, root: yaml.MappingNode) -> list[str]:
     """The last lines: the arguments of the action allocate."""
-    found = _keys(root).get("configurations")
-    indent = " " * root.start_mark.column if found is None else " " * (len(_dash(conf, found.value[0])) - 1)
+    configurations = _keys(root).get("configurations")
+    indent = (
+        " " * root.start_mark.column
+        if configurations is None
+        else " " * (len(_dash(conf, configurations.value[0])) - 1)
+    )
     text = yaml_with_comments(
         {"configurations": [ALLOCATE_ARGUMENTS]}, {"configurations[0].arguments": ERROR_CACHE_NOTE}
     )
     head, *rest = text.splitlines()
-    if found is None:
+    if configurations is None:
         return [indent + line for line in (head, *rest)]
     return [indent + line.removeprefix("  ") for line in rest]
 

@@ -205,7 +205,7 @@ def _workloads(wanted: WebhookFile, *, mutating: bool) -> list[dict[str, Any]]:
     by_path: dict[tuple[str, ...], list[Workload]] = {}
     for workload in WORKLOAD_KINDS:
         by_path.setdefault(workload.path, []).append(workload)
-    found = []
+    entries = []
     for path, workloads in by_path.items():
         name = "workloads" if len(workloads) > 1 else f"{workloads[0].group.partition('.')[0]}-{workloads[0].resource}"
         if "." in workloads[0].group:
@@ -220,8 +220,8 @@ def _workloads(wanted: WebhookFile, *, mutating: bool) -> list[dict[str, Any]]:
             "managed": _template_condition(path, wanted.scheduler),
         }
         each = [_rule(*about, resources, ["CREATE", "UPDATE"]) for about, resources in rules.items()]
-        found.append(_webhook(wanted, _Entry(name, conditions, tuple(each)), mutating=mutating))
-    return found
+        entries.append(_webhook(wanted, _Entry(name, conditions, tuple(each)), mutating=mutating))
+    return entries
 
 
 _BY_USERS: Final = f"!(request.userInfo.username in {_list(CONTROLLERS)})"

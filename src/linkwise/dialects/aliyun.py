@@ -137,7 +137,7 @@ def environment(grant: Grant, ids: int, devices: Mapping[str, Device], *, isolat
 def _shares(pod: PodView) -> dict[str, int]:
     """Memory of each container, in the order of the pod."""
     shares = by_container(pod, MEMORY)
-    return {found.name: shares[found.name] for found in pod.containers if found.name in shares}
+    return {container.name: shares[container.name] for container in pod.containers if container.name in shares}
 
 
 def _fits(key: str, text: str) -> bool:
@@ -150,8 +150,8 @@ def _malformed(pod: PodView) -> list[Problem]:
         text = pod.annotations.get(key) or None
         missing = text is None and key == INDEX and not pod.annotations.get(ALLOCATION)
         if missing or (text is not None and not _fits(key, text)):
-            found = "it is missing and the device not known" if text is None else f"{text[:40]!r} is not {meaning}"
-            problems.append(Problem(where_pod(pod), key, f"{found}; delete the pod, so that it is placed again"))
+            problem = "it is missing and the device not known" if text is None else f"{text[:40]!r} is not {meaning}"
+            problems.append(Problem(where_pod(pod), key, f"{problem}; delete the pod, so that it is placed again"))
     return problems
 
 
@@ -208,7 +208,7 @@ def _indexed(pod: PodView, problems: list[Problem]) -> tuple[Part, ...]:
 def _compare(pod: PodView, total: int, problems: list[Problem]) -> None:
     """The pod's own record against its spec, which is what kubelet counts; the reference leaves init containers out."""
     written = pod.annotations.get(POD, "")
-    running = sum(amount(found, MEMORY) for found in pod.containers if not found.init)
+    running = sum(amount(container, MEMORY) for container in pod.containers if not container.init)
     if _fits(POD, written) and int(written) not in {total, running}:
         sentence = f"it is {int(written)} but the containers request {total}, which is used"
         problems.append(Problem(where_pod(pod), POD, sentence))
@@ -247,8 +247,8 @@ def _unhealthy(
     view: NodeView, objects: Mapping[str, Mapping[str, object]], count: int, problems: list[Problem]
 ) -> set[int]:
     key = f"ConfigMap/unhealthy-gpu-{view.name}"
-    found: object = objects.get(key, {})
-    data = (found.get("data") or {}) if isinstance(found, Mapping) else None
+    value: object = objects.get(key, {})
+    data = (value.get("data") or {}) if isinstance(value, Mapping) else None
     text = data.get("gpus", "") if isinstance(data, Mapping) else None
     items = [item.strip() for item in text.split(",")] if isinstance(text, str) and text.strip() else []
     known = {str(index) for index in range(count)}

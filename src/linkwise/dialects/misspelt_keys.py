@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from linkwise.dialects.dialect import where_pod
@@ -67,7 +68,9 @@ _SHARED_KEYS: Final = (
 """of systems that have more of them than Linkwise reads: only what is almost the same is misspelt"""
 _ALMOST: Final = 0.96  # one letter in a key of thirty
 _NEAR: Final = 0.75  # `gpus` is for `gpu`; what another system calls `gpumem` is not
-_NEAR_DOMAIN: Final = 0.9
+_NEAR_DOMAIN: Final = 0.9  # stricter: domains of vendors share endings such as `.com`
+MOST: Final = 100
+"""keys of one pod that are compared with known ones: a pod may have tens of thousands, and other calls wait meanwhile"""
 
 
 def misspelt_keys(pod: PodView) -> list[Problem]:
@@ -79,20 +82,23 @@ def misspelt_keys(pod: PodView) -> list[Problem]:
         (kind, key)
         for kind, names in kinds
         for key in names
-        if "/" in key and not (read and kind == "annotation" and key.startswith(KOORDINATOR_PREFIX))
+        if "/" in key and not _is_right(kind, key)
+        if not (read and kind == "annotation" and key.startswith(KOORDINATOR_PREFIX))
     )
     return [
         *(Problem(where, name, f"unknown resource; did you mean {near}?") for name, near in misspelt_resources(pod)),
-        *(Problem(where, key, wrong) for kind, key in keys if (wrong := _wrong_key(kind, key))),
+        *(Problem(where, key, wrong) for kind, key in islice(keys, MOST) if (wrong := _wrong_key(kind, key))),
     ]
 
 
+def _is_right(kind: str, key: str) -> bool:
+    return (kind == "annotation") if key in KOORDINATOR_KEYS else key in _KEYS or key in _SHARED_KEYS
+
+
 def _wrong_key(kind: str, key: str) -> str:
-    """Return what is wrong with the key of a label or annotation; empty if nothing is."""
+    """Return what is wrong with a label or annotation that is not right; empty if its key resembles none."""
     if key in KOORDINATOR_KEYS:
-        return "it is read as an annotation, not as a label" if kind == "label" else ""
-    if key in _KEYS or key in _SHARED_KEYS:
-        return ""
+        return "it is read as an annotation, not as a label"
     near = closest_key(key, _KEYS) or next(iter(get_close_matches(key.casefold(), _SHARED_KEYS, 1, _ALMOST)), "")
     if not near:
         return ""
@@ -102,7 +108,7 @@ def _wrong_key(kind: str, key: str) -> str:
 
 def misspelt_resources(pod: PodView) -> Iterator[tuple[str, str]]:
     """Yield each resource that is most likely misspelt, and the one that it is for."""
-    unknown = [name for name in resources_of(pod) if "/" in name and not owners(name)]
+    unknown = list(islice((name for name in resources_of(pod) if "/" in name and not owners(name)), MOST))
     known = [name for dialect in DIALECTS for name in dialect.resources] if unknown else []
     return ((name, near) for name in unknown if (near := closest_key(name, known)))
 

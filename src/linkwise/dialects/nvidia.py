@@ -269,16 +269,16 @@ def _read(view: NodeView) -> NodeFacts | None:
 def _labels(view: NodeView) -> dict[str, str]:
     """The labels, by the names that Linkwise uses."""
     labels = {key: value for key, value in view.labels.items() if key.startswith("nvidia.com/")}
-    found = {word: labels.get(key, "") for key, word in FACTS.items()}
+    facts = {word: labels.get(key, "") for key, word in FACTS.items()}
     # Where devices are shared GPU Feature Discovery adds this to the name; `replicas` says it already.
-    found["model"] = found["model"].removesuffix("-SHARED")
-    found |= {word: _version(labels, stems) for word, stems in VERSIONS.items()}
-    found |= {
+    facts["model"] = facts["model"].removesuffix("-SHARED")
+    facts |= {word: _version(labels, stems) for word, stems in VERSIONS.items()}
+    facts |= {
         key.removeprefix("nvidia.com/"): value
         for key, value in labels.items()
         if key.startswith("nvidia.com/mig.") or (key.startswith("nvidia.com/mig-") and key.endswith(".count"))
     }
-    return {word: value for word, value in found.items() if value}
+    return {word: value for word, value in facts.items() if value}
 
 
 def _version(labels: Mapping[str, str], stems: tuple[str, ...]) -> str:

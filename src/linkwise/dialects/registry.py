@@ -168,8 +168,8 @@ def _wrong_answer(dialect: Dialect) -> str:
     facts: object = dialect.node(NodeView("probe", capacity=amounts, allocatable=amounts), {})
     if facts is not None and not (isinstance(facts, NodeFacts) and facts.source == dialect.name):
         return f"node returns {facts!r}; expected NodeFacts with the dialect's name as source, or None"
-    held: object = dialect.held(PodView("default", "probe", "uid"))
-    return "" if isinstance(held, Held) else f"held returns {held!r}; expected a Held"
+    record: object = dialect.held(PodView("default", "probe", "uid"))
+    return "" if isinstance(record, Held) else f"held returns {record!r}; expected a Held"
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,10 +257,10 @@ def held_by(pod: PodView) -> Held:
     """The devices a pod has: by our own record if there is one, else by the first dialect that has one."""
     problems: list[Problem] = []
     for dialect in DIALECTS:
-        held = dialect.held(pod)
-        problems += held.problems
-        if held.grant is not None:
-            return Held(held.grant, tuple(problems))
+        record = dialect.held(pod)
+        problems += record.problems
+        if record.grant is not None:
+            return Held(record.grant, tuple(problems))
     return Held(None, tuple(problems))
 
 

@@ -36,32 +36,32 @@ Raw = Mapping[str, object]
 
 def object_at(raw: object, *path: str) -> Raw:
     """The object at a path; empty if there is none."""
-    found = _at(raw, path)
-    return found if isinstance(found, Mapping) else {}
+    value = _at(raw, path)
+    return value if isinstance(value, Mapping) else {}
 
 
 def items_at(raw: object, *path: str) -> list[Raw]:
     """The objects of the list at a path."""
-    found = _at(raw, path)
-    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
+    value = _at(raw, path)
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
 
 
 def texts_at(raw: object, *path: str) -> list[str]:
     """The texts of the list at a path."""
-    found = _at(raw, path)
-    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+    value = _at(raw, path)
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
 def text_at(raw: object, *path: str) -> str:
     """The text at a path; empty if there is none."""
-    found = _at(raw, path)
-    return found if isinstance(found, str) else ""
+    value = _at(raw, path)
+    return value if isinstance(value, str) else ""
 
 
 def number_at(raw: object, *path: str) -> int | None:
     """The number at a path."""
-    found = _at(raw, path)
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+    value = _at(raw, path)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def time_at(raw: object, *path: str) -> float | None:
@@ -89,8 +89,8 @@ def namespace(raw: object) -> str:
 
 def labels(raw: object) -> dict[str, str]:
     """The labels of an object."""
-    found = object_at(raw, "metadata", "labels")
-    return {key: value for key, value in found.items() if isinstance(value, str)}
+    raw_labels = object_at(raw, "metadata", "labels")
+    return {key: value for key, value in raw_labels.items() if isinstance(value, str)}
 
 
 def condition(raw: object, kind: str) -> Raw:

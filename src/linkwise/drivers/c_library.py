@@ -60,11 +60,11 @@ class CLibrary:
 
     def call(self, function: str, *arguments: object) -> Failure | None:
         """Call a function, which writes its results through pointers among the arguments; its error, if any."""
-        found = getattr(self._functions, function, None)
-        if found is None:
+        called = getattr(self._functions, function, None)
+        if called is None:
             return self._failure(MISSING, "this version of the library does not have the function")
-        found.restype = self.integer
-        code = int(found(*arguments))
+        called.restype = self.integer
+        code = int(called(*arguments))
         return self._failure(code, self.words.get(code, "")) if code else None
 
     def number(self, function: str, *arguments: object, kind: type[Any] | None = None) -> int | Failure:

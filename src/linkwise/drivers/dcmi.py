@@ -20,7 +20,7 @@ from linkwise.drivers.device_facts import DeviceFacts, Failure, common
 from linkwise.drivers.host_files import HOST, chip_addresses, near_nics, numa_node
 from linkwise.drivers.known_devices import KnownDevices, Unreadable
 from linkwise.errors import DriverError
-from linkwise.model.device import Device
+from linkwise.model.device import MIB, Device
 from linkwise.model.driver import Driver
 from linkwise.model.inventory import Discovery
 from linkwise.model.link import SELF, UNKNOWN_LINK, Link
@@ -53,7 +53,6 @@ _NPU: Final = 0
 """DCMI_UNIT_TYPE_NPU; others are the management controller and the CPU of a card"""
 # The numbers are not in the order of bandwidth.
 _PATHS: Final = {1: "SYS", 2: "PHB", 3: "HCCS", 4: "PXB", 5: "PIX"}
-_MIB: Final = 1024 * 1024
 _MOST_MEMORY: Final = 1 << 30
 """MiB; more is an error code in place of a size"""
 _MOST_CODES: Final = 128
@@ -126,7 +125,7 @@ class DcmiDriver(Driver):
         chips, twice = _distinct(chips)
         unreadable = [one for one in read if isinstance(one, Unreadable)]
         addresses = chip_addresses(self._host)
-        found = Discovery(
+        discovery = Discovery(
             "ascend" if chips else "",
             tuple(chip.device for chip in chips),
             self._topology(chips),
@@ -140,7 +139,7 @@ class DcmiDriver(Driver):
             },
             {chip.device.id: chip.network_fault for chip in chips if chip.network_fault},
         )
-        whole = self._known.complete(found, unreadable)
+        whole = self._known.complete(discovery, unreadable)
         return replace(whole, vendor="ascend" if whole.devices else "")
 
     def usage(self) -> UsageReading:
@@ -260,7 +259,7 @@ def read_chip(library: Library, place: Place, host: Path, last_model: str = "") 
             model=model,
             memory=memory,
             healthy=facts.healthy,
-            bytes=memory * _MIB,
+            bytes=memory * MIB,
         ),
         tuple(facts.faults),
         _address(library, place),
@@ -473,8 +472,8 @@ def _address(library: Library, place: Place) -> str:
     if failure is not None:
         return ""
     raw = bytes(address.bytes)
-    found = IPv6Address(raw) if address.type == _IPV6 else IPv4Address(raw[:4])
-    return "" if found.is_unspecified else str(found)
+    parsed = IPv6Address(raw) if address.type == _IPV6 else IPv4Address(raw[:4])
+    return "" if parsed.is_unspecified else str(parsed)
 
 
 def _network_fault(library: Library, place: Place) -> str:
@@ -487,12 +486,12 @@ def _used_memory(library: Library, place: Place) -> tuple[int | None, int | None
     high = HbmInfo()
     failure = library.call("dcmi_get_device_hbm_info", place.card, place.chip, ctypes.byref(high))
     if failure is None and high.size:
-        return int(high.size) * _MIB, int(high.used) * _MIB
+        return int(high.size) * MIB, int(high.used) * MIB
     plain = MemoryInfo()
     failure = library.call("dcmi_get_device_memory_info_v3", place.card, place.chip, ctypes.byref(plain))
     if failure is not None or not plain.size:
         return None, None
-    return int(plain.size) * _MIB, int(plain.size) * min(100, int(plain.used_percent)) // 100 * _MIB
+    return int(plain.size) * MIB, int(plain.size) * min(100, int(plain.used_percent)) // 100 * MIB
 
 
 def _processes(library: Library, place: Place) -> tuple[ProcessUsage, ...] | None:

@@ -132,26 +132,26 @@ class AutoDriver(Driver):
         self.name = AUTO
         """that of the driver in use, once there is one"""
         self._options: Final = options
-        self._found: Driver | None = None
+        self._driver: Driver | None = None
 
     def discover(self) -> Discovery:
         """The devices; none, with what was tried, if no driver finds any."""
-        if self._found is not None:
-            return self._found.discover()
+        if self._driver is not None:
+            return self._driver.discover()
         tried: list[str] = []
         # rule 002.detect: the hardware itself is asked, so no flag or label has to say what a node has.
         for name in _DETECTED:
             driver: Driver | None = None
             try:
                 driver = DRIVERS[name](self._options)
-                found = driver.discover()
+                discovery = driver.discover()
             except DriverError as error:
                 tried.append(str(error))
             else:
-                if found.devices:
-                    self._found, self.name = driver, driver.name
-                    return found
-                tried.append(f"{name}: {'; '.join(found.problems) or 'there are no devices'}")
+                if discovery.devices:
+                    self._driver, self.name = driver, driver.name
+                    return discovery
+                tried.append(f"{name}: {'; '.join(discovery.problems) or 'there are no devices'}")
             if driver is not None:
                 with suppress(DriverError):
                     driver.close()
@@ -159,13 +159,13 @@ class AutoDriver(Driver):
 
     def usage(self) -> UsageReading:
         """The usage as the driver in use reads it; nothing without one."""
-        return UsageReading() if self._found is None else self._found.usage()
+        return UsageReading() if self._driver is None else self._driver.usage()
 
     def wait(self, seconds: float) -> Mapping[str, str] | None:
         """Wait for faults of the driver in use."""
-        return None if self._found is None else self._found.wait(seconds)
+        return None if self._driver is None else self._driver.wait(seconds)
 
     def close(self) -> None:
         """Close the driver in use."""
-        if self._found is not None:
-            self._found.close()
+        if self._driver is not None:
+            self._driver.close()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from linkwise.drivers.known_devices import Unreadable
+from linkwise.model.device import MIB
 from linkwise.model.usage import DeviceUsage, UsageReading
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ __all__ = [
 
 T = TypeVar("T")
 
-_MIB: Final = 1 << 20
 LONGEST_ID: Final = 63
 """characters of a device id that kubelet accepts"""
 MOST_MEMORY: Final = 1 << 50
@@ -106,19 +106,19 @@ R = TypeVar("R", bound=_Read)
 
 def distinct(read: Iterable[R | Unreadable], problems: list[str]) -> tuple[list[R], list[Unreadable]]:
     """The devices that were read, each id once, and those that can't be identified."""
-    found: dict[str, R] = {}
+    by_id: dict[str, R] = {}
     unreadable: list[Unreadable] = []
     for one in read:
         if isinstance(one, Unreadable):
             unreadable.append(one)
-        elif one.device.id in found:
-            first = found[one.device.id].device
+        elif one.device.id in by_id:
+            first = by_id[one.device.id].device
             problems.append(
                 f"device {one.device.index} is left out: it has the UUID of device {first.index}, {first.id}"
             )
         else:
-            found[one.device.id] = one
-    return list(found.values()), unreadable
+            by_id[one.device.id] = one
+    return list(by_id.values()), unreadable
 
 
 def is_valid_id(id_: str) -> bool:
@@ -145,4 +145,4 @@ def common(values: Iterable[str]) -> str:
 
 def simulated_reading(devices: Iterable[Device]) -> UsageReading:
     """Usage of devices that are not real: their memory, which is in MiB."""
-    return UsageReading(tuple(DeviceUsage(one.id, one.memory * _MIB) for one in devices), simulated=True)
+    return UsageReading(tuple(DeviceUsage(one.id, one.memory * MIB) for one in devices), simulated=True)

@@ -53,16 +53,16 @@ def _bridges(device: Path) -> tuple[str, ...]:
         path = os.path.realpath(device, strict=True)
     except OSError:
         return ()
-    found = _PCI_PATH.search(path)
-    return tuple(found[0].split("/")[2:-1]) if found else ()
+    match = _PCI_PATH.search(path)
+    return tuple(match[0].split("/")[2:-1]) if match else ()
 
 
 def minor_number(bus_id: str, host: Path = HOST) -> int | None:
     """The number of an NVIDIA device's node, /dev/nvidia{number}; None if the kernel module does not report it."""
     address = pci_address(bus_id)
     text = _read(host / "proc/driver/nvidia/gpus" / address / "information") if address else ""
-    found = _MINOR.search(text)
-    return int(found[1]) if found else None
+    match = _MINOR.search(text)
+    return int(match[1]) if match else None
 
 
 def chip_addresses(host: Path = HOST) -> dict[int, str]:

@@ -59,33 +59,33 @@ class KnownDevices:
         known = (known for known in self._known.values() if known.reported == unreadable.index)
         return unreadable.bus_id or next((each.device.bus_id for each in known), "")
 
-    def complete(self, found: Discovery, unreadable: Iterable[Unreadable] = ()) -> Discovery:
+    def complete(self, discovery: Discovery, unreadable: Iterable[Unreadable] = ()) -> Discovery:
         """The discovery with every known device, in index order; problems name devices that were never read."""
-        problems = [*found.problems]
-        problems += self._forget_replaced(found.devices)
-        seen = {device.id for device in found.devices}
+        problems = [*discovery.problems]
+        problems += self._forget_replaced(discovery.devices)
+        seen = {device.id for device in discovery.devices}
         lost, unknown = self._match(unreadable, seen)
         problems += unknown
         missing = [known.device for id_, known in self._known.items() if id_ not in seen]
-        faults = dict(found.faults)
+        faults = dict(discovery.faults)
         for device in missing:
             why = lost.get(device.id, "the driver no longer reports it")
             faults[device.id] = f"device {device.index} is lost: {why}"
-        devices = [self._remembered(device) for device in found.devices]
+        devices = [self._remembered(device) for device in discovery.devices]
         devices = _numbered(devices, {id_: known.device.index for id_, known in self._known.items()})
-        reported = {device.id: device.index for device in found.devices}
+        reported = {device.id: device.index for device in discovery.devices}
         every = sorted([*devices, *(replace(device, healthy=False) for device in missing)], key=lambda each: each.index)
         if len(every) > MAX_DEVICES:
             problems.append(f"{len(every)} devices are known, the first {MAX_DEVICES} are used")
             every = every[:MAX_DEVICES]
-        topology = self._topology(found.topology, every)
+        topology = self._topology(discovery.topology, every)
         self._known = {
             device.id: _Known(device, reported[device.id] if device.id in reported else self._known[device.id].reported)
             for device in every
         }
         ids = {device.id for device in every}
         return replace(
-            found,
+            discovery,
             devices=tuple(every),
             topology=topology,
             faults={id_: why for id_, why in faults.items() if id_ in ids},
@@ -134,25 +134,28 @@ class KnownDevices:
             facts=device.facts or last.facts,
         )
 
-    def _topology(self, found: Topology | None, devices: list[Device]) -> Topology | None:
+    def _topology(self, topology: Topology | None, devices: list[Device]) -> Topology | None:
         """The topology of all devices; pairs with a device that can't be read now keep their last link.
 
         Without a link matrix, all pairs do. Measured bandwidth is added later, to the devices of the result.
         """
         ids = tuple(device.id for device in devices)
-        now = _links(found) if found else {}
+        now = _links(topology) if topology else {}
         readable = {device.id for device in devices if device.healthy} if now else set[str]()
         last = {pair: link for pair, link in self._links.items() if not readable.issuperset(pair)}
         links = {(a, b): last.get((a, b), now.get((a, b), UNKNOWN_LINK)) for a in ids for b in ids if a != b}
         self._links = {pair: link for pair, link in links.items() if link != UNKNOWN_LINK}
-        if found is None and not self._links:
+        if topology is None and not self._links:
             return None
-        found = found or Topology(ids)
-        known = found.links or self._links
+        topology = topology or Topology(ids)
+        known = topology.links or self._links
         rows = tuple(tuple(SELF if a == b else links[a, b] for b in ids) for a in ids) if known else ()
         places = {id_: place for place, id_ in enumerate(ids)}
-        rings = ([places[found.devices[old]] for old in ring if found.devices[old] in places] for ring in found.rings)
-        return replace(found, devices=ids, links=rows, rings=tuple(tuple(sorted(ring)) for ring in rings))
+        rings = (
+            [places[topology.devices[old]] for old in ring if topology.devices[old] in places]
+            for ring in topology.rings
+        )
+        return replace(topology, devices=ids, links=rows, rings=tuple(tuple(sorted(ring)) for ring in rings))
 
 
 def _is(known: _Known, unreadable: Unreadable) -> bool:

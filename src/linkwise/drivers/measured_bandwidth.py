@@ -65,35 +65,35 @@ class MeasuredDriver(WrappedDriver):
 
     def discover(self) -> Discovery:
         """Discover the devices and read the file again."""
-        found = super().discover()
-        if not found.devices:
-            return found
+        discovery = super().discover()
+        if not discovery.devices:
+            return discovery
         try:
             text = self._file.read_text("utf-8", "replace")
         except OSError as error:
-            return _unmeasured(found, f"bandwidth file {self._file}: {error.strerror or error}")
-        return with_bandwidth(found, text, str(self._file))
+            return _unmeasured(discovery, f"bandwidth file {self._file}: {error.strerror or error}")
+        return with_bandwidth(discovery, text, str(self._file))
 
 
-def with_bandwidth(found: Discovery, text: str, source: str) -> Discovery:
+def with_bandwidth(discovery: Discovery, text: str, source: str) -> Discovery:
     """The discovery with the bandwidth of a tool's output."""
     reading = next((reading for reading in readings(text) if reading.bandwidth), None)
     if reading is None:
-        return _unmeasured(found, f"{source} has no complete matrix of bandwidth between devices")
-    return with_reading(found, reading, source)
+        return _unmeasured(discovery, f"{source} has no complete matrix of bandwidth between devices")
+    return with_reading(discovery, reading, source)
 
 
-def with_reading(found: Discovery, reading: Reading, source: str) -> Discovery:
+def with_reading(discovery: Discovery, reading: Reading, source: str) -> Discovery:
     """The discovery with the bandwidth of a reading; suspect samples are kept, because topologies clean them."""
-    ids = tuple(device.id for device in found.devices)
+    ids = tuple(device.id for device in discovery.devices)
     try:
-        rows = [device.id for device in _complete_rows(found.devices, reading)]
+        rows = [device.id for device in _complete_rows(discovery.devices, reading)]
         order = [rows.index(id_) for id_ in ids]
         matrix = tuple(tuple(reading.bandwidth[a][b] for b in order) for a in order)
-        topology = replace(found.topology or Topology(ids), bandwidth=matrix)
+        topology = replace(discovery.topology or Topology(ids), bandwidth=matrix)
     except LinkwiseError as error:
-        return _unmeasured(found, f"{source}: {error}; measured bandwidth is not used")
-    return replace(found, topology=topology)
+        return _unmeasured(discovery, f"{source}: {error}; measured bandwidth is not used")
+    return replace(discovery, topology=topology)
 
 
 def bound_rows(devices: Sequence[Device], reading: Reading, named: Sequence[str] = ()) -> tuple[Device, ...]:
@@ -159,12 +159,12 @@ class Interruption(Protocol):
 def find_test(tool: str = "") -> BandwidthTest:
     """The test at that path or of that name; by default the first in PATH. DriverError if there is none."""
     names = [tool] if tool else list(TESTS)
-    found = next((path for name in names if (path := shutil.which(name))), None)
-    if found is None:
+    path = next(filter(None, map(shutil.which, names)), None)
+    if path is None:
         wanted = f"{tool} can't be run" if tool else f"neither {' nor '.join(TESTS)} is in PATH"
         raise DriverError(f"{wanted}; give the path of one of them with --tool, or import its output with --from")
-    name = next((name for name in TESTS if name.lower() in Path(found).name.lower()), "")
-    return BandwidthTest(found, TESTS.get(name, ()))
+    name = next((name for name in TESTS if name.lower() in Path(path).name.lower()), "")
+    return BandwidthTest(path, TESTS.get(name, ()))
 
 
 def run_test(  # noqa: PLR0913 - each has its own reason
@@ -219,8 +219,8 @@ def run_test(  # noqa: PLR0913 - each has its own reason
     return text
 
 
-def _unmeasured(found: Discovery, problem: str) -> Discovery:
-    return replace(found, problems=(*found.problems, problem))
+def _unmeasured(discovery: Discovery, problem: str) -> Discovery:
+    return replace(discovery, problems=(*discovery.problems, problem))
 
 
 def _complete_rows(devices: Sequence[Device], reading: Reading) -> tuple[Device, ...]:

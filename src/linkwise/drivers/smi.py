@@ -55,18 +55,18 @@ class NvidiaSmiDriver(ToolDriver):
         problems: list[str] = []
         self._add(texts, problems, "topo", "-m")
         outputs = read_outputs(texts, self._node)
-        found = outputs.discovery
-        if not found.devices and not outputs.unreadable and _NO_DEVICES not in listed.text.lower():
+        discovery = outputs.discovery
+        if not discovery.devices and not outputs.unreadable and _NO_DEVICES not in listed.text.lower():
             raise DriverError(f"nvidia-smi: {listed.message} (exit code {listed.code}); run `nvidia-smi` on the node")
-        if listed.code and found.devices:
+        if listed.code and discovery.devices:
             problems.append(f"nvidia-smi --query-gpu failed with exit code {listed.code}")
-        found = replace(
-            found,
-            devices=tuple(self._located(device) for device in found.devices),
-            facts={**found.facts, **self._cuda_fact(found.facts.get("driver", ""))},
-            problems=tuple(dict.fromkeys((*found.problems, *problems))),
+        discovery = replace(
+            discovery,
+            devices=tuple(self._located(device) for device in discovery.devices),
+            facts={**discovery.facts, **self._cuda_fact(discovery.facts.get("driver", ""))},
+            problems=tuple(dict.fromkeys((*discovery.problems, *problems))),
         )
-        whole = self._known.complete(found, outputs.unreadable)
+        whole = self._known.complete(discovery, outputs.unreadable)
         return replace(whole, vendor="nvidia" if whole.devices else "")
 
     def usage(self) -> UsageReading:
@@ -102,10 +102,10 @@ class NvidiaSmiDriver(ToolDriver):
         """The CUDA version, which only the tool's banner has; it is read once per version of the driver."""
         if driver and driver not in self._cuda:
             try:
-                found = _CUDA.search(self._run().text)
+                match = _CUDA.search(self._run().text)
             except DriverError:
-                found = None
-            self._cuda = {driver: found[1]} if found else {}
+                match = None
+            self._cuda = {driver: match[1]} if match else {}
         version = self._cuda.get(driver, "")
         return {"cuda": version} if version else {}
 
@@ -140,20 +140,20 @@ class NpuSmiDriver(ToolDriver):
         links = self._links(problems)
         if links:
             texts["npu-smi info -t topo"] = links
-        found = self._listed(listed, texts)
-        found = _named(replace(found, problems=tuple(dict.fromkeys((*found.problems, *problems)))))
+        discovery = self._listed(listed, texts)
+        discovery = _named(replace(discovery, problems=tuple(dict.fromkeys((*discovery.problems, *problems)))))
         addresses = chip_addresses(self._host)
-        found = replace(
-            found,
+        discovery = replace(
+            discovery,
             devices=tuple(
                 replace(device, minor=device.index, numa=numa_node(device.bus_id, self._host))
-                for device in found.devices
+                for device in discovery.devices
             ),
             addresses={
-                device.id: addresses[device.index] for device in found.devices if addresses.get(device.index, "")
+                device.id: addresses[device.index] for device in discovery.devices if addresses.get(device.index, "")
             },
         )
-        whole = self._known.complete(found)
+        whole = self._known.complete(discovery)
         self._ids = {device.index: device.id for device in whole.devices}
         return replace(whole, vendor="ascend" if whole.devices else "")
 
@@ -164,9 +164,9 @@ class NpuSmiDriver(ToolDriver):
             DriverError: the tool can't be run, or does not end in time.
         """
         listed = self._run("info")
-        found = chip_usages(listed.text)
+        usages = chip_usages(listed.text)
         return UsageReading(
-            tuple(replace(found[number], id=id_) for number, id_ in self._ids.items() if number in found),
+            tuple(replace(usages[number], id=id_) for number, id_ in self._ids.items() if number in usages),
             (self._failure(listed, "info"),) if listed.code else (),
         )
 
@@ -186,26 +186,26 @@ class NpuSmiDriver(ToolDriver):
         rows = {device.index for device in read_outputs({"npu-smi info": listed.text}, self._node).discovery.devices}
         if not rows:
             return self._cards(listed)
-        found = read_outputs(texts, self._node).discovery
-        return replace(found, devices=tuple(device for device in found.devices if device.index in rows))
+        discovery = read_outputs(texts, self._node).discovery
+        return replace(discovery, devices=tuple(device for device in discovery.devices if device.index in rows))
 
     def _cards(self, listed: Answer) -> Discovery:
         """The list of cards, for versions whose table can't be read; it has no health."""
         cards = self._run("info", "-l")
-        found = read_outputs({"npu-smi info -l": cards.text}, self._node).discovery
-        if not found.devices and _NO_CARDS not in f"{listed.text} {cards.text}".lower():
+        discovery = read_outputs({"npu-smi info -l": cards.text}, self._node).discovery
+        if not discovery.devices and _NO_CARDS not in f"{listed.text} {cards.text}".lower():
             raise DriverError(f"npu-smi: {listed.message} (exit code {listed.code}); run `npu-smi info` on the node")
         unread = "npu-smi info can't be read, so that the health of the chips is not known"
-        return replace(found, problems=(unread, *found.problems)) if found.devices else found
+        return replace(discovery, problems=(unread, *discovery.problems)) if discovery.devices else discovery
 
 
-def _named(found: Discovery) -> Discovery:
+def _named(discovery: Discovery) -> Discovery:
     """The discovery with Huawei's names of the chips as ids."""
-    names = {device.id: chip_name(device.model, device.index) for device in found.devices}
-    topology = found.topology
+    names = {device.id: chip_name(device.model, device.index) for device in discovery.devices}
+    topology = discovery.topology
     return replace(
-        found,
-        devices=tuple(replace(device, id=names[device.id]) for device in found.devices),
+        discovery,
+        devices=tuple(replace(device, id=names[device.id]) for device in discovery.devices),
         topology=topology and replace(topology, devices=tuple(names.get(id_, id_) for id_ in topology.devices)),
-        faults={names[id_]: sentence for id_, sentence in found.faults.items() if id_ in names},
+        faults={names[id_]: sentence for id_, sentence in discovery.faults.items() if id_ in names},
     )

@@ -12,7 +12,7 @@ from linkwise.drivers.device_facts import LONGEST_ID, common
 from linkwise.drivers.host_files import HOST, pci_address
 from linkwise.drivers.known_devices import KnownDevices, Unreadable
 from linkwise.errors import DriverError
-from linkwise.model.device import Device
+from linkwise.model.device import MIB, Device
 from linkwise.model.driver import Driver
 from linkwise.model.inventory import Discovery
 from linkwise.model.link import SELF, UNKNOWN_LINK
@@ -30,7 +30,6 @@ __all__ = ["Answer", "Outputs", "ToolDriver", "read_outputs"]
 
 _NUMBERED: Final = re.compile(r"(?:GPU|NPU|Phy-ID)([0-9]{1,4})")
 _NUMA: Final = re.compile(r"[0-9]{1,4}")
-_MIB: Final = 1024 * 1024
 _WORKING: Final = {"", "OK"}
 _WORKS_STILL: Final = {"Warning"}
 
@@ -180,7 +179,7 @@ def _joined(vendor: str, node: str, own: Sequence[Reading], problems: list[str])
         if fault:
             faults[id_] = f"device {number} {fault}"
     known = list(devices.values())
-    found = Discovery(
+    discovery = Discovery(
         vendor if known else "",
         tuple(known),
         _topology(own, numbers, devices),
@@ -188,7 +187,7 @@ def _joined(vendor: str, node: str, own: Sequence[Reading], problems: list[str])
         faults,
         tuple(dict.fromkeys(problems)),
     )
-    return Outputs(found, tuple(unreadable), next((reading for reading in own if reading.bandwidth), None))
+    return Outputs(discovery, tuple(unreadable), next((reading for reading in own if reading.bandwidth), None))
 
 
 def _names(reading: Reading) -> tuple[str, ...]:
@@ -200,11 +199,11 @@ def _numbers(names: Sequence[str], buses: Mapping[str, str]) -> dict[str, int]:
 
     A device that one tool names by bus id has the number of the device that others list at it.
     """
-    found = {
+    matches = {
         name: _NUMBERED.fullmatch(buses.get(pci_address(name), name) if pci_address(name) else name) for name in names
     }
-    if all(found.values()):
-        return {name: int(match[1]) for name, match in found.items() if match}
+    if all(matches.values()):
+        return {name: int(match[1]) for name, match in matches.items() if match}
     return {name: place for place, name in enumerate(names)}
 
 
@@ -241,7 +240,7 @@ def _device(id_: str, number: int, facts: DeviceFacts | None, *, healthy: bool) 
         model="".join(letter for letter in facts.model if letter.isprintable()),
         memory=memory,
         healthy=healthy,
-        bytes=memory * _MIB,
+        bytes=memory * MIB,
         nics=facts.nics,
     )
 

@@ -58,10 +58,10 @@ class RecordedDriver(Driver):
     def discover(self) -> Discovery:
         """Read all files of the folder."""
         outputs = read_outputs(self._texts(), self._node)
-        found = self._known.complete(outputs.discovery, outputs.unreadable)
-        if outputs.bandwidth is None or not found.devices:
-            return found
-        return with_reading(found, outputs.bandwidth, outputs.bandwidth.kind)
+        discovery = self._known.complete(outputs.discovery, outputs.unreadable)
+        if outputs.bandwidth is None or not discovery.devices:
+            return discovery
+        return with_reading(discovery, outputs.bandwidth, outputs.bandwidth.kind)
 
     def usage(self) -> UsageReading:
         """The memory of the devices; what pods would use of it is made up."""

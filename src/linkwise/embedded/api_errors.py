@@ -40,6 +40,7 @@ _REASONS = {
     "Forbidden": "FieldValueForbidden",
     "Too long": "FieldValueTooLong",
     "Too many": "FieldValueTooMany",
+    "Not found": "FieldValueNotFound",
 }
 
 

@@ -177,8 +177,8 @@ class AccessRules:
 
     def _compute(self, subject: Subject) -> AccessRule | None:
         labels = self.labels.get(subject.namespace) or {NAME_LABEL: subject.namespace}
-        found = ((policy, self.applies(policy, subject, labels)) for policy in self.policies.values())
-        terms = tuple(Term(policy, who) for policy, who in found if who)
+        matches = ((policy, self.applies(policy, subject, labels)) for policy in self.policies.values())
+        terms = tuple(Term(policy, who) for policy, who in matches if who)
         return AccessRule(terms, _domain([term.policy for term in terms], subject)) if terms else None
 
     def applies(self, policy: AcceleratorPolicy, subject: Subject, labels: Mapping[str, str]) -> str:
@@ -313,7 +313,7 @@ def conflicts(rules: AccessRules) -> dict[str, list[str]]:
     Cached, because it is asked for every few seconds and the rules are another object after every change. Bound: every
     kind of subject is compared with every policy once, not with every pair of them.
     """
-    found: dict[str, dict[str, str]] = {name: {} for name in rules.policies}
+    by_policy: dict[str, dict[str, str]] = {name: {} for name in rules.policies}
     compared: set[tuple[str, ...]] = set()
     for subject, labels in _subjects(rules):
         policies = [policy for policy in rules.policies.values() if _applies(policy, subject, labels)]
@@ -323,15 +323,15 @@ def conflicts(rules: AccessRules) -> dict[str, list[str]]:
         compared.add(names)
         for one, other in combinations(policies, 2):
             fields = [name for name, value in _FIELDS.items() if _differ(value(one), value(other))]
-            if not fields or other.name in found[one.name]:
+            if not fields or other.name in by_policy[one.name]:
                 continue
             common = selected(one.subjects, subject, labels)
             for own, another in ((one, other), (other, one)):
                 sentence = (
                     f"AcceleratorPolicy {another.name} also applies to {common}, with different {_listed(fields)}."
                 )
-                found[own.name][another.name] = sentence
-    return {name: [others[other] for other in sorted(others)[:MOST_NAMED]] for name, others in found.items()}
+                by_policy[own.name][another.name] = sentence
+    return {name: [others[other] for other in sorted(others)[:MOST_NAMED]] for name, others in by_policy.items()}
 
 
 def _differ(one: object, other: object) -> bool:

@@ -180,9 +180,9 @@ def _by_taints(demand: Demand, view: NodeView) -> Iterator[Reason]:
 
 
 def _by_ports(demand: Demand, load: Load) -> Iterator[Reason]:
-    for asked in demand.ports:
-        if any(count > 0 and collides(asked, taken) for taken, count in load.ports.items()):
-            yield Reason(_RULE, f"{asked.port}/{asked.protocol}", kind="ports")
+    for port in demand.ports:
+        if any(count > 0 and collides(port, taken) for taken, count in load.ports.items()):
+            yield Reason(_RULE, f"{port.port}/{port.protocol}", kind="ports")
 
 
 def _by_amounts(demand: Demand, capacity: Capacity, load: Load) -> Iterator[Reason]:
@@ -198,8 +198,8 @@ def _by_amounts(demand: Demand, capacity: Capacity, load: Load) -> Iterator[Reas
         yield _insufficient("pods", 1, pods, load.pods)
 
 
-def _insufficient(kind: str, asked: int, capacity: int, used: int) -> Reason:
-    return Reason(_RULE, asked, (max(0, capacity - used), capacity), kind)
+def _insufficient(kind: str, demand: int, capacity: int, used: int) -> Reason:
+    return Reason(_RULE, demand, (max(0, capacity - used), capacity), kind)
 
 
 def _by_pods(demand: Demand, load: Load, neighbours: Callable[[], Iterable[Neighbour]]) -> Iterator[Reason]:

@@ -9,7 +9,7 @@ ASSUMED    reserved by a bind that the watch has not confirmed yet, as kube-sche
 ASSIGNED   observed as bound
 RELEASING  being deleted; the devices stay in use until the containers have stopped
 
-A pod has one entry of its own, by UID. Devices that are only kept free for it are entries beside that, by Held: RESERVED
+A pod has one entry of its own, by UID. Devices that are only kept free for it are entries beside that, by ReservedKey: RESERVED
 or PLANNED, and no API server ever reports them.
 
 One table has every allowed transition. A transition that is not in it is a bug of the caller: LedgerError, and nothing
@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.errors import LedgerError
-from linkwise.model.verdict import Entry, Held, Key, Outcome, Purpose, State
+from linkwise.model.verdict import Entry, Key, Outcome, Purpose, ReservedKey, State
 from linkwise.speed.fast_dataclass import fast_constructor
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from linkwise.model.verdict import Part
 
-__all__ = ["TABLE", "Entry", "Held", "Key", "Ledger", "Outcome", "Purpose", "State", "Transition", "is_whole"]
+__all__ = ["TABLE", "Entry", "Key", "Ledger", "Outcome", "Purpose", "ReservedKey", "State", "Transition", "is_whole"]
 
 Transition = Literal[
     "offer",
@@ -248,9 +248,9 @@ class Ledger:
         self._check_together([entry], agent_reported)
         self._set(entry)
 
-    def drop_held(self, pods: Iterable[str], purpose: Purpose) -> list[str]:
+    def drop_reserved(self, pods: Iterable[str], purpose: Purpose) -> list[str]:
         """Free what is kept for a purpose of these pods; the nodes of it."""
-        entries = [entry for pod in pods if (entry := self._entries.get(Held(pod, purpose)))]
+        entries = [entry for pod in pods if (entry := self._entries.get(ReservedKey(pod, purpose)))]
         self.drop([entry.key for entry in entries])
         return [entry.node for entry in entries]
 

@@ -54,7 +54,7 @@ def suitable(node: Node, requirement: Requirement, count: int) -> Node | Reason:
         return replace(reason, kind="mixed") if reason.rule == RULE else reason
     if len(meeting) < count:
         numbers = (len(meeting), len(node.devices))
-        return Reason(RULE, (str(count), *_asked(node, failing, requirement)), numbers, "too few")
+        return Reason(RULE, (str(count), *_unmet_comparison(node, failing, requirement)), numbers, "too few")
     ids = {device.id for device in meeting}
     return replace(node, devices=meeting, used={name: use for name, use in node.used.items() if name in ids})
 
@@ -125,25 +125,25 @@ def _holds(clause: Clause, node: Node, device: Device) -> bool:
     return any(all(_compare(each, fact_of(node, device, each.fact)) for each in every) for every in clause.alternatives)
 
 
-def _compare(comparison: Comparison, found: str) -> bool:
-    if not _is_known(comparison.fact, found):
+def _compare(comparison: Comparison, fact: str) -> bool:
+    if not _is_known(comparison.fact, fact):
         return False
     operator, values = comparison.operator, comparison.values
     if operator in {"=", "!="}:
-        return any(_equal(comparison.fact, found, value) for value in values) == (operator == "=")
+        return any(_equal(comparison.fact, fact, value) for value in values) == (operator == "=")
     key = _key(comparison.fact)
-    return _COMPARE[operator](key(found), key(values[0]))
+    return _COMPARE[operator](key(fact), key(values[0]))
 
 
-def _is_known(fact: FactName, found: str) -> bool:
-    return bool(found) and (KINDS[fact] == "text" or _key(fact)(found) is not None)
+def _is_known(fact: FactName, value: str) -> bool:
+    return bool(value) and (KINDS[fact] == "text" or _key(fact)(value) is not None)
 
 
-def _equal(fact: FactName, found: str, value: str) -> bool:
+def _equal(fact: FactName, actual: str, value: str) -> bool:
     if fact == "model":
-        return names_model(value, found)
+        return names_model(value, actual)
     key = _key(fact)
-    return key(found) == key(value)
+    return key(actual) == key(value)
 
 
 def _key(fact: FactName) -> Callable[[str], object]:
@@ -168,18 +168,18 @@ def _failed(node: Node, device: Device, requirement: Requirement) -> tuple[Claus
     return clause, next(each for each in clause.alternatives[0] if not _compare(each, fact_of(node, device, each.fact)))
 
 
-def _asked(node: Node, failing: Sequence[Device], requirement: Requirement) -> tuple[str, ...]:
+def _unmet_comparison(node: Node, failing: Sequence[Device], requirement: Requirement) -> tuple[str, ...]:
     _, comparison = _failed(node, failing[0], requirement)
     return (comparison.fact, comparison.operator, *comparison.values)
 
 
 def _reason(node: Node, failing: Sequence[Device], requirement: Requirement) -> Reason:
     clause, comparison = _failed(node, failing[0], requirement)
-    found = tuple(dict.fromkeys(fact_of(node, device, comparison.fact) for device in failing))
-    known = tuple(each for each in found if _is_known(comparison.fact, each))
+    facts = tuple(dict.fromkeys(fact_of(node, device, comparison.fact) for device in failing))
+    known = tuple(each for each in facts if _is_known(comparison.fact, each))
     if clause.who:
         # rule 002.access: a policy's models are a requirement that the administrator adds.
-        return Reason(ACCESS, found[0], (clause.who, *comparison.values), "model", clause.source)
+        return Reason(ACCESS, facts[0], (clause.who, *comparison.values), "model", clause.source)
     others = len(clause.alternatives) - 1
     return Reason(
         RULE,

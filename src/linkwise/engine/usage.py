@@ -120,8 +120,8 @@ def node_of(inventory: NodeInventory, usage: Usage) -> Node:
 def _with_holds(inventory: NodeInventory, used: Mapping[str, Use]) -> Mapping[str, Use]:
     """The usage with devices on hold: no pod may join those that are on one."""
     ids = {device.id for device in inventory.devices}
-    held = (hold.device for hold in inventory.holds if hold.device in ids)
-    return {**used, **{device: replace(used.get(device, FREE), whole=True) for device in held}}
+    holds = (hold.device for hold in inventory.holds if hold.device in ids)
+    return {**used, **{device: replace(used.get(device, FREE), whole=True) for device in holds}}
 
 
 def node_after(node: Node, offer: Offer, domain: str, mode: Mode) -> Node:

@@ -85,13 +85,13 @@ def capacity_rows(
     """Return a row per resource, model and size, for pods of that namespace; `selects` limits the nodes."""
     state = broker.state_at(now)
     requests = _Requests(state, namespace)
-    found = (
+    rows = (
         _row(state, pool, amount, query)
         for pool in _pools(state, requests, selects)
         for amount in _sizes(state, pool, requests)
         if (query := requests.query(pool.resource, amount))  # not every number can be requested of every hardware
     )
-    return list(found)
+    return list(rows)
 
 
 def _pools(state: State, requests: _Requests, selects: Callable[[NodeView], bool]) -> list[_Pool]:

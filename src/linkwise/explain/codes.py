@@ -37,15 +37,15 @@ _STATES: Final[dict[PodState, ReasonCode]] = {
 }
 
 
-def _whole(found: Fact) -> int:
+def _whole(fact: Fact) -> int:
     """Free devices, as refusals of whole devices report them: the count, or the count and the total."""
-    count = found[0] if isinstance(found, tuple) and found else found
+    count = fact[0] if isinstance(fact, tuple) and fact else fact
     return count if isinstance(count, int) else 0
 
 
-def _parts(found: Fact) -> int:
+def _parts(fact: Fact) -> int:
     """Free memory or compute, as refusals of shares report it: pairs of a device and its amount."""
-    return sum(pair[1] for pair in found if isinstance(pair, tuple)) if isinstance(found, tuple) else 0
+    return sum(pair[1] for pair in fact if isinstance(pair, tuple)) if isinstance(fact, tuple) else 0
 
 
 _FREE: Final[dict[tuple[str, str], Callable[[Fact], int]]] = {
@@ -96,9 +96,9 @@ def group_code(report: GroupExplanation) -> ReasonCode:
     return code
 
 
-def _code_of_nodes(found: Iterable[tuple[ReasonCode, bool]]) -> ReasonCode:
+def _code_of_nodes(codes: Iterable[tuple[ReasonCode, bool]]) -> ReasonCode:
     """The decisive code; what a node could not serve when it is idle is a matter of hardware."""
-    pairs = list(found)
+    pairs = list(codes)
     passing = decisive(code for code, final in pairs if not final)
     lasting = decisive("NoTopology" if code in {"NoRoom", "Fragmented"} else code for code, _ in pairs)
     return passing or lasting or "NoTopology"

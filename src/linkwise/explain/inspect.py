@@ -148,8 +148,8 @@ def inspections(state: State, name: str | None) -> tuple[NodeInspection, ...]:
         if name is not None
         else sorted(key for key in inventories if inventories[key].devices)
     )
-    found = (_inspected(state, inventories[key], state.cluster.index.nodes[key]) for key in state.pausing(names))
-    return tuple(found if state.readable is None else (_for_reader(state, node) for node in found))
+    inspected = (_inspected(state, inventories[key], state.cluster.index.nodes[key]) for key in state.pausing(names))
+    return tuple(inspected if state.readable is None else (_for_reader(state, node) for node in inspected))
 
 
 def _for_reader(state: State, node: NodeInspection) -> NodeInspection:

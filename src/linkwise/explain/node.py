@@ -1,9 +1,10 @@
-"""Explains a node: its devices, the pods that use them, and the requests that still fit."""
+"""Explains a node: its devices, the pods that use them, and the requests that still fit; as a value and as text."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from linkwise.broker.cluster.demand import capacity_of
 from linkwise.engine.feasibility import all_unfit
@@ -13,7 +14,6 @@ from linkwise.engine.reasons.phrases import OTHER_NAMESPACE, count_text, domains
 from linkwise.engine.usage import drift_text
 from linkwise.explain.choice.devices import why_chosen
 from linkwise.explain.inspect import inspections
-from linkwise.explain.reports import NodeExplanation, Suspect
 from linkwise.explain.text.phrases import part_text, share_text
 from linkwise.model.access_policy import COMMON
 from linkwise.model.ask import Ask, ContainerAsk, Demand
@@ -26,12 +26,23 @@ if TYPE_CHECKING:
 
     from linkwise.broker.broker import Broker
     from linkwise.broker.state import State
-    from linkwise.explain.inspect import Holder, InspectedDevice
+    from linkwise.explain.inspect import Holder, InspectedDevice, NodeInspection
     from linkwise.explain.reports import Choice
     from linkwise.model.inventory import NodeInventory
     from linkwise.model.node import AskMode, Node
+    from linkwise.model.verdict import Reason
 
-__all__ = ["by_index_text", "claim_text", "cordon_text", "explain_node", "fits_lines", "health_text", "node_lines"]
+__all__ = [
+    "NodeExplanation",
+    "Suspect",
+    "by_index_text",
+    "claim_text",
+    "cordon_text",
+    "explain_node",
+    "fits_lines",
+    "health_text",
+    "node_lines",
+]
 
 SMALL_POD: Final = Demand(cpu=1000, memory=1 << 30)
 """the smallest realistic host request: a node with less free is full"""
@@ -49,6 +60,43 @@ _MARKS: Final = {
 }
 _SUSPECTS: Final = 8
 """pairs listed one by one; with more, the matrix should be measured again"""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A pair with a bad sample: one direction was measured much slower than the other."""
+
+    devices: tuple[int, int]  # indices
+    there: float  # GB/s
+    back: float  # GB/s
+    counted: float  # GB/s
+
+
+@dataclass(frozen=True, slots=True)
+class NodeExplanation:
+    """One node."""
+
+    name: str
+    devices: NodeInspection
+    decided: Literal["nothing", "node", "pod"]
+    """what sets its sharing mode: nothing yet, the node itself, or its first pod"""
+    decided_by: str = ""
+    """that pod"""
+    unidentified: int = 0
+    """unhealthy devices that are counted but not identified"""
+    sizes: tuple[int, ...] = ()
+    """numbers of complete devices that one pod could get now"""
+    largest: Choice | None = None
+    """the devices of the largest of these"""
+    shared_by_all: bool = False
+    """whether pods of different namespaces may share a device"""
+    stops: tuple[Reason, ...] = ()
+    """why even a small pod would not fit, apart from devices"""
+    suspects: tuple[Suspect, ...] = ()
+    linked: bool = True
+    """False if its devices need link data and have none"""
+    drift: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 def explain_node(

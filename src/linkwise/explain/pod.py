@@ -168,8 +168,10 @@ def with_outlook(report: Explanation, group: GroupExplanation, *, helped: bool =
 
 def unknown_resource(state: State, pod: PodView) -> str:
     """Return a sentence about the first requested resource that no node provides; empty if there is none."""
-    asked = [name for container in pod.containers for names in (container.limits, container.requests) for name in names]
-    extended = [name for name in dict.fromkeys(asked) if "/" in name]
+    resources = [
+        name for container in pod.containers for names in (container.limits, container.requests) for name in names
+    ]
+    extended = [name for name in dict.fromkeys(resources) if "/" in name]
     if not extended or pod.node:
         return ""
     there = {name for view in state.cluster.nodes.values() for name in view.allocatable or view.capacity}

@@ -22,7 +22,7 @@ from linkwise.engine.ledger import is_whole
 from linkwise.engine.preemption import eviction_frees_enough
 from linkwise.explain.reports import Leaver, Remedy
 from linkwise.explain.survey import Survey, nearness
-from linkwise.model.verdict import Held, Offer, pods_of
+from linkwise.model.verdict import Offer, ReservedKey, pods_of
 from linkwise.policies.memory_share import shares_on
 
 if TYPE_CHECKING:
@@ -263,7 +263,11 @@ class RoomMaking:
         self.state.pause()
         cluster, inventory = self.state.cluster, self.state.cluster.inventories[name]
         enough = name in self.survey.stopped or eviction_frees_enough(
-            cluster.ledger, inventory, self.query, {*pods, Held(self.uid, "reservation")}, cluster.ended_on(inventory)
+            cluster.ledger,
+            inventory,
+            self.query,
+            {*pods, ReservedKey(self.uid, "reservation")},
+            cluster.ended_on(inventory),
         )
         return enough and self._fits_beside(name, pods)
 

@@ -1,4 +1,4 @@
-"""Reports: explanations of pods, groups, nodes and workloads as values."""
+"""Reports: explanations of pods, groups and workloads as values, which their texts and the documents of clients share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
     from linkwise.engine.ledger import Outcome
     from linkwise.engine.reasons.phrases import ReasonCode
-    from linkwise.explain.inspect import NodeInspection
     from linkwise.explain.survey import RefusalSummary
     from linkwise.model.ask import ContainerAsk
     from linkwise.model.node import AskMode, Node
@@ -30,7 +29,6 @@ __all__ = [
     "MemberReport",
     "MemberState",
     "Need",
-    "NodeExplanation",
     "Offered",
     "OtherNode",
     "PartState",
@@ -40,7 +38,6 @@ __all__ = [
     "Remedy",
     "Requested",
     "RunnerUp",
-    "Suspect",
     "Term",
     "WorkloadExplanation",
     "WorkloadPart",
@@ -371,6 +368,8 @@ class Need:
     """whether there are several models, and only devices of one may serve the group"""
     domain: str = ""
     """the level of the network of which one domain must hold all of it"""
+    beside: int = 0
+    """members of the group that are bound, which are not counted"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,12 +385,12 @@ class GroupRemedy:
     level: str = ""
     """of the network, whose domain may be left"""
     count: int = 0
-    """pods that each member is split into; `amount` is the devices of each"""
+    """pods that each member is split into, or members with fewer devices if others are bound; `amount` is the devices of each"""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupExplanation:
-    """One group; what does not apply is empty."""
+    """One group; fields that do not apply are empty."""
 
     key: str
     source: str
@@ -462,43 +461,6 @@ class GroupExplanation:
     def whole(self) -> bool:
         """Whether every member is placed, or would be."""
         return self.stage in {"schedulable", "reserved", "placed"} and not self.missing and not self.count("left out")
-
-
-@dataclass(frozen=True, slots=True)
-class Suspect:
-    """A pair with a bad sample: one direction was measured much slower than the other."""
-
-    devices: tuple[int, int]  # indices
-    there: float  # GB/s
-    back: float  # GB/s
-    counted: float  # GB/s
-
-
-@dataclass(frozen=True, slots=True)
-class NodeExplanation:
-    """One node."""
-
-    name: str
-    devices: NodeInspection
-    decided: Literal["nothing", "node", "pod"]
-    """what sets its sharing mode: nothing yet, the node itself, or its first pod"""
-    decided_by: str = ""
-    """that pod"""
-    unidentified: int = 0
-    """unhealthy devices that are counted but not identified"""
-    sizes: tuple[int, ...] = ()
-    """numbers of complete devices that one pod could get now"""
-    largest: Choice | None = None
-    """the devices of the largest of these"""
-    shared_by_all: bool = False
-    """whether pods of different namespaces may share a device"""
-    stops: tuple[Reason, ...] = ()
-    """why even a small pod would not fit, apart from devices"""
-    suspects: tuple[Suspect, ...] = ()
-    linked: bool = True
-    """False if its devices need link data and have none"""
-    drift: tuple[str, ...] = ()
-    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

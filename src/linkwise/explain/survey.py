@@ -89,8 +89,8 @@ def survey(state: State, pod: PodView, query: Query, but: str = "") -> Survey:
         elif rejected:
             final = rejected.final or _never(state, query, rejected, name)
             refused[name] = replace(rejected, final=final)
-            if name in drained and (kept := reserved_reason(state, query, name, pod.uid)):
-                refused[name] = Reject(name, kept)
+            if name in drained and (reserved := reserved_reason(state, query, name, pod.uid)):
+                refused[name] = Reject(name, reserved)
             reason = None if final else unfit(demand, view, capacity_of(view), Load())
             if reason and lasting(reason):
                 barred[name] = reason

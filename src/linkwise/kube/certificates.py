@@ -28,7 +28,7 @@ __all__ = ["CertificateSecrets", "write_ca_bundle"]
 
 log: Final = logging.getLogger(__name__)
 
-ATTEMPTS: Final = 4
+ATTEMPTS: Final = 4  # each fails only if another replica has just written, and that one needs no second write
 _LABELS: Final = {"app.kubernetes.io/name": "linkwise"}
 
 Data = dict[str, str]
@@ -63,7 +63,7 @@ class CertificateSecrets:
                 chain = new_chain(names, now, lifetime)
             return stored if chain is before else _data(chain.serving, chain.authorities, chain.authority_keys)
 
-        return _chain(await self._kept(secret, wanted))
+        return _chain(await self._ensured(secret, wanted))
 
     async def client(self, secret: str, chain: ServingChain, name: str, now: datetime, lifetime: float) -> Certificate:
         """The certificate of clients with that common name, and the authorities that they shall trust beside it.
@@ -76,9 +76,9 @@ class CertificateSecrets:
             client = renewed_client(chain, _pair(stored), name, now, lifetime)
             return _data(client, chain.authorities)
 
-        return _pair(await self._kept(secret, wanted))
+        return _pair(await self._ensured(secret, wanted))
 
-    async def _kept(self, name: str, wanted: Callable[[Data], Data]) -> Data:
+    async def _ensured(self, name: str, wanted: Callable[[Data], Data]) -> Data:
         """The data of a Secret, after it was brought to what is wanted of it."""
         for _ in range(ATTEMPTS):
             stored = await self._read(name)

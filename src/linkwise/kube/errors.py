@@ -2,7 +2,7 @@
 
 from linkwise.errors import ClusterError
 
-__all__ = ["AbsentError", "ExpiredError", "ForbiddenError", "RestoredError", "UnauthorizedError"]
+__all__ = ["AbsentError", "ExpiredError", "ForbiddenError", "OtherReleaseError", "RestoredError", "UnauthorizedError"]
 
 
 class AbsentError(ClusterError):
@@ -15,6 +15,10 @@ class ForbiddenError(ClusterError):
 
 class ExpiredError(ClusterError):
     """The server no longer has the resourceVersion, or the rest of a list."""
+
+
+class OtherReleaseError(ClusterError):
+    """The CustomResourceDefinitions of Linkwise are of a release that this one can't read."""
 
 
 class RestoredError(ClusterError):

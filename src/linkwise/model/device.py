@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-__all__ = ["Device", "HardwareProfile", "Span"]
+__all__ = ["GIB", "MIB", "Device", "HardwareProfile", "Span"]
+
+MIB: Final = 1 << 20  # bytes
+GIB: Final = 1 << 30  # bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,9 +65,9 @@ class WrappedDriver(Driver):
 
     def discover(self) -> Discovery:
         """The devices of the other driver."""
-        found = self._driver.discover()
+        discovery = self._driver.discover()
         self.name = self._driver.name
-        return found
+        return discovery
 
     def usage(self) -> UsageReading:
         """The usage as the other driver reads it."""

@@ -19,7 +19,6 @@ __all__ = [
     "Entry",
     "Fact",
     "Grant",
-    "Held",
     "Key",
     "Offer",
     "Outcome",
@@ -28,6 +27,7 @@ __all__ = [
     "Purpose",
     "Reason",
     "Reject",
+    "ReservedKey",
     "State",
     "key_order",
     "pods_of",
@@ -47,7 +47,7 @@ another pod replaces it in its group"""
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Held:
+class ReservedKey:
     """Key of a ledger entry that only keeps devices free for a pod, beside the pod's own entry."""
 
     pod: str
@@ -58,7 +58,7 @@ class Held:
         return f"{self.pod} ({self.purpose})"
 
 
-Key = str | Held
+Key = str | ReservedKey
 """key of a ledger entry: the pod's UID, or what is kept free for the pod"""
 
 
@@ -229,7 +229,7 @@ class Entry:
     @property
     def key(self) -> Key:
         """The key in the ledger: the pod's UID, unless the devices are only kept free for the pod."""
-        return Held(self.grant.pod, self.purpose) if self.purpose else self.grant.pod
+        return ReservedKey(self.grant.pod, self.purpose) if self.purpose else self.grant.pod
 
     @property
     def node(self) -> str:

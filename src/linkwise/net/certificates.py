@@ -116,9 +116,9 @@ def renewed_chain(chain: ServingChain, names: Iterable[str], now: datetime, life
     authorities = _split(chain.authorities)
     if _is_due(_key_pairs(chain)[0].text, now):
         newer = _authority(now, lifetime)
-        kept = [text for text in authorities if _valid(text, now)][: MAX_AUTHORITIES - 1]
-        keys = [pair.key for pair in _key_pairs(chain) if pair.text in kept]
-        chain = ServingChain("".join([newer.text, *kept]), "".join([newer.key, *keys]), chain.serving)
+        valid = [text for text in authorities if _valid(text, now)][: MAX_AUTHORITIES - 1]
+        keys = [pair.key for pair in _key_pairs(chain) if pair.text in valid]
+        chain = ServingChain("".join([newer.text, *valid]), "".join([newer.key, *keys]), chain.serving)
         if _serves(chain, names, now):
             return chain  # until clients trust the new authority
     if _serves(chain, names, now) and not _is_due(chain.serving.text, now):
@@ -347,16 +347,16 @@ _END_KEY: Final = "-----END PRIVATE KEY-----\n"
 
 def _split(bundle: str) -> list[str]:
     """The certificates of a bundle that can be read; InputError if there is none."""
-    found = []
+    blocks = []
     for part in _parts(bundle, _END):
         try:
             _parsed(part)
         except InputError:
             continue
-        found.append(part)
-    if not found:
+        blocks.append(part)
+    if not blocks:
         raise InputError("no certificate in PEM format")
-    return found
+    return blocks
 
 
 def _parts(bundle: str, end: str) -> list[str]:

@@ -229,11 +229,11 @@ class Allocations:
 
     def in_use(self) -> dict[str, tuple[str, ...]]:
         """Devices by pod UID, as far as the kubelet was given them."""
-        found: dict[str, list[str]] = {}
+        by_pod: dict[str, list[str]] = {}
         for claim in self._claims.values():
             if claim.ids:
-                found.setdefault(claim.pod.uid, []).extend(claim.devices)
-        return {uid: tuple(dict.fromkeys(devices)) for uid, devices in found.items()}
+                by_pod.setdefault(claim.pod.uid, []).extend(claim.devices)
+        return {uid: tuple(dict.fromkeys(devices)) for uid, devices in by_pod.items()}
 
     def devices_of(self, uid: str) -> tuple[Device, ...]:
         """Devices of one pod, as far as the kubelet was given them."""
@@ -325,9 +325,10 @@ class Allocations:
     def is_proven(self, listed: Iterable[Listed]) -> bool:
         """Whether it is known what each of the listed containers has, without reading the answers that they were given."""
         answers = self._answers()
-        found = self._by_container(listed)
+        containers = self._by_container(listed)
         return all(
-            self._key(claim) not in found or found[self._key(claim)] in answers for claim in self._claims.values()
+            self._key(claim) not in containers or containers[self._key(claim)] in answers
+            for claim in self._claims.values()
         )
 
     def settle(
@@ -434,8 +435,8 @@ class Allocations:
         """Ids of the picked devices; empty if they are not all available."""
         if not self.shared:
             return tuple(picks) if set(required) <= set(picks) <= set(available) else ()
-        own, kept = units_of(picks[0], available), set(required)
-        rest = [identifier for identifier in own if identifier not in kept]
+        own, picked = units_of(picks[0], available), set(required)
+        rest = [identifier for identifier in own if identifier not in picked]
         fits = {device_of(identifier) for identifier in required} <= {picks[0]} and len(own) >= size
         return (*required, *rest[: size - len(required)]) if fits else ()
 
@@ -447,8 +448,8 @@ class Allocations:
             ids = self._shares(candidates, required, size) if self.shared else self.pick(candidates, required, size)
             if len(ids) == size:
                 return ids
-        kept = set(required)
-        rest = [identifier for identifier in available if identifier not in kept]
+        needed = set(required)
+        rest = [identifier for identifier in available if identifier not in needed]
         return (*required, *rest)[:size]
 
     def _unfit(self, size: int) -> set[str]:
@@ -591,8 +592,8 @@ def _picks_of(
     own = picks.get(container.name, ())
     if container.init and not container.sidecar:
         after = pod.containers[pod.containers.index(container) + 1 :]
-        kept = [each for each in after if each.sidecar or not each.init]
-        later = [device for each in kept for device in picks.get(each.name, ())]
+        running = [each for each in after if each.sidecar or not each.init]
+        later = [device for each in running for device in picks.get(each.name, ())]
         own = tuple(dict.fromkeys((*later, *own)))
     return own[: 1 if shared else wanted]
 

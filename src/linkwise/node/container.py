@@ -39,6 +39,9 @@ __all__ = [
     "cdi_file",
     "cdi_names",
     "cdi_spec",
+    "claim_cdi_file",
+    "claim_cdi_names",
+    "claim_cdi_spec",
     "devices_given",
     "needs_of",
     "siblings_of",
@@ -49,6 +52,8 @@ _VOLUMES: Final = "/var/run/nvidia-container-devices/"
 """where NVIDIA's plugin mounts a file for each device, if it is configured to name devices by mounts"""
 VERSION: Final = "0.5.0"
 """the first version with paths on the host"""
+CLAIM_KIND: Final = "linkwise.dev/claim"
+"""of the CDI specifications of ResourceClaims"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +222,49 @@ def cdi_spec(
     }
 
 
+def claim_cdi_file(uid: str) -> str:
+    """Name of the file for a ResourceClaim, by its UID."""
+    return f"linkwise.dev-claim-{uid}.json"
+
+
+def claim_cdi_names(uid: str, request: str) -> tuple[str, ...]:
+    """Qualified names by which a container gets the devices of one request of a claim."""
+    return (f"{CLAIM_KIND}={_claim_device(uid, request)}",)
+
+
+def claim_cdi_spec(
+    uid: str,
+    requests: Mapping[str, Sequence[Device]],
+    host: HostOptions,
+    host_path: Callable[[str], str] = str,
+) -> dict[str, Any]:
+    """The specification of a ResourceClaim, with one CDI device per request; InputError if a device's node is not known.
+
+    A container may use all requests of a claim, and then has the variables of the last one. So the variable of the devices to
+    use is set only where there is one request: without it a program uses all of which the container has the device nodes.
+    """
+    rule = needs_rules()[host.vendor]
+    shared = [node for node in (*rule.control, *rule.optional) if host.exists(node)]
+    edits: dict[str, Any] = {"deviceNodes": [_node(node, host_path) for node in shared]}
+    if host.mounts:
+        edits["mounts"] = [_mount(mount) for mount in host.mounts]
+    entries = []
+    for request, devices in requests.items():
+        variables = dict(container_needs(host.vendor, devices).environment)
+        if len(requests) > 1:
+            variables.pop(rule.used, None)
+        nodes = [_node(node, host_path) for device in devices for node in device_nodes(rule, device)]
+        environment = [f"{name}={value}" for name, value in variables.items()]
+        entries.append(
+            {"name": _claim_device(uid, request), "containerEdits": {"deviceNodes": nodes, "env": environment}}
+        )
+    return {"cdiVersion": VERSION, "kind": CLAIM_KIND, "devices": entries, "containerEdits": edits}
+
+
+def _claim_device(uid: str, request: str) -> str:
+    return f"{uid}-{request.replace('/', '.')}"
+
+
 def _grant_of(allocated: Allocated) -> Grant:
     """The grant of the container's pod on the device that it has."""
     device, units = allocated.devices[0], len(allocated.ids)
@@ -237,8 +285,8 @@ def _called(names: Iterable[str], rule: NeedsRule, devices: Mapping[str, Device]
         str(device.minor if rule.named_by == "number" and device.minor is not None else device.index): device.id
         for device in devices.values()
     }
-    found = [name if name in devices else numbers.get(name, "") for name in names]
-    return tuple(dict.fromkeys(found)) if all(found) else ()
+    ids = [name if name in devices else numbers.get(name, "") for name in names]
+    return tuple(dict.fromkeys(ids)) if all(ids) else ()
 
 
 def _lists_whole_devices(pod: PodView, by_index: Mapping[int, Device]) -> bool:

@@ -45,13 +45,15 @@ class Recovery:
         self._seconds = seconds
         self._failed: dict[str, _Failed] = {}
 
-    def apply(self, found: Discovery, now: float) -> Discovery:
+    def apply(self, discovery: Discovery, now: float) -> Discovery:
         """The discovery with the devices that are held back as unhealthy; `now` is in seconds, of a steady clock."""
         self._failed = {
-            device.id: failed for device in found.devices if (failed := self._after(device, found, now)) is not None
+            device.id: failed
+            for device in discovery.devices
+            if (failed := self._after(device, discovery, now)) is not None
         }
-        held = {id_: self._text(failed) for id_, failed in self._failed.items() if failed.clean_since is not None}
-        return with_faults(found, held)
+        faults = {id_: self._text(failed) for id_, failed in self._failed.items() if failed.clean_since is not None}
+        return with_faults(discovery, faults)
 
     def remember(self, faults: Mapping[str, str]) -> bool:
         """Hold devices back that failed before the process started; whether there are any that were not known."""
@@ -71,10 +73,10 @@ class Recovery:
         times = [look if each is None else each + self._seconds - now for each in since]
         return max(0.0, min(times)) if times else None
 
-    def _after(self, device: Device, found: Discovery, now: float) -> _Failed | None:
+    def _after(self, device: Device, discovery: Discovery, now: float) -> _Failed | None:
         before = self._failed.get(device.id)
         if not device.healthy:
-            return _Failed(found.faults.get(device.id, "") or f"device {device.index} is unhealthy")
+            return _Failed(discovery.faults.get(device.id, "") or f"device {device.index} is unhealthy")
         if before is None:
             return None
         since = now if before.clean_since is None else min(before.clean_since, now)
@@ -84,16 +86,16 @@ class Recovery:
         return f"{failed.why}{_HELD}and is used again after {self._seconds:g} s without one"
 
 
-def with_faults(found: Discovery, faults: Mapping[str, str]) -> Discovery:
+def with_faults(discovery: Discovery, faults: Mapping[str, str]) -> Discovery:
     """The discovery with these devices unhealthy, and why; ids that it does not have are left out."""
-    failing = {device.id: faults[device.id] for device in found.devices if device.id in faults}
+    failing = {device.id: faults[device.id] for device in discovery.devices if device.id in faults}
     if not failing:
-        return found
-    devices = tuple(replace(each, healthy=False) if each.id in failing else each for each in found.devices)
-    return replace(found, devices=devices, faults={**found.faults, **failing})
+        return discovery
+    devices = tuple(replace(each, healthy=False) if each.id in failing else each for each in discovery.devices)
+    return replace(discovery, devices=devices, faults={**discovery.faults, **failing})
 
 
-def with_cordons(found: Discovery, cordons: Mapping[str, str]) -> Discovery:
+def with_cordons(discovery: Discovery, cordons: Mapping[str, str]) -> Discovery:
     """The discovery as it is allocated: cordoned devices are not, and stay with the pods that have them."""
-    reasons = cordoned_devices(found.devices, cordons)
-    return with_faults(found, {id_: f"it is cordoned{f': {why}' if why else ''}" for id_, why in reasons.items()})
+    reasons = cordoned_devices(discovery.devices, cordons)
+    return with_faults(discovery, {id_: f"it is cordoned{f': {why}' if why else ''}" for id_, why in reasons.items()})

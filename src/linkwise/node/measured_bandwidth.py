@@ -38,30 +38,30 @@ def with_measurement(known: Sequence[Measurement], new: Measurement) -> tuple[Me
     Values of different tests are not comparable, so only those of the same test stay. An older one is dropped once the
     new one has all of its devices.
     """
-    kept = [each for each in known if each.tool == new.tool and not set(each.devices) <= set(new.devices)]
-    return (new, *kept)[:MAX_MEASUREMENTS]
+    others = [each for each in known if each.tool == new.tool and not set(each.devices) <= set(new.devices)]
+    return (new, *others)[:MAX_MEASUREMENTS]
 
 
-def with_measurements(found: Discovery, measurements: Sequence[Measurement]) -> Discovery:
+def with_measurements(discovery: Discovery, measurements: Sequence[Measurement]) -> Discovery:
     """The discovery with measured bandwidth; unchanged, with a problem, if its devices can't be identified."""
-    if not found.devices or not measurements:
-        return found
-    topology = found.topology or Topology(tuple(device.id for device in found.devices))
+    if not discovery.devices or not measurements:
+        return discovery
+    topology = discovery.topology or Topology(tuple(device.id for device in discovery.devices))
     samples = _samples(measurements, set(topology.devices))
     if not samples:
-        return _unmeasured(found, "the measured bandwidth is of devices that this node does not have")
+        return _unmeasured(discovery, "the measured bandwidth is of devices that this node does not have")
     matrix, filled = _matrix(topology, samples)
     if matrix is None:
-        return _unmeasured(found, f"no bandwidth is measured between {filled}, and their links are not known")
+        return _unmeasured(discovery, f"no bandwidth is measured between {filled}, and their links are not known")
     warnings = [warning for each in measurements[:1] for warning in each.warnings]
     if filled:
         warnings.append(f"no bandwidth is measured between {filled}: the value of the link kind is used")
     newest = measurements[0]
     when = f"{newest.tool}, {datetime.fromtimestamp(newest.time, UTC):{_TIME}}"
     return replace(
-        found,
+        discovery,
         topology=replace(topology, bandwidth=matrix, warnings=tuple(dict.fromkeys((*topology.warnings, *warnings)))),
-        facts={**found.facts, FACT: when},
+        facts={**discovery.facts, FACT: when},
     )
 
 
@@ -90,13 +90,13 @@ def _matrix(topology: Topology, samples: Samples) -> tuple[Matrix | None, str]:
 
 def _plausible(ids: Sequence[str], samples: Mapping[tuple[str, str], float]) -> dict[tuple[int, int], float]:
     """By positions, the slower direction of each pair without a bad sample."""
-    found = {}
+    plausible = {}
     for (i, a), (j, b) in combinations(enumerate(ids), 2):
         if (a, b) in samples:
             slow, fast = sorted((samples[a, b], samples[b, a]))
             if slow >= SUSPECT_BELOW * fast:
-                found[i, j] = slow
-    return found
+                plausible[i, j] = slow
+    return plausible
 
 
 def _pairs(missing: Sequence[tuple[int, int]]) -> str:
@@ -104,5 +104,5 @@ def _pairs(missing: Sequence[tuple[int, int]]) -> str:
     return ", ".join(f"{i}-{j}" for i, j in missing[:_SHOWN]) + more
 
 
-def _unmeasured(found: Discovery, sentence: str) -> Discovery:
-    return replace(found, problems=(*found.problems, f"{sentence}; run `linkwise agent measure`"))
+def _unmeasured(discovery: Discovery, sentence: str) -> Discovery:
+    return replace(discovery, problems=(*discovery.problems, f"{sentence}; run `linkwise agent measure`"))

@@ -140,7 +140,7 @@ def memory_in(unit: str, mebibytes: int) -> int:
 
 def inventory_of(  # noqa: PLR0913, PLR0917 - everything that an inventory shows
     node: str,
-    found: Discovery,
+    discovery: Discovery,
     serving: Serving,
     allocations: Mapping[str, tuple[str, ...]] | None = None,
     pods: Mapping[str, tuple[str, str]] | None = None,
@@ -157,11 +157,11 @@ def inventory_of(  # noqa: PLR0913, PLR0917 - everything that an inventory shows
     # rule 001.report: devices, links and measured bandwidth, as the driver found them.
     facts = NodeFacts(
         SOURCE,
-        tuple(_listed(device, serving.unit) for device in found.devices[:MAX_DEVICES]),
-        found.topology,
+        tuple(_listed(device, serving.unit) for device in discovery.devices[:MAX_DEVICES]),
+        discovery.topology,
         mode=serving.mode,
         unit=serving.unit,
-        labels={name: _one_line(value) for name, value in found.facts.items()},
+        labels={name: _one_line(value) for name, value in discovery.facts.items()},
         allocations=dict(sorted((allocations or {}).items())),  # in a fixed order: a new one would be a change
         holds=holds,
         alignment=serving.alignment,
@@ -171,91 +171,98 @@ def inventory_of(  # noqa: PLR0913, PLR0917 - everything that an inventory shows
         facts,
         enforced=serving.enforced,
         pods=pods,
-        faults={name: _one_line(sentence) for name, sentence in found.faults.items()},
+        faults={name: _one_line(sentence) for name, sentence in discovery.faults.items()},
         conditions=[_condition_fields(condition) for condition in conditions],
         version=version,
     )
 
 
-def node_with_facts(node: str, found: Discovery) -> Node:
+def node_with_facts(node: str, discovery: Discovery) -> Node:
     """The devices of a node with the facts that requirements of pods are compared with."""
-    facts: dict[str, str] = {name: value for name in FACTS if (value := found.facts.get(name, ""))}
-    return Node(node, found.devices, unit="MiB", facts=facts | {"vendor": found.vendor})
+    facts: dict[str, str] = {name: value for name in FACTS if (value := discovery.facts.get(name, ""))}
+    return Node(node, discovery.devices, unit="MiB", facts=facts | {"vendor": discovery.vendor})
 
 
-def labels_of(found: Discovery) -> dict[str, str]:
+def labels_of(discovery: Discovery) -> dict[str, str]:
     """The labels of the Node; one whose value is not known, or differs between devices, is left out."""
-    if not found.devices:
+    if not discovery.devices:
         return {}
     # rule 002.inventory: how many devices the node has, and which.
     values = {
-        VENDOR_LABEL: found.vendor,
-        MODEL_LABEL: _common({device.model for device in found.devices}),
-        COUNT_LABEL: str(len(found.devices)),
-        MEMORY_LABEL: _common({str(device.memory or "") for device in found.devices}),
+        VENDOR_LABEL: discovery.vendor,
+        MODEL_LABEL: _common({device.model for device in discovery.devices}),
+        COUNT_LABEL: str(len(discovery.devices)),
+        MEMORY_LABEL: _common({str(device.memory or "") for device in discovery.devices}),
     }
     valid = {name: label_value(value) for name, value in values.items()}
     return {name: value for name, value in valid.items() if value}
 
 
-def annotations_of(found: Discovery) -> dict[str, str]:
+def annotations_of(discovery: Discovery) -> dict[str, str]:
     """The annotations of the Node: the link matrix, if it is complete and rows are the indices of devices."""
-    if found.vendor != Nvidia.vendor or not found.topology or not _is_complete(found.topology, found.devices):
+    if (
+        discovery.vendor != Nvidia.vendor
+        or not discovery.topology
+        or not _is_complete(discovery.topology, discovery.devices)
+    ):
         return {}
     # rule 000.publish: the matrix is an annotation of the Node, from which the scheduler reads it.
-    return {TOPOLOGY: matrix_annotation(found.topology)}
+    return {TOPOLOGY: matrix_annotation(discovery.topology)}
 
 
 def chips_of(
-    found: Discovery, serving: Serving, resource: str, taken: Collection[str], *, listed: bool
+    discovery: Discovery, serving: Serving, resource: str, taken: Collection[str], *, listed: bool
 ) -> ChipStates | None:
     """The Ascend chips for Huawei's lists; None where another plugin serves them, or the kubelet does not count them yet.
 
     `taken` are the ids of devices that pods have or are about to get, `listed` whether the Node has the resource.
     """
-    if found.vendor != Ascend.vendor or not serving.enforced or not listed:
+    if discovery.vendor != Ascend.vendor or not serving.enforced or not listed:
         return None
     return ChipStates(
         resource,
-        frozenset(device.index for device in found.devices if device.healthy and device.id not in taken),
-        frozenset(device.index for device in found.devices if not device.healthy),
-        frozenset(device.index for device in found.devices if device.id in found.network_faults),
+        frozenset(device.index for device in discovery.devices if device.healthy and device.id not in taken),
+        frozenset(device.index for device in discovery.devices if not device.healthy),
+        frozenset(device.index for device in discovery.devices if device.id in discovery.network_faults),
     )
 
 
-def chip_annotations(found: Discovery, states: ChipStates | None, *, wanted: bool) -> dict[str, str | None]:
+def chip_annotations(discovery: Discovery, states: ChipStates | None, *, wanted: bool) -> dict[str, str | None]:
     """The annotations of the Node for Huawei's tools; none where they are another writer's."""
     if states is None:
         return {}
     if not wanted:
         return no_annotations(states.resource)  # they may be left from a time when the setting was on
     details = {
-        device.index: ChipDetails(found.addresses[device.id])
-        for device in found.devices
-        if device.id in found.addresses
+        device.index: ChipDetails(discovery.addresses[device.id])
+        for device in discovery.devices
+        if device.id in discovery.addresses
     }
     return node_annotations(states, details)
 
 
-def capacity_of(found: Discovery, serving: Serving) -> dict[str, str | None]:
+def capacity_of(discovery: Discovery, serving: Serving) -> dict[str, str | None]:
     """Resources of the Node's status that no device plugin reports: None removes one; empty where another plugin serves."""
     if not serving.enforced:
         return {}
     if serving.mode == "share":
         # rule 004.count: beside the memory, which the plugin reports; its average is the memory of one device.
-        return {COUNT: str(sum(memory_in(serving.unit, device.memory) > 0 for device in found.devices))}
+        return {COUNT: str(sum(memory_in(serving.unit, device.memory) > 0 for device in discovery.devices))}
     return {COUNT: None}
 
 
-def device_of(node: str, found: Discovery) -> dict[str, object]:
+def device_of(node: str, discovery: Discovery) -> dict[str, object]:
     """Koordinator's Device object of a node, for clusters without koordlet."""
-    values = {"model": _common({device.model for device in found.devices}), "driver": found.facts.get("driver", "")}
-    return device_object(node, found, {word: label_value(value) for word, value in values.items()})
+    values = {
+        "model": _common({device.model for device in discovery.devices}),
+        "driver": discovery.facts.get("driver", ""),
+    }
+    return device_object(node, discovery, {word: label_value(value) for word, value in values.items()})
 
 
-def conditions_of(found: Discovery) -> tuple[Condition, ...]:
+def conditions_of(discovery: Discovery) -> tuple[Condition, ...]:
     """Conditions about the hardware."""
-    return (_discovered(found), _healthy(found), _complete(found))
+    return (_discovered(discovery), _healthy(discovery), _complete(discovery))
 
 
 def cordon_condition(cordons: Mapping[str, str]) -> Condition | None:
@@ -314,31 +321,33 @@ def _is_complete(topology: Topology, devices: Sequence[Device]) -> bool:
     return rows and bool(pairs) and all(link.direct or link.pcie for link in pairs)
 
 
-def _discovered(found: Discovery) -> Condition:
-    count = len(found.devices)
+def _discovered(discovery: Discovery) -> Condition:
+    count = len(discovery.devices)
     if not count:
-        return Condition("DevicesDiscovered", "False", "NoDevices", _joined(found.problems) or "no devices were found")
+        return Condition(
+            "DevicesDiscovered", "False", "NoDevices", _joined(discovery.problems) or "no devices were found"
+        )
     noun = "device was" if count == 1 else "devices were"
     return Condition("DevicesDiscovered", "True", "Discovered", f"{count} {noun} found")
 
 
-def _healthy(found: Discovery) -> Condition:
-    unhealthy = [device for device in found.devices if not device.healthy]
-    if not found.devices:
+def _healthy(discovery: Discovery) -> Condition:
+    unhealthy = [device for device in discovery.devices if not device.healthy]
+    if not discovery.devices:
         return Condition("DevicesHealthy", "Unknown", "NoDevices", "no devices were found")
     if not unhealthy:
         return Condition("DevicesHealthy", "True", "AllHealthy")
-    faults = [f"{one.id}: {found.faults.get(one.id, f'device {one.index} is unhealthy')}" for one in unhealthy]
+    faults = [f"{one.id}: {discovery.faults.get(one.id, f'device {one.index} is unhealthy')}" for one in unhealthy]
     return Condition("DevicesHealthy", "False", "UnhealthyDevices", _joined(faults))
 
 
-def _complete(found: Discovery) -> Condition:
-    count, healthy = len(found.devices), {device.id for device in found.devices if device.healthy}
+def _complete(discovery: Discovery) -> Condition:
+    count, healthy = len(discovery.devices), {device.id for device in discovery.devices if device.healthy}
     if count > MAX_DEVICES:
         sentence = f"{count} devices were found; an inventory lists the first {MAX_DEVICES}"
-        return Condition("InventoryComplete", "False", "TooManyDevices", _joined((sentence, *found.problems)))
-    partly = [f"{name}: {sentence}" for name, sentence in found.faults.items() if name in healthy]
-    missing = (*found.problems, *partly, *(found.topology.problems if found.topology else ()))
+        return Condition("InventoryComplete", "False", "TooManyDevices", _joined((sentence, *discovery.problems)))
+    partly = [f"{name}: {sentence}" for name, sentence in discovery.faults.items() if name in healthy]
+    missing = (*discovery.problems, *partly, *(discovery.topology.problems if discovery.topology else ()))
     if missing:
         return Condition("InventoryComplete", "False", "IncompleteData", _joined(missing))
     return Condition("InventoryComplete", "True", "Complete")

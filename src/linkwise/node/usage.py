@@ -20,6 +20,7 @@ from zlib import crc32
 
 from linkwise.broker.effects import Event
 from linkwise.dialects.registry import held_by
+from linkwise.model.device import MIB
 from linkwise.model.usage import DeviceUsage, Holding, NodeUsage, PodUsage, ProcessUsage, UsageReading
 
 if TYPE_CHECKING:
@@ -64,7 +65,6 @@ _LEAST_MEMORY: Final = 55  # percent of what the pod has
 _MOST_MEMORY: Final = 95
 _LEAST_BUSY: Final = 30  # percent
 _MOST_BUSY: Final = 98
-_MIB: Final = 1 << 20
 
 
 def holdings_of(
@@ -78,14 +78,14 @@ def holdings_of(
         devices: all devices of the node, with memory in MiB.
         unit: MiB or GiB, of the shares.
     """
-    found: dict[tuple[str, str], Holding] = {}
+    holdings: dict[tuple[str, str], Holding] = {}
     claimed: set[str] = set()
     for claim in allocations.claims() if allocations else ():
         claimed.add(claim.pod.uid)
         if not claim.init:  # its devices are those of the containers after it
             share = claim.amount * _BYTES[unit] if allocations and allocations.shared else None
             for device in claim.devices or claim.picks:
-                _hold(found, claim.pod, device, share)
+                _hold(holdings, claim.pod, device, share)
     names = {f"#{device.index}": device.id for device in devices}
     sizes = {device.id: device.memory * _BYTES["MiB"] for device in devices}
     for pod in pods:
@@ -95,8 +95,8 @@ def holdings_of(
                 name = names.get(device, device)
                 if name in sizes:
                     share = _share(part, sizes[name], unit, percent=grant is not None and grant.mode == "percent")
-                    _hold(found, pod, name, share)
-    return tuple(found.values())
+                    _hold(holdings, pod, name, share)
+    return tuple(holdings.values())
 
 
 def checked(reading: UsageReading) -> UsageReading:
@@ -130,12 +130,12 @@ def attributed(
         return simulated_usage(reading.devices, holdings)
     pods: list[PodUsage] = []
     for device in reading.devices:
-        held = {one.uid: one for one in holdings if one.device == device.id}
+        by_pod = {one.uid: one for one in holdings if one.device == device.id}
         users = {owners[one.pid] for one in device.processes or () if one.pid in owners} & names.keys()
-        for uid in sorted(held.keys() | users):
-            namespace, name = names.get(uid) or (held[uid].namespace, held[uid].name)
-            used, utilization = _usage_by(device, uid, owners, held.get(uid))
-            share = held[uid].share if uid in held else None
+        for uid in sorted(by_pod.keys() | users):
+            namespace, name = names.get(uid) or (by_pod[uid].namespace, by_pod[uid].name)
+            used, utilization = _usage_by(device, uid, owners, by_pod.get(uid))
+            share = by_pod[uid].share if uid in by_pod else None
             pods.append(PodUsage(uid, namespace, name, device.id, used, utilization, share))
     pods.sort(key=lambda one: (one.namespace, one.name, one.device))
     return NodeUsage(reading.devices, tuple(pods), reading.problems)
@@ -220,7 +220,7 @@ def owner_by_cgroup(text: str) -> ContainerOwner | None:
         path = line.split(":", 2)[-1]  # NUMBER:CONTROLLERS:PATH
         pods = list(_POD.finditer(path))
         if pods:
-            containers = [found["id"] for found in _CONTAINER.finditer(path, pods[-1].end())]
+            containers = [match["id"] for match in _CONTAINER.finditer(path, pods[-1].end())]
             return ContainerOwner(pods[-1]["uid"].replace("_", "-"), containers[-1] if containers else "")
     return None
 
@@ -229,8 +229,8 @@ def owner_by_mounts(text: str) -> ContainerOwner | None:
     """The pod in the text of /proc/PID/mountinfo; None for a process that is in no container of the kubelet."""
     for line in text.splitlines():
         fields = line.split(" ", 5)  # ID PARENT DEVICE ROOT TARGET ...
-        if len(fields) > 5 and fields[4] in _TARGETS and (found := _MOUNTED.search(fields[3])):
-            return ContainerOwner(found["uid"])
+        if len(fields) > 5 and fields[4] in _TARGETS and (match := _MOUNTED.search(fields[3])):
+            return ContainerOwner(match["uid"])
     return None
 
 
@@ -247,12 +247,12 @@ def simulated_usage(devices: Iterable[DeviceUsage], holdings: Sequence[Holding])
     return NodeUsage(tuple(used), tuple(sorted(pods, key=lambda one: (one.namespace, one.name, one.device))))
 
 
-def _hold(found: dict[tuple[str, str], Holding], pod: PodView, device: str, share: int | None) -> None:
+def _hold(holdings: dict[tuple[str, str], Holding], pod: PodView, device: str, share: int | None) -> None:
     """Add a device of a container; the shares of several containers on one device add up."""
-    known = found.get((pod.uid, device))
+    known = holdings.get((pod.uid, device))
     if known is not None:
         share = None if share is None or known.share is None else share + known.share
-    found[pod.uid, device] = Holding(pod.uid, pod.namespace, pod.name, device, share)
+    holdings[pod.uid, device] = Holding(pod.uid, pod.namespace, pod.name, device, share)
 
 
 def _share(part: Part, size: int, unit: str, *, percent: bool) -> int | None:
@@ -273,18 +273,18 @@ def _checked_device(device: DeviceUsage, problems: list[str]) -> DeviceUsage:
 
 def _merged(processes: Iterable[ProcessUsage], total: int | None) -> tuple[ProcessUsage, ...]:
     """The processes by id: one that computes and draws is listed twice, with the same memory."""
-    found: dict[int, ProcessUsage] = {}
+    merged: dict[int, ProcessUsage] = {}
     for one in processes:
         if one.pid <= 0:
             continue
         memory = one.memory
         if memory is not None and (memory < 0 or (total is not None and memory > total)):
             memory = None
-        known = found.get(one.pid, ProcessUsage(one.pid))
-        found[one.pid] = ProcessUsage(
+        known = merged.get(one.pid, ProcessUsage(one.pid))
+        merged[one.pid] = ProcessUsage(
             one.pid, _larger(known.memory, memory), _larger(known.utilization, _percent(one.utilization))
         )
-    return tuple(found.values())
+    return tuple(merged.values())
 
 
 def _larger(one: int | None, other: int | None) -> int | None:
@@ -297,10 +297,10 @@ def _percent(value: int | None) -> int | None:
 
 
 def _usage_by(
-    device: DeviceUsage, uid: str, owners: Mapping[int, str], held: Holding | None
+    device: DeviceUsage, uid: str, owners: Mapping[int, str], holding: Holding | None
 ) -> tuple[int | None, int | None]:
     """Memory and utilization of a pod on a device."""
-    processes, whole = device.processes, held is not None and held.share is None
+    processes, whole = device.processes, holding is not None and holding.share is None
     own = [one for one in processes or () if owners.get(one.pid) == uid]
     known = processes is not None and all(one.memory is not None for one in own)
     if whole and not (known and all(one.pid in owners for one in processes or ())):
@@ -349,7 +349,7 @@ def _gib(amount: int | None) -> str:
 
 def _used_by(total: int, one: Holding) -> PodUsage:
     number, share = crc32(f"{one.uid}/{one.device}".encode()), total if one.share is None else min(one.share, total)
-    memory = share // 100 * _between(_LEAST_MEMORY, _MOST_MEMORY, number) // _MIB * _MIB
+    memory = share // 100 * _between(_LEAST_MEMORY, _MOST_MEMORY, number) // MIB * MIB
     busy = _between(_LEAST_BUSY, _MOST_BUSY, number >> 16) * share // total if total else 0
     return PodUsage(one.uid, one.namespace, one.name, one.device, memory, busy, one.share)
 

@@ -149,10 +149,10 @@ def _part(document: Mapping[str, object], name: str) -> Mapping[str, object]:
 
 def _times(conditions: object) -> dict[tuple[object, object], str]:
     """The times of readable conditions, by type and status."""
-    found = [one for one in conditions if isinstance(one, Mapping)] if isinstance(conditions, list) else []
+    present = [one for one in conditions if isinstance(one, Mapping)] if isinstance(conditions, list) else []
     return {
         (kind, status): time
-        for one in found
+        for one in present
         if isinstance(kind := one.get("type"), str)
         and isinstance(status := one.get("status"), str)
         and isinstance(time := one.get("lastTransitionTime"), str)

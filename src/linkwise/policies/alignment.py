@@ -107,9 +107,9 @@ def _rejected(ask: Ask, node: Node, alignment: NumaAlignment, totals: Amounts, f
     final = aligned_nodes(alignment.policy, idle) is None
     by_devices = aligned_nodes(alignment.policy, [(totals, totals if final else free, ask.devices)])
     kind = alignment.policy if by_devices is None else f"{alignment.policy} cpus"
-    asked = ask.devices if by_devices is None else ask.cpus
+    demand = ask.devices if by_devices is None else ask.cpus
     amounts = (totals if final else free) if by_devices is None else dict(alignment.cpus)
-    return Reject(node.name, Reason("002.affinity", asked, tuple(sorted(amounts.items())), kind), final=final)
+    return Reject(node.name, Reason("002.affinity", demand, tuple(sorted(amounts.items())), kind), final=final)
 
 
 def _by_container(ask: Ask) -> Iterator[Ask]:

@@ -27,6 +27,7 @@ __all__ = ["LAYOUTS", "SPANS", "RingAffinity", "RingPlacement", "group_letter", 
 
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MOST_RANKS: Final = 256
+"""more than the groups that a placement can break, so that a rank never outweighs health"""
 Idle = list[tuple[int, ...]]
 """the idle devices of every group"""
 

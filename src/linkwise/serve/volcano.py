@@ -100,8 +100,8 @@ class Volcano:
         """The candidates that must be evicted."""
         args = decode_evict(body)
         evictees = args.by_uid()
-        found = self._service.open_broker().victims(self._pod(args.evictor), list(evictees), self._service.clock())
-        return victims_reply(found.verdict, evictees, found.uids)
+        victims = self._service.open_broker().victims(self._pod(args.evictor), list(evictees), self._service.clock())
+        return victims_reply(victims.verdict, evictees, victims.uids)
 
     def _reclaim(self, body: bytes) -> bytes:
         """The same; versions 1.6 and 1.7 send jobs and queues here too."""

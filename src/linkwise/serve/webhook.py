@@ -119,10 +119,10 @@ class Webhook:
         workload = _workload(request, requester)
         if workload is None:
             return UNCHANGED
-        found = tuple(templates(workload, document_of(request.object)))
-        if request.operation == UPDATE and _documents(found) == _documents(_templates_before(request, workload)):
+        pods = tuple(templates(workload, document_of(request.object)))
+        if request.operation == UPDATE and _documents(pods) == _documents(_templates_before(request, workload)):
             return UNCHANGED  # an object of before the webhook may be scaled and annotated
-        tasks: list[Task] = [(one.task, one.pods, _template_pod(request, one)) for one in found]
+        tasks: list[Task] = [(one.task, one.pods, _template_pod(request, one)) for one in pods]
         return self._validator.workload(tasks, requester, is_job=workload.is_job)
 
 

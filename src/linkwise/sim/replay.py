@@ -115,7 +115,7 @@ class Runner:
 
     def waiting(self) -> list[PodView]:
         """Return pending pods, in the order in which they are tried."""
-        pods = {pod.uid: pod for pod in (*self._asked(), *self._pods())}
+        pods = {pod.uid: pod for pod in (*self._known_pods(), *self._pods())}
         return sorted(
             (pod for pod in pods.values() if not pod.node and not pod.deleting and pod.phase == "Pending"), key=by_age
         )
@@ -150,7 +150,7 @@ class Runner:
         bind = next((effect for effect in bound.effects if isinstance(effect, Bind)), None)
         if bind is None:
             return Decision(_name(pod), pod.uid, reasons={bound.error: 1})
-        devices = self._held(bind)
+        devices = self._container_devices(bind)
         self._end(pod, bind, way)
         return Decision(_name(pod), pod.uid, node, devices, policy, score)
 
@@ -173,7 +173,7 @@ class Runner:
     def _note(self, effects: Iterable[Effect]) -> None:
         self.effects += tuple(effects)
 
-    def _held(self, bind: Bind) -> tuple[ContainerDevices, ...]:
+    def _container_devices(self, bind: Bind) -> tuple[ContainerDevices, ...]:
         devices = self.broker.usage[bind.node].devices if bind.grant else ()
         indices = {device.id: device.index for device in devices}
         return tuple(
@@ -215,10 +215,10 @@ class Runner:
 
     def pod(self, uid: str) -> PodView | None:
         """Return the pod as written, or as it was asked about."""
-        found = self.written.get(("pod", uid))
-        return found if isinstance(found, PodView) else self.broker.pod(uid)
+        written = self.written.get(("pod", uid))
+        return written if isinstance(written, PodView) else self.broker.pod(uid)
 
-    def _asked(self) -> Iterator[PodView]:
+    def _known_pods(self) -> Iterator[PodView]:
         """Return all pods that the broker knows, including those never written."""
         return (pod for uid in sorted(self.broker.uids()) if (pod := self.broker.pod(uid)))
 

@@ -61,27 +61,27 @@ def best_bottleneck(  # noqa: PLR0913 - the question that a machine is asked
         InputError: the matrix is not square or has an invalid value, or a position is not a device.
     """
     fabric = fabric_of(bandwidth, links)
-    asked = question(len(fabric.values), size, available, required)
-    if isinstance(asked, Reason):
-        return asked
-    key = (asked, near) if near else asked
+    query = question(len(fabric.values), size, available, required)
+    if isinstance(query, Reason):
+        return query
+    key = (query, near) if near else query
     answer = cast("Bottleneck | None", fabric.remembered(key))
     if answer is None:
-        answer = _choose(fabric, asked, near)
+        answer = _choose(fabric, query, near)
         fabric.remember(key, answer)
     return answer
 
 
-def near_ties(fabric: Fabric, asked: Question) -> list[int]:
+def near_ties(fabric: Fabric, query: Question) -> list[int]:
     """All sets within 5% of the largest bottleneck, by sorted positions."""
     # rule 001.near-ties: sets within 5% are equal; what they leave decides.
-    table, sets = fabric.bottlenecks(), list(sets_with(asked.free, asked.required, asked.size))
+    table, sets = fabric.bottlenecks(), list(sets_with(query.free, query.required, query.size))
     values = [table[chosen] for chosen in sets]
     enough = NEAR * max(values)
     return [chosen for chosen, value in zip(sets, values, strict=True) if value >= enough]
 
 
-def most_left(fabric: Fabric, asked: Question, sets: list[int], near: Locality = NO_LOCALITY) -> int:
+def most_left(fabric: Fabric, query: Question, sets: list[int], near: Locality = NO_LOCALITY) -> int:
     """The set that leaves the most good sets to other pods, compared by the largest sets first.
 
     Of several the one on the fewest NUMA nodes, then the one with the most NICs, then the first.
@@ -89,36 +89,36 @@ def most_left(fabric: Fabric, asked: Question, sets: list[int], near: Locality =
     for size in SIZES:
         if len(sets) == 1:
             break
-        left = [fabric.good_sets(asked.free ^ chosen, size) for chosen in sets]
+        left = [fabric.good_sets(query.free ^ chosen, size) for chosen in sets]
         most = max(left)
         sets = [chosen for chosen, count in zip(sets, left, strict=True) if count == most]
     # rule 002.affinity: NUMA nodes and NICs decide only between sets that are equal by their links.
     return min(sets, key=near.cost) if near else sets[0]
 
 
-def _choose(fabric: Fabric, asked: Question, near: Locality = NO_LOCALITY) -> Bottleneck:
+def _choose(fabric: Fabric, query: Question, near: Locality = NO_LOCALITY) -> Bottleneck:
     if len(fabric.values) > LARGEST_EXACT:
-        return _answer(fabric, _choose_among_many(fabric, asked), proven=False)
+        return _answer(fabric, _choose_among_many(fabric, query), proven=False)
     # rule 001.single: the largest bottleneck of the free devices; of near ties the set that leaves most to others.
-    return _answer(fabric, most_left(fabric, asked, near_ties(fabric, asked), near))
+    return _answer(fabric, most_left(fabric, query, near_ties(fabric, query), near))
 
 
 def _answer(fabric: Fabric, chosen: int, *, proven: bool = True) -> Bottleneck:
     return Bottleneck(positions(chosen), fabric.bottleneck(chosen), fabric.suspects, proven)
 
 
-def _choose_among_many(fabric: Fabric, asked: Question) -> int:
+def _choose_among_many(fabric: Fabric, query: Question) -> int:
     """Choice on a machine too large for tables: exact if few devices are free, otherwise grown from the best pair."""
-    free = positions(asked.free)
+    free = positions(query.free)
     if len(free) <= LARGEST_EXACT:
         small = fabric_of([[fabric.values[i][j] for j in free] for i in free])
-        required = mask_of(map(free.index, positions(asked.required)))
-        best = _choose(small, Question((1 << len(free)) - 1, required, asked.size))
+        required = mask_of(map(free.index, positions(query.required)))
+        best = _choose(small, Question((1 << len(free)) - 1, required, query.size))
         return mask_of(free[device] for device in best.devices)
-    chosen = asked.required
-    while chosen.bit_count() < asked.size:
-        spare = positions(asked.free & ~chosen)
-        pairs = not chosen and asked.size > 1
+    chosen = query.required
+    while chosen.bit_count() < query.size:
+        spare = positions(query.free & ~chosen)
+        pairs = not chosen and query.size > 1
         additions = [mask_of(pair) for pair in combinations(spare, 2)] if pairs else [1 << i for i in spare]
         chosen = max((chosen | added for added in additions), key=fabric.bottleneck)
     return chosen

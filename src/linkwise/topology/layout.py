@@ -26,8 +26,8 @@ __all__ = ["LinkKind", "Pair", "Shape", "groups_of", "is_switched", "link_kinds"
 MOST_NVLINKS: Final = 18
 """of a device; links that would need more of them to reach all others go through a switch"""
 SWITCHED: Final = re.compile(r"NV([0-9]+)|HCCS_SW")
-FEWEST_IN_RING: Final = 4
-FEWEST_IN_CLIQUE: Final = 3
+FEWEST_IN_RING: Final = 4  # in a ring of three each is linked to each, which is drawn as a clique
+FEWEST_IN_CLIQUE: Final = 3  # two are a pair
 
 Pair = tuple[int, int]
 Shape = Literal["hub", "rings", "quads", "pairs", "islands", "tree"]
@@ -75,16 +75,16 @@ def groups_of(topology: Topology, kinds: dict[Pair, LinkKind]) -> list[tuple[int
     devices = tuple(range(len(topology.devices)))
     slowest = min((kinds[pair].speed if pair in kinds else 0.0 for pair in combinations(devices, 2)), default=0.0)
     if len(topology.rings) > 1:
-        found = [tuple(ring) for ring in topology.rings if len(ring) > 1]
+        groups = [tuple(ring) for ring in topology.rings if len(ring) > 1]
     elif any(kind.speed == slowest and kind.direct for kind in kinds.values()):
         return [_in_order(devices, _near(kinds, slowest))]
     else:
         near = _near(kinds, slowest)
-        found = [group for island in _islands(devices, near) for group in _split(island, near)]
+        groups = [group for island in _islands(devices, near) for group in _split(island, near)]
     near = _near(kinds, slowest)
-    placed = {device for group in found for device in group}
+    placed = {device for group in groups for device in group}
     alone = tuple(device for device in devices if device not in placed)
-    ordered = [_in_order(group, near) for group in found]
+    ordered = [_in_order(group, near) for group in groups]
     return [*ordered[:1], *(_opposite(ordered[0], group, near) for group in ordered[1:]), *([alone] if alone else [])]
 
 

@@ -44,7 +44,7 @@ PCIE_SCORE: Final = {
     Pcie.BOARD: 60,
 }
 NVLINK_SCORE: Final = 100
-MAX_NVLINKS: Final = 18
+MAX_NVLINKS: Final = 18  # of one GPU, since Hopper
 MAX_PAIR: Final = NVLINK_SCORE * MAX_NVLINKS + PCIE_SCORE[Pcie.BOARD]  # 1860
 NVLINK_VALUE: Final = {1: 38.0, 2: 48.0, 3: 48.0, 4: 48.0, 5: 96.0}  # GB/s of one link, both directions
 PCIE_LANES: Final = {3: 1, 4: 2, 5: 4, 6: 8}  # speed relative to the third generation

@@ -29,7 +29,7 @@ LARGEST_EXACT: Final = 16
 _SCORE: Final = 32  # bytes of a float in a list
 _TOTAL: Final = 8  # bytes of a float in an array
 
-_UNKNOWN: Final = -1.0
+_UNKNOWN: Final = -1.0  # no total is negative, because no score is; None would not fit into an array of floats
 
 
 class Machine(CachedMachine):

@@ -93,55 +93,55 @@ def partition_on(
     objective: Objective = "partition",
 ) -> Partition | Reason:
     """`best_partition` for a machine."""
-    asked = question(len(machine.pairs), size, available, required)
-    if isinstance(asked, Reason):
-        return asked
+    query = question(len(machine.pairs), size, available, required)
+    if isinstance(query, Reason):
+        return query
     if objective not in get_args(Objective):
         raise AskError(f"objective is {objective!r}: {' or '.join(get_args(Objective))} is expected")
-    key = (asked, objective)
+    key = (query, objective)
     answer = cast("Partition | None", machine.remembered(key))
     if answer is None:
-        answer = choose_partition(machine, asked, objective)
+        answer = choose_partition(machine, query, objective)
         machine.remember(key, answer)
     return answer
 
 
-def partition_of(machine: Machine, asked: Question, sets: Sequence[int], *, proven: bool = True) -> Partition:
+def partition_of(machine: Machine, query: Question, sets: Sequence[int], *, proven: bool = True) -> Partition:
     """The answer of a partition: the best of its full sets that contain all required devices."""
     members = tuple(map(positions, sets))
     scores = [_score(machine.pairs, devices) for devices in members]
     # rule 000.padding: the left-over set counts in the total and is never the answer.
-    full = [i for i, chosen in enumerate(sets) if len(members[i]) == asked.size and not asked.required & ~chosen]
+    full = [i for i, chosen in enumerate(sets) if len(members[i]) == query.size and not query.required & ~chosen]
     chosen = max(full, key=scores.__getitem__)
     return Partition(members[chosen], scores[chosen], sum(scores), members, proven)
 
 
-def choose_partition(machine: Machine, asked: Question, objective: Objective) -> Partition:
+def choose_partition(machine: Machine, query: Question, objective: Objective) -> Partition:
     """Compute an answer without the cache."""
-    if asked.size == 1:
-        return _choose_one(machine, asked)
-    if objective == "partition" and asked.free.bit_count() - asked.size <= MOST_LEFT_OVER < asked.size:
-        return partition_of(machine, asked, one_full_set(machine.pairs, asked))
+    if query.size == 1:
+        return _choose_one(machine, query)
+    if objective == "partition" and query.free.bit_count() - query.size <= MOST_LEFT_OVER < query.size:
+        return partition_of(machine, query, one_full_set(machine.pairs, query))
     if len(machine.pairs) > LARGEST_EXACT:
-        return _choose_among_many(machine, asked, objective)
-    table, home = machine.table(asked.size), asked.required
+        return _choose_among_many(machine, query, objective)
+    table, home = machine.table(query.size), query.required
     if objective == "best-set":
-        home = table.best_set(asked.free, asked.required)
+        home = table.best_set(query.free, query.required)
     # rule 000.partition: the partition with the best total.
-    sets = table.first_with(asked.free, home) if home else table.first(asked.free)
-    return partition_of(machine, asked._replace(required=home), sets)
+    sets = table.first_with(query.free, home) if home else table.first(query.free)
+    return partition_of(machine, query._replace(required=home), sets)
 
 
-def one_full_set(pairs: Matrix, asked: Question) -> list[int]:
+def one_full_set(pairs: Matrix, query: Question) -> list[int]:
     """The first partition with the best total, with one full set and at most two devices left over.
 
     The total is the sum of all free pairs less the pairs between the two sets, so the least sum between them is best.
     """
-    free = positions(asked.free)
-    spare = positions(asked.free & ~asked.required)
-    left_over = len(free) - asked.size
+    free = positions(query.free)
+    spare = positions(query.free & ~query.required)
+    left_over = len(free) - query.size
     if not left_over:
-        return [asked.free]
+        return [query.free]
     cut = {device: sum([pairs[device][other] for other in free if other != device]) for device in spare}
     lost: dict[tuple[int, ...], float]
     if left_over == 1:
@@ -150,7 +150,7 @@ def one_full_set(pairs: Matrix, asked: Question) -> list[int]:
         lost = {(i, j): cut[i] + cut[j] - 2 * pairs[i][j] for i, j in combinations(spare, left_over)}
     least = min(lost.values())
     partitions = [_in_order(free, left) for left, loss in lost.items() if loss == least]
-    return [mask_of(members) for members in min(partitions, key=lambda sets: _padded(sets[0], asked.size))]
+    return [mask_of(members) for members in min(partitions, key=lambda sets: _padded(sets[0], query.size))]
 
 
 def greedy_partition(pairs: Matrix, size: int, free: Sequence[int], required: Sequence[int]) -> list[tuple[int, ...]]:
@@ -162,29 +162,29 @@ def greedy_partition(pairs: Matrix, size: int, free: Sequence[int], required: Se
     return sets
 
 
-def next_partition(machine: Machine, asked: Question, chosen: Partition, objective: Objective) -> Partition | None:
+def next_partition(machine: Machine, query: Question, chosen: Partition, objective: Objective) -> Partition | None:
     """The choice of several devices without the chosen set; None if there is no other, or on too large a machine."""
-    others = _others(len(machine.pairs), asked, mask_of(chosen.devices))
+    others = _others(len(machine.pairs), query, mask_of(chosen.devices))
     if not others:
         return None
-    table = machine.table(asked.size)
+    table = machine.table(query.size)
 
     def worth(devices: int) -> tuple[float, ...]:
         score = table.scores[devices]
-        return (score,) if objective == "best-set" else (score + table.total(asked.free ^ devices), score)
+        return (score,) if objective == "best-set" else (score + table.total(query.free ^ devices), score)
 
     home = max(others, key=worth)
-    return partition_of(machine, asked._replace(required=home), table.first_with(asked.free, home))
+    return partition_of(machine, query._replace(required=home), table.first_with(query.free, home))
 
 
-def next_bottleneck(fabric: Fabric, asked: Question, chosen: Bottleneck) -> Bottleneck | None:
+def next_bottleneck(fabric: Fabric, query: Question, chosen: Bottleneck) -> Bottleneck | None:
     """The choice by bandwidth without the chosen set: the next of the near ties, or the fastest of the others."""
     first = mask_of(chosen.devices)
-    others = _others(len(fabric.values), asked, first)
+    others = _others(len(fabric.values), query, first)
     if not others:
         return None
-    ties = [devices for devices in near_ties(fabric, asked) if devices != first]
-    second = most_left(fabric, asked, ties) if ties else max(others, key=fabric.bottleneck)
+    ties = [devices for devices in near_ties(fabric, query) if devices != first]
+    second = most_left(fabric, query, ties) if ties else max(others, key=fabric.bottleneck)
     return Bottleneck(positions(second), fabric.bottleneck(second), fabric.suspects)
 
 
@@ -192,27 +192,27 @@ def _score(pairs: Matrix, devices: tuple[int, ...]) -> float:
     return sum([pairs[i][j] for i, j in combinations(devices, 2)])
 
 
-def _choose_one(machine: Machine, asked: Question) -> Partition:
+def _choose_one(machine: Machine, query: Question) -> Partition:
     # rule 000.one: the device with the smallest sum of pair scores to the other free ones, then the lowest.
-    free = positions(asked.free)
+    free = positions(query.free)
     loss = {device: sum([machine.pairs[device][other] for other in free if other != device]) for device in free}
-    chosen = asked.required or 1 << min(free, key=loss.__getitem__)
-    return partition_of(machine, asked._replace(required=chosen), [1 << device for device in free])
+    chosen = query.required or 1 << min(free, key=loss.__getitem__)
+    return partition_of(machine, query._replace(required=chosen), [1 << device for device in free])
 
 
-def _choose_among_many(machine: Machine, asked: Question, objective: Objective) -> Partition:
+def _choose_among_many(machine: Machine, query: Question, objective: Objective) -> Partition:
     """Choice on a machine too large for tables: exact if few devices are free, otherwise greedy."""
-    free = positions(asked.free)
+    free = positions(query.free)
     if len(free) > LARGEST_EXACT:
-        sets = greedy_partition(machine.pairs, asked.size, free, positions(asked.required))
-        return partition_of(machine, asked, list(map(mask_of, sets)), proven=False)
+        sets = greedy_partition(machine.pairs, query.size, free, positions(query.required))
+        return partition_of(machine, query, list(map(mask_of, sets)), proven=False)
     small = machine_of([[machine.pairs[i][j] for j in free] for i in free])
-    required = mask_of(map(free.index, positions(asked.required)))
-    best = choose_partition(small, Question((1 << len(free)) - 1, required, asked.size), objective)
+    required = mask_of(map(free.index, positions(query.required)))
+    best = choose_partition(small, Question((1 << len(free)) - 1, required, query.size), objective)
     home = mask_of(free[device] for device in best.devices)
     return partition_of(
         machine,
-        asked._replace(required=home),
+        query._replace(required=home),
         [mask_of(free[device] for device in members) for members in best.sets],
     )
 
@@ -239,7 +239,7 @@ def _grow(pairs: Matrix, size: int, left: list[int], members: list[int]) -> tupl
     return tuple(sorted(members))
 
 
-def _others(count: int, asked: Question, chosen: int) -> list[int]:
+def _others(count: int, query: Question, chosen: int) -> list[int]:
     if count > LARGEST_EXACT:
         return []
-    return [devices for devices in sets_with(asked.free, asked.required, asked.size) if devices != chosen]
+    return [devices for devices in sets_with(query.free, query.required, query.size) if devices != chosen]

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from linkwise.model.device import MIB
 from linkwise.model.usage import DeviceUsage, ProcessUsage
 from linkwise.vendors.inventory_text import BUS_ID, believed, inventory, left_out, refusals, value_or_empty, whole_lines
 from linkwise.vendors.link_table.layout import Names, leading, line_of, tables
@@ -55,7 +56,6 @@ _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _USAGE: Final = re.compile(r"([0-9]{1,9}) */ *([0-9]{1,9})")
 _LIST_KEYS: Final = {"Product Name", "Serial Number", "Chip Count"}
 _NO_CHIPS: Final = {"Mcu", "MCU", "3559"}
-_MIB: Final = 1 << 20
 _PROCESSES: Final = "Process id"
 _OWN_COLUMN: Final = re.compile(r"\|[ \t]*NPU[ \t]+ID[ \t]*\|[ \t]*Name")
 """the newest layout gives the number of the card a column of its own"""
@@ -286,12 +286,12 @@ INVENTORY_READERS: Final = (
 def chip_usages(text: str) -> dict[int, DeviceUsage]:
     """The usage by the number of the chip; ids are empty, because the table has none."""
     head, marker, tail = text.partition(_PROCESSES)
-    found: dict[int, DeviceUsage] = {}
+    usages: dict[int, DeviceUsage] = {}
     numbers: dict[tuple[int, int], int] = {}
     for card, chip, own, load in _chips(head):
         number = own if own is not None else card
         numbers[card, chip] = number
-        found.setdefault(number, load)
+        usages.setdefault(number, load)
     running: dict[int, list[ProcessUsage]] = {}
     for card, chip, process in _processes(tail):
         if (card, chip) in numbers:
@@ -300,7 +300,7 @@ def chip_usages(text: str) -> dict[int, DeviceUsage]:
         number: DeviceUsage(
             "", one.total, one.used, one.utilization, tuple(running.get(number, ())) if marker else None
         )
-        for number, one in found.items()
+        for number, one in usages.items()
     }
 
 
@@ -347,7 +347,7 @@ def _lines(text: str) -> Iterator[list[str]]:
 
 
 def _bytes(mebibytes: int | None) -> int | None:
-    return None if mebibytes is None else mebibytes * _MIB
+    return None if mebibytes is None else mebibytes * MIB
 
 
 def chip_name(model: str, number: int) -> str:

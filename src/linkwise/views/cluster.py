@@ -45,9 +45,9 @@ class ClusterView:
 
     def pod(self, namespace: str, name: str) -> str:
         """The UID of a pod."""
-        found = self.broker.find_pod(namespace, name)
-        if found:
-            return found
+        uid = self.broker.find_pod(namespace, name)
+        if uid:
+            return uid
         pods = self.broker.pods.values()
         elsewhere = sorted(pod.namespace for pod in pods if pod.name == name) if self.only is None else []
         if elsewhere:
@@ -72,11 +72,13 @@ class ClusterView:
         keys = [key for key in self.broker.group_keys() if self.only is None or named(key)[0] in self.only]
         if name in keys:
             return name
-        found = [key for key in keys if named(key) == (namespace, name)]
-        if len(found) > 1:
-            raise NotFoundError(f"{len(found)} groups are called {namespace}/{name}; name one of {names_text(found)}")
+        matches = [key for key in keys if named(key) == (namespace, name)]
+        if len(matches) > 1:
+            raise NotFoundError(
+                f"{len(matches)} groups are called {namespace}/{name}; name one of {names_text(matches)}"
+            )
         names = {named(key)[1]: key for key in keys if named(key)[0] == namespace}
-        return found[0] if found else names[_known(f"group {namespace}/", name, list(names))]
+        return matches[0] if matches else names[_known(f"group {namespace}/", name, list(names))]
 
 
 def _known(what: str, name: str, names: Sequence[str]) -> str:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import devices_text
 from linkwise.explain.inspect import Holder, inspect_nodes
-from linkwise.explain.node import health_text
-from linkwise.explain.reports import Explanation, GroupExplanation, NodeExplanation
+from linkwise.explain.node import NodeExplanation, health_text
+from linkwise.explain.reports import Explanation, GroupExplanation
 from linkwise.explain.text.group import group_lines, level_text, speed_text
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.model.topology import NO_LINK_DATA, link_data_help
@@ -34,10 +34,7 @@ if TYPE_CHECKING:
 
     Span = tuple[str, str]
 
-__all__ = ["DESCRIBED", "description_of", "group_page"]
-
-DESCRIBED: Final = ("node", "pod", "group")
-"""kinds of which there are descriptions"""
+__all__ = ["description_of", "group_page"]
 
 
 def description_of(cluster: ClusterView, kind: str, name: str, namespace: str) -> Page:

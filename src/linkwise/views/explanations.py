@@ -14,7 +14,8 @@ from linkwise.explain.workload import explain_workload
 from linkwise.views.blocks import plain
 
 if TYPE_CHECKING:
-    from linkwise.explain.reports import Explanation, GroupExplanation, NodeExplanation, WorkloadExplanation
+    from linkwise.explain.node import NodeExplanation
+    from linkwise.explain.reports import Explanation, GroupExplanation, WorkloadExplanation
     from linkwise.views.cluster import ClusterView
 
     AnyExplanation = Explanation | GroupExplanation | NodeExplanation | WorkloadExplanation

@@ -19,6 +19,7 @@ from linkwise.explain.published.allocations import (
 )
 from linkwise.explain.published.lists import any_pod
 from linkwise.explain.text.phrases import names_text, share_text
+from linkwise.model.device import GIB, MIB
 from linkwise.views.blocks import plain, rfc3339
 from linkwise.views.nodes import device_rows, node_rows
 from linkwise.views.pods import pod_rows
@@ -128,7 +129,6 @@ def _empty_message(selection: Selection) -> str:
 
 _UNKNOWN: Final = "<unknown>"
 _TOTAL: Final = "TOTAL"
-GIB: Final = 1 << 30
 _PER_SIZE: Final = ("size", "pods", "linked", "nodes", "fragmentation")
 
 
@@ -136,9 +136,9 @@ def usage_table(
     cluster: ClusterView, namespace: str | None, selects: Callable[[PodView], bool]
 ) -> tuple[list[Row], list[str]]:
     """Return rows by namespace, resource and model, with totals of several namespaces, and notes."""
-    found = allocation_rows(cluster.broker, cluster.now, namespace, selects)
-    measured = found.notes if any(row.pods for row in found.rows) else ()
-    return account_rows(found.rows), [*found.never, *measured]
+    rows = allocation_rows(cluster.broker, cluster.now, namespace, selects)
+    measured = rows.notes if any(row.pods for row in rows.rows) else ()
+    return account_rows(rows.rows), [*rows.never, *measured]
 
 
 def account_rows(rows: Sequence[AllocationRow]) -> list[Row]:
@@ -309,8 +309,6 @@ def _subjects(report: PolicyReport) -> list[str]:
     return list(named) or ["none"]
 
 
-_MIB: Final = 1 << 20
-
 UsageRows = list[NodeUsageRow] | list[PodUsageRow]
 
 
@@ -380,7 +378,7 @@ def _document(row: NodeUsageRow | PodUsageRow, now: float) -> dict[str, Any]:
 
 
 def _bytes(amount: int | None) -> str:
-    return _UNKNOWN if amount is None else f"{amount // _MIB}Mi"
+    return _UNKNOWN if amount is None else f"{amount // MIB}Mi"
 
 
 def _percent(used: int | None, total: int | None) -> str:

@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 MODES: Final = {"any": "any", "whole": "whole", "share": "memory", "percent": "percent"}
-GIB: Final = 1024
+MIB_PER_GIB: Final = 1024
 
 
 def node_rows(cluster: ClusterView, name: str | None, selects: Selects = lambda _: True) -> list[Row]:
@@ -147,8 +147,8 @@ def _memory(node: NodeInspection) -> str:
     """Return the memory of all devices."""
     if not node.memory:
         return ""
-    in_mib = node.unit in {"", "MiB"} and node.memory >= GIB
-    return f"{node.memory // GIB} GiB" if in_mib else share_text(node.memory, node.unit)
+    in_mib = node.unit in {"", "MiB"} and node.memory >= MIB_PER_GIB
+    return f"{node.memory // MIB_PER_GIB} GiB" if in_mib else share_text(node.memory, node.unit)
 
 
 def _used(node: NodeInspection) -> str:

@@ -136,7 +136,7 @@ def _operation(operation: PatchOperation) -> dict[str, object]:
 
 def _warnings(sentences: Iterable[str]) -> list[str] | None:
     """Warnings as a header can carry them, up to what the API server passes on."""
-    kept: list[str] = []
+    warnings: list[str] = []
     left = MAX_WARNINGS
     for sentence in sentences:
         text = _UNPRINTABLE.sub(" ", sentence)
@@ -144,5 +144,5 @@ def _warnings(sentences: Iterable[str]) -> list[str] | None:
         left -= len(text)
         if left < 0:
             break
-        kept.append(text)
-    return kept or None
+        warnings.append(text)
+    return warnings or None

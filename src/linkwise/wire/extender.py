@@ -13,14 +13,16 @@ import msgspec
 
 from linkwise.errors import InputError
 from linkwise.speed.uniform_mapping import UniformMapping
-from linkwise.wire.decoding import at_place, decode_with
-from linkwise.wire.kubernetes.pod import PodObject  # noqa: TC001 - read when the structs are made
+from linkwise.wire.decoding import MOST_VALUES, at_place, check_values, decode_with, within
+from linkwise.wire.kubernetes.pod import PodObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 __all__ = [
     "MOST_NODES",
+    "MOST_OBJECT",
+    "MOST_VICTIMS",
     "BindArgs",
     "ExtenderBindingResult",
     "FilterArgs",
@@ -51,6 +53,10 @@ FEW: Final = 3 * MOST_NODES
 """bytes of names that can't be too many, so that these are not counted: an empty name has two quotes and a comma"""
 PIECE: Final = 1 << 20
 """bytes of names that are counted at once"""
+MOST_VICTIMS: Final = 500_000
+"""values in a call with victims, one for each that is named by its UID: three times the pods of the largest cluster"""
+MOST_OBJECT: Final = 4 << 20
+"""bytes of one pod or node; the API server accepts 3 MiB"""
 _TOO_MANY: Final = f"the call names more than {MOST_NODES} nodes, which is the limit"
 _NAME: Final = re.compile(r"[a-z0-9.-]+")
 """the characters of names in Kubernetes"""
@@ -72,7 +78,18 @@ class _FullNodes(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
-class FilterArgs(_Go):
+class _Call(_Go):
+    """A call with its pod as it was sent."""
+
+    pod: msgspec.Raw
+
+
+class _FilterCall(_Call):
+    node_names: msgspec.Raw = msgspec.Raw(b"null")
+    nodes: _FullNodes | None = None
+
+
+class FilterArgs(msgspec.Struct):
     """A pod and the candidate nodes: by name with nodeCacheCapable, otherwise as full objects."""
 
     pod: PodObject
@@ -105,7 +122,7 @@ class FilterArgs(_Go):
         items = self.nodes.items or ()
         if len(items) > MOST_NODES:
             raise InputError(_TOO_MANY)
-        return ((decode_with(_NODE, node).metadata.name, node) for node in items)
+        return ((_name_of(node), node) for node in items)
 
 
 class NodeList(_Go):
@@ -163,12 +180,25 @@ class MetaVictims(_Go, omit_defaults=False):
     num_pdb_violations: int = msgspec.field(name="NumPDBViolations", default=0)
 
 
+class _Identified(msgspec.Struct):
+    uid: str = ""
+
+
+class _FullVictim(msgspec.Struct):
+    metadata: _Identified = msgspec.field(default_factory=_Identified)
+
+
 class _Victims(_Go):
-    pods: list[PodObject] | None = None
+    pods: list[_FullVictim] | None = None
     num_pdb_violations: int = msgspec.field(name="NumPDBViolations", default=0)
 
 
-class PreemptArgs(_Go):
+class _PreemptCall(_Call):
+    node_name_to_meta_victims: dict[str, MetaVictims] | None = None
+    node_name_to_victims: dict[str, _Victims] | None = None
+
+
+class PreemptArgs(msgspec.Struct):
     """A preempting pod and its candidate victims: by UID with nodeCacheCapable, otherwise as full pods."""
 
     pod: PodObject
@@ -298,15 +328,18 @@ _PERCENT: Final = re.compile(" ?%+")
 _NAMES: Final = msgspec.json.Decoder(list[str])
 _NULL: Final = memoryview(b"null")
 _NODE: Final = msgspec.json.Decoder(_FullNode)
-_FILTER: Final = msgspec.json.Decoder(FilterArgs)
+_POD: Final = msgspec.json.Decoder(PodObject)
+_FILTER: Final = msgspec.json.Decoder(_FilterCall)
 _BIND: Final = msgspec.json.Decoder(BindArgs)
-_PREEMPT: Final = msgspec.json.Decoder(PreemptArgs)
+_PREEMPT: Final = msgspec.json.Decoder(_PreemptCall)
 encode: Final = msgspec.json.Encoder().encode
 
 
 def decode_filter(data: bytes) -> FilterArgs:
     """Arguments of filter or prioritize; InputError names the invalid field."""
-    return decode_with(_FILTER, data)
+    check_values(data, MOST_VALUES)
+    call = decode_with(_FILTER, data)
+    return FilterArgs(_pod(call), call.node_names, call.nodes)
 
 
 def decode_bind(data: bytes) -> BindArgs:
@@ -316,4 +349,22 @@ def decode_bind(data: bytes) -> BindArgs:
 
 def decode_preempt(data: bytes) -> PreemptArgs:
     """Arguments of preempt."""
-    return decode_with(_PREEMPT, data)
+    check_values(data, MOST_VICTIMS)
+    call = decode_with(_PREEMPT, data)
+    return PreemptArgs(_pod(call), call.node_name_to_meta_victims, call.node_name_to_victims)
+
+
+def _name_of(node: msgspec.Raw) -> str:
+    _check_size(node, "Nodes.items")
+    return decode_with(_NODE, node).metadata.name
+
+
+def _check_size(text: msgspec.Raw, place: str) -> None:
+    if (size := memoryview(text).nbytes) > MOST_OBJECT:
+        raise InputError(f"{place}: an object of {size} bytes; the limit is {MOST_OBJECT}")
+
+
+def _pod(call: _Call) -> PodObject:
+    _check_size(call.pod, "Pod")
+    with within("Pod"):
+        return decode_with(_POD, call.pod)

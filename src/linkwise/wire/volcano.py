@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import msgspec
 
-from linkwise.wire.decoding import decode_with
+from linkwise.wire.decoding import check_values, decode_with
 from linkwise.wire.kubernetes.objects import decode_pod
 
 if TYPE_CHECKING:
@@ -125,8 +125,8 @@ class EvictArgs(_Go):
 
     def by_uid(self) -> dict[str, msgspec.Raw]:
         """The evictees by UID."""
-        found = ((decode_with(_UID, raw), raw) for raw in self.evictees or ())
-        return {task.uid: raw for task, raw in found if task and task.uid}
+        pods = ((decode_with(_UID, raw), raw) for raw in self.evictees or ())
+        return {task.uid: raw for task, raw in pods if task and task.uid}
 
 
 class _Evictee(_Go):
@@ -203,28 +203,33 @@ _encode: Final = msgspec.json.Encoder().encode
 
 def decode_task(data: bytes) -> TaskArgs:
     """Arguments of predicate, allocateFunc or deallocateFunc; InputError names the invalid field."""
-    return decode_with(_TASK, data)
+    return _decode(_TASK, data)
 
 
 def decode_prioritize(data: bytes) -> PrioritizeArgs:
     """Arguments of prioritize."""
-    return decode_with(_PRIORITIZE, data)
+    return _decode(_PRIORITIZE, data)
 
 
 def decode_evict(data: bytes) -> EvictArgs:
     """Arguments of preemptable or reclaimable."""
-    return decode_with(_EVICT, data)
+    return _decode(_EVICT, data)
 
 
 def decode_job(data: bytes) -> JobArgs:
     """Arguments of jobEnqueueable or jobReady."""
-    return decode_with(_JOB, data)
+    return _decode(_JOB, data)
 
 
 def keys_of(data: bytes) -> frozenset[str]:
     """The keys of a body by which its verb is known: task, node, nodes, job, queue, evictor."""
-    keys = decode_with(_KEYS, data)
+    keys = _decode(_KEYS, data)
     return frozenset(name for name in _Keys.__struct_fields__ if bytes(getattr(keys, name)))
+
+
+def _decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+    check_values(data)
+    return decode_with(decoder, data)
 
 
 def predicate_reply(code: int, reason: str, shape: PredicateReply) -> bytes:

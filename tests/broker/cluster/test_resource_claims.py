@@ -196,6 +196,16 @@ def test_a_node_that_gets_slices_later_is_offered_to_waiting_pods() -> None:
     assert filtered(broker, device_pod("a", 1)) == []
 
 
+def test_slices_of_one_pool_leave_one_by_one() -> None:
+    halves = [resource_slice("n", [device(f"gpu-{part}")], name=f"part-{part}", total=2) for part in range(2)]
+    broker = broker_with(*halves)
+    assert idle(broker) == 2
+    broker.observe([seen(halves[0], gone=True)], NOW)
+    broker.observe([seen(halves[1], gone=True)], NOW)
+    broker.observe([seen(resource_slice("n", 4))], NOW)
+    assert idle(broker) == 4
+
+
 def test_a_device_plugin_goes_first_and_claims_beside_it_count_as_used() -> None:
     plugin = FakeNode("n", count=4, inventory=False)
     broker = broker_with(resource_slice("n", 4), claim("mine", "n", ["gpu-1"]), nodes=(plugin,))

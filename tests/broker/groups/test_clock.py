@@ -7,7 +7,7 @@ from dataclasses import replace
 from linkwise.broker.watch_events import PodDeleted, PodListComplete
 from linkwise.dialects.groups.koordinator_gang import WAITING
 from linkwise.model.settings import GroupSettings, PlacingSettings
-from linkwise.model.verdict import Held
+from linkwise.model.verdict import ReservedKey
 from linkwise.testing.cluster import (
     FakeNode,
     binds,
@@ -72,7 +72,7 @@ def test_a_place_is_kept_no_longer_when_the_clock_is_set_back() -> None:
     broker.observe([replace(bound, labels=pods[0].labels, version=5), pods[1]], HOUR)
     broker.observe([PodDeleted(bound.uid)], HOUR)
     broker.observe([PodListComplete(frozenset({pods[1].uid}))], HOUR)
-    assert [entry.key for entry in broker.entries()] == [Held("uid-a", "replacement")]
+    assert [entry.key for entry in broker.entries()] == [ReservedKey("uid-a", "replacement")]
     broker.step(0.0)
     assert not list(broker.entries())
 

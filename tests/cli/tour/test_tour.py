@@ -72,9 +72,9 @@ def test_a_failed_check_is_marked_and_makes_the_exit_code_non_zero() -> None:
     console = silent()
     assert run_tour(console, [FALSE], once=True) == EXIT_FAILED
     text = printed(console)
-    assert "\n  ✗ 16 nodes are one" in text
+    assert "\n  ✗ 17 nodes are one" in text
     assert "\n  ✗ 1   False claim" in text
-    assert "✗ 0 of 1 checks passed on the running cluster. Failed:\n  ✗ 16 nodes are one\n" in text
+    assert "✗ 0 of 1 checks passed on the running cluster. Failed:\n  ✗ 17 nodes are one\n" in text
     assert "✓ 1" not in text
 
 

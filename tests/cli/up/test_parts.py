@@ -15,7 +15,7 @@ from rich.console import Console
 from linkwise.assembly.local_cluster import LocalCluster, scratch_directory
 from linkwise.cli.commands.up import command
 from linkwise.cli.examples import example
-from linkwise.cli.inputs.fleet import DEFAULT, MAX_NODES, fleet_of, spread
+from linkwise.cli.inputs.fleet import DEFAULT, MAX_NODES, fleet_of, spread, with_dra
 from linkwise.cli.up.kubeconfig import MARK, check, written_kubeconfig
 from linkwise.cli.up.running import Up, next_steps, path_hint, run_cluster, welcome
 from linkwise.config.settings import HttpSettings, ServeSettings
@@ -23,7 +23,13 @@ from linkwise.errors import ClusterError, InputError
 from linkwise.vendors.machines import PROFILES
 from support.embedded.cluster import ClusterUnderTest, embedded
 
-MODES = ("dgx1-v100/whole", "dgx1-v100/share", "dgx1-v100/percent", "p40-share/share", "atlas-800/whole")
+MODES = (
+    "dgx1-v100/whole",
+    "dgx1-v100/share",
+    "dgx1-v100/percent",
+    "p40-share/share",
+    "atlas-800/whole",
+)
 SETTINGS = ServeSettings(http=HttpSettings(port=0))
 
 
@@ -36,10 +42,29 @@ def test_a_fleet_is_read_from_the_flag_and_from_a_file_alike(tmp_path: Path) -> 
     assert found == fleet_of("dgx1-v100=3, dgx1-v100/percent=1") == {"dgx1-v100": 3, "dgx1-v100/percent": 1}
 
 
-@pytest.mark.parametrize("machine", [*PROFILES, *MODES])
+@pytest.mark.parametrize("machine", [*PROFILES, *MODES, "dgx1-v100/dra"])
 def test_every_profile_and_sharing_mode_is_accepted_and_listed_in_the_help(machine: str) -> None:
     assert fleet_of(f"{machine}=1") == {machine: 1}
     assert machine.partition("/")[0] in (command.epilog or "")
+
+
+def test_with_dra_a_driver_publishes_all_nvidia_gpus_that_a_device_plugin_would_and_the_rest_stays() -> None:
+    fleet = {
+        "dgx1-v100": 1,
+        "dgx1-v100/whole": 1,
+        "dgx1-v100/percent": 1,
+        "dgx1-v100/share": 1,
+        "p40-share": 1,
+        "atlas-800": 1,
+    }
+    assert with_dra(fleet) == {"dgx1-v100/dra": 3, "dgx1-v100/share": 1, "p40-share": 1, "atlas-800": 1}
+
+
+def test_a_fleet_without_nvidia_gpus_has_no_dra_driver() -> None:
+    with pytest.raises(InputError, match="the fleet has no NVIDIA GPUs that are not shared by memory"):
+        with_dra({"atlas-800": 1, "dgx1-v100/share": 1})
+    with pytest.raises(InputError, match="support whole allocation by a device plugin only"):
+        fleet_of("atlas-800/dra=1")
 
 
 def test_a_profile_without_a_count_is_one_node() -> None:

@@ -20,15 +20,19 @@ OWN = ("uid", "resourceVersion", "creationTimestamp")
 
 def objects(store: Store) -> list[dict[str, Any]]:
     """All nodes and what tells of them, without what no two objects share."""
-    kinds = ("nodes", "deviceinventories.linkwise.dev")
+    kinds = ("nodes", "deviceinventories.linkwise.dev", "resourceslices.resource.k8s.io")
     found = [one.read() for kind in kinds for one in store.list(kind).items]
     for one in found:
+        for owner in one["metadata"].get("ownerReferences", ()):
+            owner["uid"] = store.get("nodes", owner["name"]).uid == owner["uid"]
         one["metadata"] = {key: value for key, value in one["metadata"].items() if key not in OWN}
     return found
 
 
 @pytest.mark.parametrize(
-    "fleet", [{name: 11} for name in PROFILES] + [DEFAULT, {"dgx1-v100": 1}, {"mi300": 0}, {}], ids=str
+    "fleet",
+    [{name: 11} for name in PROFILES] + [DEFAULT, {"dgx1-v100": 1}, {"dgx1-v100/dra": 3}, {"mi300": 0}, {}],
+    ids=str,
 )
 def test_a_fleet_made_at_once_is_the_fleet_made_node_by_node(fleet: Mapping[str, int]) -> None:
     one, other = (Store(clock=lambda: 1e9) for _ in range(2))

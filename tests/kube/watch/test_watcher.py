@@ -150,6 +150,36 @@ def test_a_right_that_is_granted_later_is_used() -> None:
     assert seen.watching.problems == ()
 
 
+@pytest.mark.parametrize(
+    ("version", "remedy"),
+    [
+        ("v1beta1", "it is of a later release, which reads it: install that"),
+        ("v2alpha1", "it is of a later release"),
+        ("v0alpha9", r"it is of an earlier release; `linkwise manifests crd \| kubectl apply --server-side -f -`"),
+    ],
+)
+@pytest.mark.parametrize("resource", ["deviceinventories", "acceleratorpolicies"])
+def test_a_definition_of_linkwise_that_serves_other_versions_only_ends_the_service(
+    resource: str, version: str, remedy: str
+) -> None:
+    with pytest.raises(
+        ClusterError, match=rf"{resource}.linkwise.dev serves {version}, but .* reads v1alpha1: {remedy}"
+    ):
+        watch(served("linkwise.dev", resource, version), source(f"{resource}.linkwise.dev"))
+
+
+def test_a_definition_of_linkwise_is_read_in_its_version_even_if_another_is_preferred() -> None:
+    both = Reply(200, {"resources": [{"name": "deviceinventories"}]})
+    scripts = {
+        **served("linkwise.dev", "deviceinventories", "v1", "v1alpha1"),
+        "GET /apis/linkwise.dev/v1": (both,),
+        "GET /apis/linkwise.dev/v1alpha1/deviceinventories": (listed(),),
+    }
+    seen, api = watch(scripts, source("deviceinventories.linkwise.dev"))
+    assert seen.watching.stats["deviceinventories.linkwise.dev"].synced
+    assert api.asked("GET", "/apis/linkwise.dev/v1/deviceinventories") == []
+
+
 def test_pods_that_may_never_be_read_end_the_service_with_a_sentence() -> None:
     with pytest.raises(ClusterError, match="may not list pods: no you; grant list and watch"):
         watch({"GET /api/v1/pods": (FORBIDDEN,)}, holds=lambda _, __: False)

@@ -23,14 +23,14 @@ _GROUP: Final = "gang.scheduling.koordinator.sh"
 
 
 def _pod(
-    namespace: str, name: str, resource: str, amount: int, annotations: dict[str, str] | None = None
+    namespace: str, name: str, resource: str, amount: int, annotations: dict[str, str] | None = None, **spec: object
 ) -> dict[str, Any]:
     container = {"name": "main", "image": "x", "resources": {"limits": {resource: str(amount)}}}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"namespace": namespace, "name": name, "annotations": annotations or {}},
-        "spec": {"schedulerName": "linkwise-scheduler", "containers": [container]},
+        "spec": {"schedulerName": "linkwise-scheduler", "containers": [container], **spec},
     }
 
 
@@ -64,6 +64,8 @@ def scene() -> dict[str, Any]:
         _pod("research", "npu", "huawei.com/Ascend910", 4),
         _pod("serving", "share", "aliyun.com/gpu-mem", 10),
         _pod("research", "too-many", "nvidia.com/gpu", 16),
+        _pod("research", "wide-eval", "nvidia.com/gpu", 8, nodeSelector={"kubernetes.io/hostname": "dgx1-v100-02"}),
+        _pod("serving", "gated", "nvidia.com/gpu", 2, schedulingGates=[{"name": "example.com/approval"}]),
         *_gang("llm", "moe", 30, 8),
     ]
     return {"apiVersion": "v1", "kind": "List", "items": [*namespaces, *pods]}

@@ -14,6 +14,7 @@ Known differences between the embedded server and kube-apiserver, which no confo
 - A review of a patch has UpdateOptions, one of a scale has the workload, and webhooks are not called for reviews of access.
 - Type errors in fields have another message, and quantities are not normalized (1000m stays 1000m).
 - Versions of a custom resource differ only in their name; conversion webhooks, CEL rules and schema defaults have no effect.
+- Of CEL selectors of devices only quotes and brackets are checked at creation. Taints and capacities of devices have fewer rules.
 - Resources without a controller stay as written: Services get no address, quotas count nothing.
 """
 

@@ -14,7 +14,7 @@ from linkwise.dialects.linkwise.group_plan import recorded_plans
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.text.pod import explanation_lines
-from linkwise.model.verdict import Held
+from linkwise.model.verdict import ReservedKey
 from linkwise.testing.cluster import binds
 from support.properties.broker_invariants import Checks, must
 from support.state import state_of
@@ -109,7 +109,7 @@ class GroupChecks(Checks):
     def _nothing_else_is_planned(self) -> None:
         book = self.state.groups
         kept = [record.places for record in book.records.values() if record.places]
-        places = {Held(pod, "replacement"): each.until for each in kept for pod in each.pods}
+        places = {ReservedKey(pod, "replacement"): each.until for each in kept for pod in each.pods}
         for entry in self.state.cluster.ledger.entries():
             if entry.state != "PLANNED" or entry.key in places:
                 continue

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from linkwise.model.settings import ReservationSettings
-from linkwise.model.verdict import Held
+from linkwise.model.verdict import ReservedKey
 from support.properties.broker_invariants import must
 from support.properties.cluster_moves import CLUSTER_MOVES, one_of
 from support.properties.group_invariants import GroupChecks
@@ -41,12 +41,13 @@ class ReservationChecks(GroupChecks):
         must(len(set(nodes)) == len(nodes), f"{nodes} are drained twice")
         for each in made:
             self._is_in_order(each)
-        kept = {Held(uid, "reservation"): each for each in made for uid, _ in each.seats}
+        kept = {ReservedKey(uid, "reservation"): each for each in made for uid, _ in each.seats}
         for entry in self.state.cluster.ledger.entries():
             if entry.state == "RESERVED":
                 must(entry.key in kept, f"{entry.key} is kept and belongs to no reservation")
                 must(
-                    entry.expires == kept[Held(entry.pod, "reservation")].until, f"{entry.key} is kept for another time"
+                    entry.expires == kept[ReservedKey(entry.pod, "reservation")].until,
+                    f"{entry.key} is kept for another time",
                 )
                 own = self.state.cluster.ledger.get(entry.pod)
                 must(own is None, f"{entry.key} is kept beside {own}")

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from linkwise.broker.watch_events import NodeGone
+from linkwise.broker.broker import Broker
+from linkwise.broker.watch_events import NodeGone, NodeObject
 from linkwise.model.views import PodCondition
+from linkwise.sim.sample_nodes import fleet_node
 from linkwise.testing.cluster import MEMORY, FakeNode, broker_of, device_pod, in_gang, place
+from linkwise.vendors.machines import profile
 from linkwise.views.cluster import ClusterView
 from linkwise.views.page.cluster import Sentences, Strips, model_fits, waiting_list
 
 if TYPE_CHECKING:
-    from linkwise.broker.broker import Broker
     from linkwise.views.page.documents import NodeStrip
 
 
@@ -49,6 +51,18 @@ def test_pods_of_namespaces_that_the_reader_may_not_see_have_no_name() -> None:
     held = strips(seen(two_namespaces(), "team-a"))["a"].held
     assert [one.pod for one in held] == ["team-a/own", ""]
     assert "rival" not in str(held)
+
+
+def test_a_strip_numbers_its_devices_where_they_do_not_begin_at_zero() -> None:
+    node, published = fleet_node(profile("a100-bridged"), "n")
+    assert isinstance(published, NodeObject)
+    document: Any = published.document
+    for device in document["spec"]["devices"]:
+        device["index"] += 4
+    broker = Broker()
+    broker.observe([node, published], 0.0)
+    assert strips(seen(broker))["n"].indices == tuple(range(4, 12))
+    assert strips(seen(two_namespaces()))["a"].indices is UNSET
 
 
 def test_a_share_is_a_part_of_its_device() -> None:
@@ -130,6 +144,14 @@ def test_what_waits_is_a_row_per_pod_and_per_group() -> None:
     }
     assert pods == 3
     assert all(row.sentence and row.code for row in rows)
+
+
+def test_a_pod_that_fits_and_has_scheduling_gates_says_both() -> None:
+    broker = broker_of(FakeNode("a"))
+    broker.observe([replace(device_pod("held"), gates=("example.com/approval",)), device_pod("free")], 0.5)
+    sentences = Sentences(seen(broker))
+    reasons = [reason[0] for key in sentences.first() if (reason := sentences.of(key))]
+    assert sorted(reasons) == ["fits on a now", "it has scheduling gates: example.com/approval; fits on a now"]
 
 
 def test_a_reader_of_one_namespace_sees_what_waits_there() -> None:

@@ -93,6 +93,34 @@ def test_a_waiting_pod_has_the_lines_of_explain_what_speaks_against_nodes_and_re
     assert [(one.pod, one.devices) for one in page.waiting.holders] == [("default/old", 4)]
 
 
+def test_a_pod_that_could_start_is_not_shown_as_placed_and_says_what_it_waits_for() -> None:
+    broker = broker_of(FakeNode("a", count=4))
+    broker.observe([device_pod("new", 2)], 1.0)
+    page = pod_page(seen(broker), "default", "new")
+    assert page.state == "schedulable"
+    assert page.headline == "pod default/new is pending: it requests 2 devices (nvidia.com/gpu)"
+    assert page.remarks == (
+        "no scheduler has called the extender for it yet; check its schedulerName, its scheduling gates and the scheduler",
+    )
+    assert page.placed is not None
+    assert page.placed.reasons[0].startswith("1 of 1 nodes is feasible; it would get")
+
+
+def test_every_line_of_explain_about_a_waiting_pod_is_in_a_part_of_its_page() -> None:
+    broker = broker_of(*(FakeNode(name, count=4) for name in "abcd"))
+    for name in "abcd":
+        for number in range(4):
+            place(broker, device_pod(f"{name}{number}", 1), name)
+    broker.observe([device_pod("new", 4)], 1.0)
+    page = pod_page(seen(broker), "default", "new")
+    assert page.waiting is not None
+    assert page.waiting.unresolved == "no node was found where it would fit after up to 3 pods finish"
+    parts = {*page.remarks, page.waiting.unresolved, *(remedy.title for remedy in page.waiting.remedies), *page.notes}
+    assert [line for line in page.lines if line not in parts] == [
+        "4 nodes had too few free devices; nearest is a: 4 devices requested, but none of 4 is free"
+    ]
+
+
 def test_remedies_and_holders_of_other_namespaces_have_no_names() -> None:
     broker = broker_of(FakeNode("a", count=4))
     place(broker, device_pod("secret", 4, namespace="team-b"), "a")
@@ -123,6 +151,9 @@ def test_a_group_that_does_not_fit_says_what_it_lacks() -> None:
     assert len(page.members) == 2
     assert page.lacks
     assert page.lacks[0] in page.lines
+    assert page.remarks == ("2 of 2 members exist: 2 pending; 2 must start together (koordinator)",)
+    assert (page.fitting, page.unresolved) == (1, "it would not fit even if all other pods finished")
+    assert page.unresolved in page.lines
 
 
 def test_a_plan_places_pods_that_do_not_exist_and_changes_nothing() -> None:

@@ -11,10 +11,8 @@ from linkwise.model.views import HostPort, NodeTerm, PodCondition, PodTerm, PodV
 from linkwise.wire.kubernetes.objects import (
     decode_node,
     decode_node_page,
-    decode_nodes,
     decode_pod,
     decode_pod_page,
-    decode_pods,
     node_view,
     pod_view,
 )
@@ -298,14 +296,14 @@ def test_a_nomination_and_amounts_of_the_whole_pod_are_read() -> None:
 def test_json_is_read_like_a_document() -> None:
     data, node = json.dumps(POD).encode(), {"metadata": {"name": "n", "resourceVersion": "7"}}
     assert decode_pod(data) == pod_view(POD)
-    assert decode_pods(b'{"items": [%b, {}]}' % data) == [pod_view(POD), pod_view({})]
-    assert decode_nodes(json.dumps({"items": [node]}).encode()) == [node_view(node)]
+    assert decode_pod_page(b'{"items": [%b, {}]}' % data).items == [pod_view(POD), pod_view({})]
+    assert decode_node_page(json.dumps({"items": [node]}).encode()).items == [node_view(node)]
     assert decode_node(json.dumps(node).encode()) == node_view(node)
 
 
 @pytest.mark.parametrize("data", [b"{}", b'{"items": null}', b'{"items": [], "metadata": {}}'])
 def test_an_empty_list_has_no_items(data: bytes) -> None:
-    assert [*decode_pods(data), *decode_nodes(data)] == []
+    assert [*decode_pod_page(data).items, *decode_node_page(data).items] == []
 
 
 def test_a_page_has_the_token_of_the_next_one() -> None:
@@ -317,7 +315,7 @@ def test_a_page_has_the_token_of_the_next_one() -> None:
 
 
 def test_copies_of_one_template_share_what_they_have_in_common() -> None:
-    pods = decode_pods(json.dumps({"items": [POD, POD]}).encode())
+    pods = decode_pod_page(json.dumps({"items": [POD, POD]}).encode()).items
     one, other = pods
     for field in ("containers", "labels", "tolerations", "owner", "namespace", "node"):
         assert getattr(one, field) is getattr(other, field), field
@@ -345,7 +343,7 @@ def test_what_kubectl_keeps_for_itself_is_dropped() -> None:
 )
 def test_broken_json_is_an_input_error(data: bytes, text: str) -> None:
     with pytest.raises(InputError, match=text):
-        decode_pods(data)
+        decode_pod_page(data)
 
 
 PLACES = (

@@ -1,4 +1,4 @@
-"""Messages of the kubelet's gRPC APIs: device plugins (v1beta1) and pod resources (v1), by their field numbers.
+"""Messages of the kubelet's gRPC APIs, by their field numbers: device plugins, pod resources, and drivers of claims.
 
 Descriptors are built when the module is imported. Code that a compiler generates works only with the protobuf versions
 near the compiler's own; these tables work with any.
@@ -19,7 +19,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["DEVICE_PLUGIN", "POD_RESOURCES", "REGISTRATION", "Message", "call_kubelet", "messages_of"]
+__all__ = [
+    "DEVICE_PLUGIN",
+    "DRA_PLUGIN",
+    "HEALTH",
+    "PLUGIN_REGISTRATION",
+    "POD_RESOURCES",
+    "REGISTRATION",
+    "STABLE_HEALTH",
+    "Message",
+    "call_kubelet",
+    "messages_of",
+]
 
 Message = Any
 """an instance of a class that is made at import"""
@@ -27,9 +38,15 @@ Message = Any
 DEVICE_PLUGIN: Final = "v1beta1.DevicePlugin"
 REGISTRATION: Final = "v1beta1.Registration"
 POD_RESOURCES: Final = "v1.PodResourcesLister"
+PLUGIN_REGISTRATION: Final = "pluginregistration.Registration"
+"""of plugins that the kubelet finds by their sockets"""
+DRA_PLUGIN: Final = "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin"
+HEALTH: Final = "v1alpha1.DRAResourceHealth"
+STABLE_HEALTH: Final = "v1.DRAResourceHealth"
+"""since Kubernetes 1.37, with the messages of v1alpha1"""
 
 Fields = dict[str, tuple[int, str]]
-"""number and type by name; `*` before a type repeats it, `map` is of texts"""
+"""number and type by name; `*` before a type repeats it, `map` is of texts, and `map ` before a type of texts to it"""
 
 _PLUGIN: Final[Mapping[str, Fields]] = {
     "Empty": {},
@@ -83,7 +100,54 @@ _POD_RESOURCES: Final[Mapping[str, Fields]] = {
     "AllocatableResourcesResponse": {"devices": (1, "*ContainerDevices")},
 }
 
-_TABLES: Final = {"v1beta1": _PLUGIN, "v1": _POD_RESOURCES}
+_PLUGIN_REGISTRATION: Final[Mapping[str, Fields]] = {
+    "InfoRequest": {},
+    "PluginInfo": {
+        "type": (1, "string"),
+        "name": (2, "string"),
+        "endpoint": (3, "string"),
+        "supported_versions": (4, "*string"),
+    },
+    "RegistrationStatus": {"plugin_registered": (1, "bool"), "error": (2, "string")},
+    "RegistrationStatusResponse": {},
+}
+
+_DRA_PLUGIN: Final[Mapping[str, Fields]] = {
+    "Claim": {"namespace": (1, "string"), "uid": (2, "string"), "name": (3, "string")},
+    "NodePrepareResourcesRequest": {"claims": (1, "*Claim")},
+    "Device": {
+        "request_names": (1, "*string"),
+        "pool_name": (2, "string"),
+        "device_name": (3, "string"),
+        "cdi_device_ids": (4, "*string"),
+    },
+    "NodePrepareResourceResponse": {"devices": (1, "*Device"), "error": (2, "string")},
+    "NodePrepareResourcesResponse": {"claims": (1, "map NodePrepareResourceResponse")},
+    "NodeUnprepareResourcesRequest": {"claims": (1, "*Claim")},
+    "NodeUnprepareResourceResponse": {"error": (1, "string")},
+    "NodeUnprepareResourcesResponse": {"claims": (1, "map NodeUnprepareResourceResponse")},
+}
+
+_HEALTH: Final[Mapping[str, Fields]] = {
+    "NodeWatchResourcesRequest": {},
+    "DeviceIdentifier": {"pool_name": (1, "string"), "device_name": (2, "string")},
+    "DeviceHealth": {
+        "device": (1, "DeviceIdentifier"),
+        "health": (2, "int32"),  # an enumeration: 0 unknown, 1 healthy, 2 unhealthy
+        "last_updated_time": (3, "int64"),
+        "health_check_timeout_seconds": (4, "int64"),
+        "message": (5, "string"),
+    },
+    "NodeWatchResourcesResponse": {"devices": (1, "*DeviceHealth")},
+}
+
+_TABLES: Final = {
+    "v1beta1": _PLUGIN,
+    "v1": _POD_RESOURCES,
+    "pluginregistration": _PLUGIN_REGISTRATION,
+    "k8s.io.kubelet.pkg.apis.dra.v1": _DRA_PLUGIN,
+    "v1alpha1": _HEALTH,
+}
 _SCALARS: Final = {
     "string": descriptor_pb2.FieldDescriptorProto.TYPE_STRING,
     "bool": descriptor_pb2.FieldDescriptorProto.TYPE_BOOL,
@@ -97,8 +161,8 @@ _OPTIONS: Final = (("grpc.max_receive_message_length", MESSAGE_BYTES), ("grpc.us
 
 
 def messages_of(service: str) -> dict[str, Any]:
-    """The message classes of a service, by name."""
-    return _CLASSES[service.partition(".")[0]]
+    """The message classes of a service, or of that of a method, by name."""
+    return _CLASSES[service.partition("/")[0].rpartition(".")[0]]
 
 
 def _file(package: str, table: Mapping[str, Fields]) -> descriptor_pb2.FileDescriptorProto:
@@ -112,20 +176,20 @@ def _file(package: str, table: Mapping[str, Fields]) -> descriptor_pb2.FileDescr
 
 def _add_field(message: Any, package: str, name: str, number: int, kind: str) -> None:  # noqa: ANN401 - a descriptor
     entry = message.field.add(name=name, number=number, json_name=name)
-    repeated = kind.startswith("*") or kind == "map"
+    repeated = kind.startswith(("*", "map"))
     entry.label = entry.LABEL_REPEATED if repeated else entry.LABEL_OPTIONAL
     kind = kind.removeprefix("*")
     if kind in _SCALARS:
         entry.type = _SCALARS[kind]
         return
     entry.type = entry.TYPE_MESSAGE
-    if kind != "map":
+    if not kind.startswith("map"):
         entry.type_name = f".{package}.{kind}"
         return
     pair = message.nested_type.add(name=f"{name.capitalize()}Entry")
     pair.options.map_entry = True
     _add_field(pair, package, "key", 1, "string")
-    _add_field(pair, package, "value", 2, "string")
+    _add_field(pair, package, "value", 2, kind.removeprefix("map").strip() or "string")
     entry.type_name = f".{package}.{message.name}.{pair.name}"
 
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
-import grpc
-from google.protobuf.message import DecodeError
 from grpc import aio
 
 from linkwise.agent.kubelet.messages import DEVICE_PLUGIN, REGISTRATION, Message, call_kubelet, messages_of
-from linkwise.errors import ClusterError, LinkwiseError
+from linkwise.agent.kubelet.server import STOP_SECONDS, CallError, Calls, UnixServer
+from linkwise.errors import ClusterError
 from linkwise.net.timing import Backoff
 
 if TYPE_CHECKING:
@@ -30,8 +27,6 @@ __all__ = ["KUBELET_SOCKET", "AllocationError", "DevicePlugin", "PluginDevice", 
 
 log = logging.getLogger(__name__)
 
-LONGEST_PATH: Final = 107  # bytes of the path of a unix socket
-STOP_SECONDS: Final = 2.0
 _MESSAGES: Final = messages_of(DEVICE_PLUGIN)
 KUBELET_SOCKET: Final = "kubelet.sock"
 VERSION: Final = "v1beta1"
@@ -44,7 +39,7 @@ UNUSED_LOOKS: Final = 2
 _REGISTRATION: Final = messages_of(REGISTRATION)
 
 
-class AllocationError(LinkwiseError):
+class AllocationError(CallError):
     """An allocation that is refused; the kubelet shows the sentence in an event of the pod."""
 
 
@@ -82,20 +77,17 @@ class DevicePlugin:
         self.socket: Final = socket
         self._handler = handler
         self._host_path = host_path
-        self._answered = answered
-        """called with the method and the seconds of each answer"""
-        self._server: aio.Server | None = None
+        self._calls = Calls(f"resource={resource}", _MESSAGES, answered)
+        self._server = UnixServer(socket)
         self._devices: tuple[PluginDevice, ...] = ()
         self._changed = asyncio.Event()
-        self._unreadable: set[str] = set()
-        """kinds of messages of which one could not be read"""
         self._streams = 0
         self._connection_changed = asyncio.Event()
 
     @property
     def serving(self) -> bool:
-        """Whether the kubelet can reach the plugin: a socket alone may be that of a killed process."""
-        return self._server is not None and self.socket.exists()
+        """Whether the kubelet can reach the plugin."""
+        return self._server.serving
 
     @property
     def connected(self) -> bool:
@@ -109,29 +101,19 @@ class DevicePlugin:
 
     async def start(self) -> None:
         """Listen; a socket that an earlier process left is replaced."""
-        if len(str(self.socket).encode()) > LONGEST_PATH:
-            raise LinkwiseError(f"{self.socket}: the path of a unix socket has at most {LONGEST_PATH} bytes")
-        with suppress(FileNotFoundError):
-            self.socket.unlink()
-        self._server = aio.server(options=(("grpc.so_reuseport", 0),))
-        self._server.add_generic_rpc_handlers((self._handlers(),))
-        self._server.add_insecure_port(f"unix:{self.socket}")
-        starting = asyncio.ensure_future(self._server.start())
-        try:
-            await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            await starting  # it takes a moment, and a server that is starting can't be stopped
-            raise
+        calls = self._calls
+        methods = {
+            "GetDevicePluginOptions": calls.unary(self._options, "Empty"),
+            "ListAndWatch": calls.stream(self._list_and_watch, "Empty"),
+            "GetPreferredAllocation": calls.unary(self._preferred, "PreferredAllocationRequest"),
+            "Allocate": calls.unary(self._allocate, "AllocateRequest"),
+            "PreStartContainer": calls.unary(self._pre_start, "PreStartContainerRequest"),
+        }
+        await self._server.start({DEVICE_PLUGIN: methods})
 
     async def stop(self) -> None:
         """End all streams and remove the socket."""
-        server, self._server = self._server, None
-        # gRPC does not always cancel a call that arrives while it stops: the stream has to end by itself.
-        self._wake()
-        if server is not None:
-            await server.stop(STOP_SECONDS if self._streams == 0 else 0)
-        with suppress(FileNotFoundError):
-            self.socket.unlink()
+        await self._server.stop(STOP_SECONDS if self._streams == 0 else 0, self._wake)
 
     def update(self, devices: Sequence[PluginDevice]) -> None:
         """Set the ids; the kubelet is notified if they differ."""
@@ -149,58 +131,17 @@ class DevicePlugin:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def _handlers(self) -> grpc.GenericRpcHandler:
-        def unary(
-            answer: Callable[[Message], Awaitable[Message]], request: str
-        ) -> grpc.RpcMethodHandler[bytes, Message]:
-            async def handle(body: bytes, context: aio.ServicerContext[bytes, Message]) -> Message:
-                began = time.perf_counter()
-                try:
-                    return await answer(await self._parsed(request, body, context))
-                except AllocationError as error:
-                    await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
-                finally:
-                    self._answered(request.removesuffix("Request"), time.perf_counter() - began)
-
-            return grpc.unary_unary_rpc_method_handler(handle, response_serializer=_encode)
-
-        watch: grpc.RpcMethodHandler[bytes, Message] = grpc.unary_stream_rpc_method_handler(
-            self._list_and_watch, response_serializer=_encode
-        )
-        return grpc.method_handlers_generic_handler(
-            DEVICE_PLUGIN,
-            {
-                "GetDevicePluginOptions": unary(self._options, "Empty"),
-                "ListAndWatch": watch,
-                "GetPreferredAllocation": unary(self._preferred, "PreferredAllocationRequest"),
-                "Allocate": unary(self._allocate, "AllocateRequest"),
-                "PreStartContainer": unary(self._pre_start, "PreStartContainerRequest"),
-            },
-        )
-
-    async def _parsed(self, kind: str, body: bytes, context: aio.ServicerContext[bytes, Message]) -> Message:
-        """The message of a call; a call without one is refused. gRPC would log a traceback for each, if it parsed them."""
-        try:
-            return _MESSAGES[kind].FromString(body)
-        except DecodeError as error:
-            if kind not in self._unreadable:
-                self._unreadable.add(kind)
-                log.warning("resource=%s a call can't be read as %s; more of them are not logged", self.resource, kind)
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-
     async def _options(self, request: Message) -> Message:
         del request
         return plugin_options()
 
-    async def _list_and_watch(
-        self, body: bytes, context: aio.ServicerContext[bytes, Message]
-    ) -> AsyncIterator[Message]:
-        await self._parsed("Empty", body, context)
+    async def _list_and_watch(self, request: Message) -> AsyncIterator[Message]:
+        del request
         self._streams += 1
         self._connection_changed.set()
-        server = self._server
+        server = self._server.identity
         try:
-            while server is not None and self._server is server:
+            while server is not None and self._server.identity is server:
                 changed = self._changed
                 yield _MESSAGES["ListAndWatchResponse"](devices=[_device(device) for device in self._devices])
                 await changed.wait()
@@ -415,11 +356,6 @@ class Registrar:
             log.log(level, "kubelet: %s", status.sentence)
             before, self.status = self.status, status
             self._changed(before, status)
-
-
-def _encode(message: Message) -> bytes:
-    encoded: bytes = message.SerializeToString()
-    return encoded
 
 
 def _device(device: PluginDevice) -> Message:

@@ -145,7 +145,7 @@ def usage_of_entry(inventory: NodeInventory, entry: Entry) -> Usage:
         known = {device.id for device in inventory.devices}
         if known.issuperset(entry.grant.offer.devices):
             return Usage(_used(entry))  # as recorded: the usual case, in a fraction of the time
-    by_entry = replace(inventory, mode="any")  # how the node hands out its devices is no matter of one pod
+    by_entry = replace(inventory, mode="any")  # how the node allocates its devices does not concern one pod
     return usage_of(by_entry, [entry], inventory.allocations)
 
 

@@ -191,7 +191,7 @@ def _waits(view: GroupView, record: GroupRecord) -> bool:
 
 
 def _placed(state: State, record: GroupRecord, pod: PodView) -> Steered | None:
-    """Return what the plan says about a member; None if it has no place in it."""
+    """Return the placement that the plan has for a member; None if it has none."""
     if not isinstance(record.stage, Reserved):
         return None
     plan, generation = record.stage.plan, record.stage.generation

@@ -45,8 +45,6 @@ __all__ = [
     "still_free",
 ]
 
-PLACE: Final = "/place"
-"""ends the names of entries that are kept for replacements"""
 ROUGHLY: Final = 0.1
 """extensions shorter than this share of the hold time are skipped"""
 
@@ -229,7 +227,7 @@ def give_up_places(state: State, key: str) -> None:
     """Release the devices kept for replacements of a group."""
     record = state.groups.get(key)
     if record and record.places:
-        state.cluster.ledger.drop_held(record.places.pods, "replacement")
+        state.cluster.ledger.drop_reserved(record.places.pods, "replacement")
         record.places = None
         state.groups.note_deadline(key)
 

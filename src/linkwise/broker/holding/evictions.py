@@ -24,7 +24,7 @@ from linkwise.broker.records.bookings import Preemption
 from linkwise.broker.records.groups import Answer
 from linkwise.broker.records.members import Idle, Planning, Unschedulable
 from linkwise.broker.wake_ups import flush
-from linkwise.engine.ledger import Entry, Held
+from linkwise.engine.ledger import Entry, ReservedKey
 from linkwise.engine.reasons.phrases import count_text, groups_text, pod_text
 from linkwise.model.verdict import Grant, Offer, Part, Reason
 
@@ -86,7 +86,7 @@ def hold_freed(state: State) -> bool:
             if node is None or inventory is None or place.offer is None:
                 continue
             free, room = rooms.setdefault(place.node, ({device.id for device in node.free()}, node.room()))
-            held = ledger.get(Held(uid, "preemption"))
+            held = ledger.get(ReservedKey(uid, "preemption"))
             before = held.grant.offer.parts if held else tuple(replace(part, devices=()) for part in place.offer.parts)
             parts = tuple(
                 _hold_part(part, known, free, room) for part, known in zip(place.offer.parts, before, strict=True)
@@ -127,7 +127,7 @@ def end(state: State, preemptor: str) -> None:
     """Remove a record and release what it holds."""
     record = state.preemptions.remove(preemptor)
     if record:
-        state.cluster.ledger.drop_held(record.plan.placements, "preemption")
+        state.cluster.ledger.drop_reserved(record.plan.placements, "preemption")
         flush(state)
 
 
@@ -298,7 +298,7 @@ def _entry(state: State, record: Preemption, uid: str, offer: Offer) -> Entry:
 
 def _holds_all(state: State, record: Preemption) -> bool:
     """Return whether everything that is planned is held."""
-    held = {uid: state.cluster.ledger.get(Held(uid, "preemption")) for uid in record.plan.placements}
+    held = {uid: state.cluster.ledger.get(ReservedKey(uid, "preemption")) for uid in record.plan.placements}
     return all(
         place.offer is None or ((entry := held[uid]) is not None and entry.grant.offer.parts == place.offer.parts)
         for uid, place in record.plan.placements.items()

@@ -41,7 +41,7 @@ from linkwise.engine.feasibility import unfit
 from linkwise.engine.ledger import Entry
 from linkwise.engine.queue.reservation import Reservation, room_on
 from linkwise.model.ask import Load
-from linkwise.model.verdict import Grant, Held, Key, pods_of
+from linkwise.model.verdict import Grant, Key, ReservedKey, pods_of
 from linkwise.model.views import FINISHED
 
 if TYPE_CHECKING:
@@ -365,7 +365,7 @@ def _room(state: State, name: str, wanted: list[tuple[str, Query]]) -> ReservedR
     inventory = cluster.inventories.get(name)
     if inventory is None or any(cluster.index.unserved(query, name) for _, query in wanted):
         return None
-    own: set[Key] = {key for uid, _ in wanted for key in (uid, Held(uid, "reservation"))}
+    own: set[Key] = {key for uid, _ in wanted for key in (uid, ReservedKey(uid, "reservation"))}
     entries = [entry for entry in cluster.ledger.on(name) if entry.key not in own]
     return room_on(inventory, entries, [query for _, query in wanted], {*own, *cluster.ended_on(inventory)})
 

@@ -13,7 +13,7 @@ from linkwise.broker.wake_ups import flush
 from linkwise.engine.preemption import eviction_frees_enough
 from linkwise.engine.reasons.phrases import count_text, groups_text, pod_text, with_unit
 from linkwise.engine.usage import node_of, usage_of
-from linkwise.model.verdict import Held, Reason
+from linkwise.model.verdict import Reason, ReservedKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -47,12 +47,12 @@ MOST_NAMED: Final = 3
 
 def reserved_entry(state: State, uid: str) -> Entry | None:
     """Return what is kept free for a pod."""
-    return state.cluster.ledger.get(Held(uid, "reservation"))
+    return state.cluster.ledger.get(ReservedKey(uid, "reservation"))
 
 
 def reserved_nodes(state: State, uids: Iterable[str]) -> dict[str, Node]:
     """Return the nodes on which devices are kept free for these pods, as the pods see them: with the devices free."""
-    cluster, kept = state.cluster, {Held(uid, "reservation") for uid in uids}
+    cluster, kept = state.cluster, {ReservedKey(uid, "reservation") for uid in uids}
     nodes: dict[str, Node] = {}
     for name in {entry.node for key in kept if (entry := cluster.ledger.get(key))} & cluster.inventories.keys():
         inventory = cluster.inventories[name]
@@ -63,7 +63,7 @@ def reserved_nodes(state: State, uids: Iterable[str]) -> dict[str, Node]:
 
 def release(state: State, uids: Iterable[str]) -> list[str]:
     """Release what is kept free for these pods, which get other devices or none; return the nodes."""
-    return state.cluster.ledger.drop_held(uids, "reservation")
+    return state.cluster.ledger.drop_reserved(uids, "reservation")
 
 
 def end_reservation(state: State, reservation: Reservation) -> None:
@@ -99,7 +99,7 @@ def yield_reservation(state: State, pod: PodView, query: Query, names: Sequence[
     """End a reservation of lower priority if the pod fits on one of the nodes then; false if that helps nowhere."""
     cluster = state.cluster
     for each in outranked(state, pod.priority, (pod.uid,)):
-        kept = {Held(uid, "reservation") for uid, _ in each.seats}
+        kept = {ReservedKey(uid, "reservation") for uid, _ in each.seats}
         for name in each.nodes:
             inventory = cluster.inventories.get(name)
             if name not in names or inventory is None or cluster.index.unserved(query, name):

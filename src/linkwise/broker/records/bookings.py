@@ -22,8 +22,6 @@ __all__ = ["LONGEST", "Attempt", "Bookings", "Preemption", "Preemptions"]
 FIRST: Final = 2.0  # seconds
 LONGEST: Final = 60.0  # seconds
 """between two attempts"""
-ROOM: Final = "/room"
-"""ends the names of ledger entries that are held for a preemptor; its UID comes before"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from linkwise.dialects.groups.pod_group_objects import gang_name
 from linkwise.dialects.kubernetes.claims.requests import CLAIM_REQUEST
 from linkwise.dialects.linkwise.group_plan import GATE, GROUP_PLAN
 from linkwise.errors import GroupError, InputError
-from linkwise.model.verdict import Held
+from linkwise.model.verdict import ReservedKey
 from linkwise.model.views import FINISHED
 
 if TYPE_CHECKING:
@@ -458,7 +458,7 @@ class Groups:
         self._dated.pop(key, None)
         self._assumed.pop(key, None)
         planned = record.stage.plan.placements if isinstance(record.stage, Reserved) else ()
-        replaced = (Held(uid, "replacement") for uid in (record.places.pods if record.places else ()))
+        replaced = (ReservedKey(uid, "replacement") for uid in (record.places.pods if record.places else ()))
         self._changes.forgotten_groups.append((key, (*planned, *replaced)))
 
     def _note_change(self, key: str) -> None:

@@ -161,7 +161,7 @@ def _answer_single(  # noqa: PLR0913 - same
         return FilterAnswer([], {}, dict.fromkeys(names, short_refusal(refused)))
     # A call for a pod that is bound or deleted by now is answered and not remembered.
     keep = keep and bool(pod.uid) and not state.cluster.is_settled(pod.uid)
-    place = _place_permitted if state.access else _place
+    place = _place_permitted if state.has_policies else _place
     return place(state, pod, query, names, now, keep=keep)
 
 

@@ -17,7 +17,7 @@ from linkwise.broker.holding.reserved_devices import outranked
 from linkwise.broker.holding.victims import Preemptor, harm_in, leaving_on, lower_on
 from linkwise.broker.unobserved import is_unobserved_member
 from linkwise.engine.preemption import Search, violations
-from linkwise.model.verdict import Held
+from linkwise.model.verdict import ReservedKey
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -82,7 +82,7 @@ def _reserved(state: State, pod: PodView) -> tuple[frozenset[Key], frozenset[str
     if not state.reservations.made:
         return frozenset(), frozenset()
     lower = outranked(state, pod.priority, (pod.uid,))
-    own = {Held(uid, "reservation") for uid in (pod.uid, *(uid for each in lower for uid, _ in each.seats))}
+    own = {ReservedKey(uid, "reservation") for uid in (pod.uid, *(uid for each in lower for uid, _ in each.seats))}
     others = (each for each in state.reservations if each not in lower and state.reservations.of_pod(pod.uid) != each)
     return frozenset(own), frozenset(node for each in others for node in each.nodes)
 

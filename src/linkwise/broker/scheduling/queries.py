@@ -65,6 +65,7 @@ __all__ = [
 ]
 
 FOREVER: Final = 1 << 40
+"""steps of a plan whose caller waits for it, however long it takes"""
 MOST_GROUPS: Final = 1000
 """groups of which the choice for the first member is remembered"""
 

@@ -105,8 +105,6 @@ def unbook(state: State, uid: str, now: float) -> None:
 def reconcile_bookings(state: State, now: float) -> None:
     """Drop bookings that were neither repeated nor bound in time; claims whose devices came free are ordinary bookings."""
     ledger, bookings, longest = state.cluster.ledger, state.bookings, state.settings.volcano.booking
-    if not ledger.bookings and not bookings.leaving:
-        return
     if bookings.leaving:
         bookings.leaving = {
             uid: until
@@ -231,7 +229,7 @@ class _Allocation:
 
 def reconcile_bound(state: State, now: float) -> None:
     """Write the devices of pods that Volcano has bound; choose them first where none were booked."""
-    if state.recovering or not (state.cluster.unwritten or state.cluster.changes.overwritten):
+    if state.recovering:
         return
     attempts = state.bookings.attempts
     if attempts:

@@ -16,6 +16,7 @@ Examples:
   linkwise agent --kubeconfig ~/.kube/config   # on a node, as root
   linkwise agent --driver simulated --source dgx1-v100 --plugin never
   linkwise agent --plugin never                # publish, allocate nothing
+  linkwise agent --mode dra                    # serve ResourceClaims instead of a resource
   linkwise manifests rbac --agent | kubectl apply -f -
   linkwise agent measure --run                 # measure bandwidth
 
@@ -53,7 +54,7 @@ Exit codes: 0 measured; 1 the test failed or was stopped, or the agent refused; 
 @click.option("--driver", metavar="NAME", help="How devices are discovered: a driver, or auto (default) to try all.")
 @click.option("--source", metavar="SOURCE", help="Folder of recorded outputs, or machine profile to simulate.")
 @click.option("--plugin", metavar="WHEN", help="auto, or never to publish devices only.")
-@click.option("--mode", metavar="MODE", help="auto, whole or share.")
+@click.option("--mode", metavar="MODE", help="auto, whole, share or dra.")
 @click.option("--kubelet", metavar="FOLDER", help="Root folder of the kubelet.")
 @click.option("--host", help="The address to serve metrics and probes on.")
 @click.option("--port", type=int, help="The port to serve metrics and probes on; 0 picks a free port.")

@@ -187,10 +187,10 @@ def volcano(  # noqa: PLR0913 - one parameter per flag
 
     if url is not None and not _is_url(url):
         raise InputError(f"--url: expected a URL with http:// or https:// and a host, got '{url}'")
-    found = re.fullmatch(r"v?(\d{1,3})\.(\d{1,3})(\.\S+)?", version)
-    if found is None:
+    match = re.fullmatch(r"v?(\d{1,3})\.(\d{1,3})(\.\S+)?", version)
+    if match is None:
         raise InputError(f"--volcano-version: expected a version such as 1.14, got '{version}'")
-    numbers = (int(found[1]), int(found[2]))
+    numbers = (int(match[1]), int(match[2]))
     wanted = VolcanoFile(mode, **({"url": url} if url else {}), version=numbers, name=name, namespace=namespace)
     if file:
         click.echo(convert_conf(Path(file), wanted, config_map=config_map), nl=False)

@@ -25,7 +25,7 @@ Exit codes: 0 all checks passed; 1 a check failed, or --once was interrupted.
 @click.command("demo", epilog=_EPILOG)
 @click.option("--once", is_flag=True, help="Run all stories without a pause and exit; exit 1 if a check failed.")
 def command(*, once: bool) -> None:
-    """Show seven scheduling decisions on a cluster that runs in this process.
+    """Show eight scheduling decisions on a cluster that runs in this process.
 
     No Kubernetes and no GPU is needed: the machines are simulated, the scheduling is real. Each decision is compared
     with that of a topology-unaware scheduler, and a score card at the end lists all of them.

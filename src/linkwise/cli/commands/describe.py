@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from linkwise.cli.options.cluster import EXIT_CODES, cluster_flags, namespace_flag, service_flag
-from linkwise.cli.options.io import form_flag
+from linkwise.cli.options.cluster import EXIT_CODES
 from linkwise.cli.options.kinds import complete_objects, kind_and_name
+from linkwise.cli.options.lists import object_flags
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from linkwise.cli.options.lists import ObjectFlags
 
 KINDS: Final = ("node", "pod", "group")
 
@@ -36,19 +36,8 @@ JSON and YAML are those of `linkwise explain`.
 
 @click.command("describe", epilog=_EPILOG)
 @click.argument("what", nargs=-1, metavar="KIND NAME", shell_complete=complete_objects(KINDS))
-@namespace_flag
-@form_flag("json", "yaml")
-@service_flag
-@cluster_flags
-def command(  # noqa: PLR0913 - one per flag
-    what: tuple[str, ...],
-    namespace: str | None,
-    form: str | None,
-    *,
-    service: str | None,
-    kubeconfig: Path | None,
-    context: str | None,
-) -> None:
+@object_flags("json", "yaml")
+def command(what: tuple[str, ...], *, flags: ObjectFlags) -> None:
     """Show the details of a node, pod or group: links, device usage and the reasons for decisions.
 
     This command is read-only.
@@ -56,4 +45,4 @@ def command(  # noqa: PLR0913 - one per flag
     kind, name = kind_and_name(what, KINDS)
     from linkwise.cli.reports.answers import answers_of, describe  # noqa: PLC0415 - imports the client
 
-    describe(answers_of(service, kubeconfig, context), kind, name, namespace, form)
+    describe(answers_of(flags), kind, name, flags.namespace, flags.form)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from linkwise.cli.options.cluster import EXIT_CODES, cluster_flags, namespace_flag, service_flag
-from linkwise.cli.options.io import form_flag
+from linkwise.cli.options.cluster import EXIT_CODES
 from linkwise.cli.options.kinds import WORKLOADS, complete_objects, kind_and_name
+from linkwise.cli.options.lists import object_flags
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from linkwise.cli.options.lists import ObjectFlags
 
 KINDS: Final = ("pod", "group", "node", *WORKLOADS)
 
@@ -44,19 +44,8 @@ namespaces only, what the service has published on the pod is shown: its conditi
 
 @click.command("explain", epilog=_EPILOG)
 @click.argument("what", nargs=-1, metavar="KIND/NAME", shell_complete=complete_objects(KINDS))
-@namespace_flag
-@form_flag("json", "yaml")
-@service_flag
-@cluster_flags
-def command(  # noqa: PLR0913 - one per flag
-    what: tuple[str, ...],
-    namespace: str | None,
-    form: str | None,
-    *,
-    service: str | None,
-    kubeconfig: Path | None,
-    context: str | None,
-) -> None:
+@object_flags("json", "yaml")
+def command(what: tuple[str, ...], *, flags: ObjectFlags) -> None:
     """Explain why a pod or the pods of a workload are pending or have their devices, the state of a group, or what fits on a node.
 
     This command is read-only. It gives the same explanations as the service.
@@ -65,7 +54,7 @@ def command(  # noqa: PLR0913 - one per flag
     from linkwise.cli.render.documents import show_document  # noqa: PLC0415 - imports rich
     from linkwise.cli.reports.answers import answers_of  # noqa: PLC0415 - imports the client
 
-    document, note = answers_of(service, kubeconfig, context).explanation(kind, name, namespace)
+    document, note = answers_of(flags).explanation(kind, name, flags.namespace)
     if note:
         click.echo(f"note: {note}", err=True)
-    show_document(document, form)
+    show_document(document, flags.form)

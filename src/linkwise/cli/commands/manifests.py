@@ -9,6 +9,7 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
+from linkwise import __version__
 from linkwise.cli.options.cluster import name_option, namespace_option, object_name
 from linkwise.errors import InputError
 
@@ -20,11 +21,27 @@ Examples:
   linkwise manifests rbac --agent | kubectl apply -f -
   linkwise manifests webhook | kubectl apply -f -
   linkwise manifests protection | kubectl apply -f -
+  linkwise manifests device-classes | kubectl apply -f -
 """
-_ALL: Final = """\b
+_DEVICE_CLASSES: Final = """\b
+Examples:
+  linkwise manifests device-classes | kubectl apply -f -
+  linkwise manifests device-classes --extended-resource nvidia.com/gpu
+
+\b
+Class                    A claim gets
+gpu.linkwise.dev         one device
+pair.gpu.linkwise.dev    two devices with one of the fastest links
+four.gpu.linkwise.dev    four devices with some of the fastest links
+
+The node agent publishes these devices with agent.mode: dra. With --extended-resource, pods can request
+single devices as that resource, without a claim of their own. Kubernetes 1.34 or later is required, and
+1.36 for sets and for extended resources with default feature gates.
+"""
+_ALL: Final = f"""\b
 Examples:
   linkwise manifests all | kubectl apply --server-side -f -
-  linkwise manifests all --image registry.example.com/linkwise:0.1.0
+  linkwise manifests all --image registry.example.com/linkwise:{__version__}
   linkwise manifests all --replicas 1              # for a single node
   linkwise manifests all --without agent --without protection
   linkwise manifests all --kubernetes-version 1.34.2
@@ -47,6 +64,7 @@ Examples:
   linkwise manifests rbac --tls                    # certificates in Secrets
   linkwise manifests rbac --without tenants        # no answers for users
   linkwise manifests rbac --agent                  # for the node agent
+  linkwise manifests rbac --agent --dra            # as a DRA driver
 
 Optional features: leader, events, wake, conditions, tenants, gates, evict, budgets, volumes, policies, inventories,
 koordinator, numa, configmaps, claims, groups, network; of the agent: node, events. Leaving one out removes its rules
@@ -93,6 +111,7 @@ neither allows them to write the records of Linkwise. Volcano binds with the ann
 and needs --binder. Names are those that `kubectl auth whoami` prints. Kubernetes 1.30 or later is required.
 """
 _SCHEDULER_IMAGE: Final = "registry.k8s.io/kube-scheduler"
+_RESOURCE: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _IMAGE: Final = re.compile(r"[a-z0-9][A-Za-z0-9._/:@-]*")
 
 
@@ -134,10 +153,10 @@ def everything(  # noqa: PLR0913 - one parameter per option
     if scheduler_image and kubernetes_version:
         raise InputError("--kubernetes-version: --scheduler-image names the version too; leave out one of them")
     if kubernetes_version:
-        found = re.fullmatch(r"v?(\d{1,3}\.\d{1,3}\.\d{1,3})(?:[-+].*)?", kubernetes_version)
-        if found is None:
+        match = re.fullmatch(r"v?(\d{1,3}\.\d{1,3}\.\d{1,3})(?:[-+].*)?", kubernetes_version)
+        if match is None:
             raise InputError(f"--kubernetes-version: expected a version such as 1.36.4, got '{kubernetes_version}'")
-        scheduler_image = f"{_SCHEDULER_IMAGE}:v{found[1]}"
+        scheduler_image = f"{_SCHEDULER_IMAGE}:v{match[1]}"
     for option, value in (("--image", image), ("--scheduler-image", scheduler_image)):
         if value and not _IMAGE.fullmatch(value):
             raise InputError(f"{option}: {value!r} is not an image; use NAME:TAG or NAME@DIGEST")
@@ -170,6 +189,7 @@ def crd() -> None:
 )
 @click.option("--koordinator", is_flag=True, help="Allow the agent to write Koordinator's Device objects.")
 @click.option("--device-info", is_flag=True, help="Allow the agent to write the ConfigMaps of Huawei's device plugin.")
+@click.option("--dra", is_flag=True, help="Allow the agent to publish ResourceSlices, for agent.mode dra.")
 @click.pass_context
 def rbac(  # noqa: PLR0913 - one parameter per option
     context: click.Context,
@@ -183,6 +203,7 @@ def rbac(  # noqa: PLR0913 - one parameter per option
     agent: bool,
     koordinator: bool,
     device_info: bool,
+    dra: bool,
 ) -> None:
     """Print the service account and its roles, with least privilege; a comment names the feature of each rule."""
     from linkwise.config.rbac import agent_rbac_yaml, rbac_yaml  # noqa: PLC0415 - imports yaml
@@ -197,6 +218,8 @@ def rbac(  # noqa: PLR0913 - one parameter per option
         raise InputError("--koordinator: only the agent writes Device objects; add --agent")
     if device_info and not agent:
         raise InputError("--device-info: only the agent writes these ConfigMaps; add --agent")
+    if dra and not agent:
+        raise InputError("--dra: only the agent publishes ResourceSlices; add --agent")
     if not agent:
         text = rbac_yaml(
             name=name,
@@ -217,8 +240,22 @@ def rbac(  # noqa: PLR0913 - one parameter per option
         without=without,
         koordinator=koordinator,
         device_info=device_info,
+        dra=dra,
     )
     click.echo(text, nl=False)
+
+
+@command.command("device-classes", epilog=_DEVICE_CLASSES, short_help="Print the DeviceClasses of the node agent.")
+@click.option(
+    "--extended-resource", default="", metavar="NAME", help="Let pods request single devices by this resource."
+)
+def device_classes(extended_resource: str) -> None:
+    """Print the DeviceClasses by which claims request devices that the node agent publishes in ResourceSlices."""
+    from linkwise.config.device_classes import device_classes_yaml  # noqa: PLC0415 - imports yaml
+
+    if extended_resource and not _RESOURCE.fullmatch(extended_resource):
+        raise InputError(f"--extended-resource: {extended_resource!r} is not a resource such as nvidia.com/gpu")
+    click.echo(device_classes_yaml(extended_resource), nl=False)
 
 
 @command.command("webhook", epilog=_WEBHOOK, short_help="Print the configurations of the admission webhook.")

@@ -21,6 +21,7 @@ Examples:
   linkwise up --nodes 5000                        # up to 20,000
   linkwise up --fleet dgx1-v100=8,atlas-800=2     # machines of your choice
   linkwise up --fleet fleet.yaml --nodes 100
+  linkwise up --dra                               # GPUs of ResourceSlices, without device plugins
   linkwise up --kubeconfig trial.kubeconfig &     # for scripts
 
 A fleet is PROFILE=COUNT,... or a YAML file with a map `nodes:` of PROFILE: COUNT; a profile without a count is one
@@ -35,6 +36,10 @@ A suffix sets the sharing mode of an NVIDIA profile:
   dgx1-v100/whole     whole devices (nvidia.com/gpu), the default
   dgx1-v100/share     GiB of device memory (aliyun.com/gpu-mem)
   dgx1-v100/percent   percent of a device (koordinator.sh/gpu)
+  dgx1-v100/dra       whole devices in ResourceSlices, allocated by ResourceClaims
+
+--dra does this for all NVIDIA GPUs that are not shared by memory. Their class gpu.nvidia.com serves
+nvidia.com/gpu.
 
 --nodes keeps the proportions of the fleet, with at least one node per profile if possible. Nodes are named
 after their profile: dgx1-v100-0, dgx1-v100-percent-1. The --kubeconfig file is written once the cluster
@@ -61,6 +66,7 @@ _PORT: Final = click.IntRange(0, 65535)
     metavar="PROFILE=COUNT,...|FILE",
     help="Machine profiles and their counts; - reads a YAML file from standard input.",
 )
+@click.option("--dra", is_flag=True, help="Publish NVIDIA GPUs in ResourceSlices instead of by device plugins.")
 @click.option(
     "--kubeconfig",
     type=click.Path(path_type=Path),
@@ -91,13 +97,15 @@ def command(**options: Any) -> None:  # noqa: ANN401 - one per flag above
     from linkwise.cli.up.signals import STOPPED, exit_immediately  # noqa: PLC0415 - only needed here
 
     exit_immediately(STOPPED)  # until there is something to clean up
-    from linkwise.cli.inputs.fleet import DEFAULT, MAX_NODES, fleet_of, spread  # noqa: PLC0415 - brings yaml
+    from linkwise.cli.inputs.fleet import DEFAULT, MAX_NODES, fleet_of, spread, with_dra  # noqa: PLC0415 - brings yaml
 
     fleet = fleet_of(options["fleet"]) if options["fleet"] is not None else dict(DEFAULT)
     if (nodes := options["nodes"]) is not None:
         if nodes > MAX_NODES:
             raise click.BadParameter(f"{nodes} exceeds the maximum of {MAX_NODES} nodes", param_hint="--nodes")
         fleet = spread(fleet, nodes)
+    if options["dra"]:
+        fleet = with_dra(fleet)
     if options["port"] and options["port"] == options["api_port"]:
         raise click.UsageError(f"--port and --api-port are both {options['port']}; they must differ")
     if math.isnan(options["speed"]):

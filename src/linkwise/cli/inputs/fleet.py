@@ -20,7 +20,7 @@ from linkwise.vendors.machines import PROFILES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["DEFAULT", "MAX_NODES", "MODES", "fleet_of", "spread"]
+__all__ = ["DEFAULT", "MAX_NODES", "MODES", "fleet_of", "spread", "with_dra"]
 
 DEFAULT: Final[Mapping[str, int]] = {
     "dgx1-v100": 2,
@@ -31,8 +31,8 @@ DEFAULT: Final[Mapping[str, int]] = {
 }
 """nodes for manifests of all supported systems"""
 
-MODES: Final = ("whole", "share", "percent")
-"""sharing modes of a node"""
+MODES: Final = ("whole", "share", "percent", "dra")
+"""sharing modes of a node; `dra` are whole devices that a DRA driver publishes"""
 
 MAX_NODES: Final = 20_000
 """what one machine can simulate in reasonable time and memory"""
@@ -66,6 +66,24 @@ def spread(fleet: Mapping[str, int], nodes: int) -> dict[str, int]:
     ):  # Sainte-Laguë: the next node goes to the profile that is most under-represented
         counts[max(counts, key=lambda kind: fleet[kind] / (2 * counts[kind] + 1))] += 1
     return counts
+
+
+def with_dra(fleet: Mapping[str, int]) -> dict[str, int]:
+    """Give all nodes that can have one a DRA driver in place of a device plugin; InputError if none can.
+
+    Nodes of percents are among them: they have the device plugin of whole devices, too, and with one such node in the
+    cluster, pods are served by claims only if they say so.
+    """
+    changed: dict[str, int] = {}
+    for machine, count in fleet.items():
+        name, _, mode = machine.partition("/")
+        served = f"{name}/dra" if mode != "share" and not _wrong_machine(f"{name}/dra") else machine
+        changed[served] = changed.get(served, 0) + count
+    if not any(machine.endswith("/dra") for machine in changed):
+        raise InputError(
+            "--dra: the fleet has no NVIDIA GPUs that are not shared by memory; others have no DRA driver here"
+        )
+    return changed
 
 
 def _is_file(text: str) -> bool:
@@ -103,7 +121,7 @@ def _wrong_machine(machine: str) -> str:
     if profile.shared and mode != "share":
         return "this profile supports sharing by memory only"
     if profile.vendor != BY_NAME["aliyun"].vendor and mode != "whole":
-        return f"{profile.vendor} devices support whole allocation only"
+        return f"{profile.vendor} devices support whole allocation {'by a device plugin ' if mode == 'dra' else ''}only"
     return ""
 
 

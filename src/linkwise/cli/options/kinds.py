@@ -124,17 +124,17 @@ def kinds_and_names(arguments: Sequence[str], kinds: Sequence[str]) -> tuple[Nam
         if names and len(listed) > 1:
             raise InputError(f"{first} {names[0]}: names need one resource type, or KIND/NAME for each")
         return tuple(Named(kind, tuple(dict.fromkeys(names))) for kind in listed)
-    found: list[Named] = []
+    targets: list[Named] = []
     for argument in arguments:
         word, slash, name = argument.partition("/")
         if not slash or not name:
             raise InputError(f"{argument}: KIND/NAME required, because other arguments have that form")
         kind = _kind(word, kinds, known, name_missing=False)
-        if found and found[-1].kind == kind:
-            found[-1] = Named(kind, tuple(dict.fromkeys((*found[-1].names, name))))
+        if targets and targets[-1].kind == kind:
+            targets[-1] = Named(kind, tuple(dict.fromkeys((*targets[-1].names, name))))
         else:
-            found.append(Named(kind, (name,)))
-    return tuple(found)
+            targets.append(Named(kind, (name,)))
+    return tuple(targets)
 
 
 def complete_objects(kinds: Sequence[str], *, several: bool = False) -> Callable[..., list[CompletionItem]]:
@@ -173,8 +173,8 @@ def kubeconfig_contexts(context: click.Context, parameter: click.Parameter, text
     def contexts() -> list[str]:
         import yaml  # noqa: PLC0415 - only needed here
 
-        given = context.params.get("kubeconfig") or os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config"
-        files = [Path(part) for part in str(given).split(os.pathsep) if part]
+        path = context.params.get("kubeconfig") or os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config"
+        files = [Path(part) for part in str(path).split(os.pathsep) if part]
         documents = [yaml.safe_load(file.read_text()) for file in files if file.is_file()]
         return [str(entry["name"]) for document in documents for entry in (document or {}).get("contexts") or ()]
 

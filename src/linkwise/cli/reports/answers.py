@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from linkwise.assembly.service_client import Detail, ServiceAddress
+    from linkwise.cli.options.lists import ListFlags, ObjectFlags
     from linkwise.kube.client.api import Connection
     from linkwise.views.blocks import Page
     from linkwise.views.cluster import ClusterView
@@ -196,11 +197,12 @@ class Answers:
             raise _failed(f"{error}; ", unavailable, refusal) from error
 
 
-def answers_of(service: str | None, kubeconfig: Path | None, context: str | None) -> Answers:
+def answers_of(flags: ListFlags | ObjectFlags) -> Answers:
     """Return the answers for the user of a kubeconfig; InputError if the address of the service is invalid."""
-    if service == NO_SERVICE:
-        return Answers(None, only_service=False, kubeconfig=kubeconfig, context=context)
-    return Answers(parse_service(service or DEFAULT_SERVICE), service is not None, kubeconfig, context)
+    if flags.service == NO_SERVICE:
+        return Answers(None, only_service=False, kubeconfig=flags.kubeconfig, context=flags.context)
+    address = parse_service(flags.service or DEFAULT_SERVICE)
+    return Answers(address, flags.service is not None, flags.kubeconfig, flags.context)
 
 
 def sections_of(cluster: ClusterView, selections: Selections) -> list[Section]:

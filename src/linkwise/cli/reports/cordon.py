@@ -101,13 +101,13 @@ def _node(reader: ClusterView, target: Target, *, empty: bool = False) -> NodeIn
 
 
 def _device(node: NodeInspection, word: str) -> InspectedDevice:
-    found = next(
+    match = next(
         (device for device in node.devices if word in {device.id, str(device.index), f"#{device.index}"}), None
     )
-    if found is None:
+    if match is None:
         known = ", ".join(str(device.index) for device in node.devices) or "none"
         raise InputError(f"--device {word}: node {node.name} has no such device; its devices are {known}")
-    return found
+    return match
 
 
 def _keys(device: InspectedDevice) -> tuple[set[str], str]:

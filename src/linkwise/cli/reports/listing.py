@@ -45,17 +45,17 @@ def list_objects(named: Sequence[Named], flags: ListFlags, *, suffix: str = "", 
             for one in named
         ]
 
-    answers = answers_of(flags.service, flags.kubeconfig, flags.context)
+    answers = answers_of(flags)
     printer = Printer(flags.form, headers=not flags.no_headers)
 
-    def asked() -> list[Section]:
+    def tables() -> list[Section]:
         return answers.sections(selections, _DETAILS.get(flags.form or "", ""))
 
     if flags.watch and flags.service in {None, NO_SERVICE}:
         _watch(flags, lambda cluster: sections_of(cluster, selections), printer)
-    printer.print(asked())
+    printer.print(tables())
     if flags.watch:
-        _poll(lambda: printer.print_changes(asked()))
+        _poll(lambda: printer.print_changes(tables()))
 
 
 @dataclass(slots=True)

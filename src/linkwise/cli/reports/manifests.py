@@ -56,15 +56,15 @@ def _entries(file: str, manifest: Manifest) -> Iterable[dict[str, Any]]:
     if manifest.kind == "Node" or manifest.kind in NODE_KINDS:
         return [_node_entry(manifest)]
     try:
-        found = [_pod_entry(manifest, template) for template in pod_templates(manifest)]
+        entries = [_pod_entry(manifest, template) for template in pod_templates(manifest)]
     except InputError as error:
         where, _, message = str(error).partition(": ")
         entry = {"kind": manifest.kind, "name": manifest.name, "line": manifest.place().line, "pods": 1}
         return [_invalid(entry, manifest, Problem(f"{manifest.kind} {manifest.name}", where, message), None)]
-    if not found and manifest.kind not in WITHOUT_PODS:
+    if not entries and manifest.kind not in WITHOUT_PODS:
         what = f"{manifest.kind or 'an object without kind'} {manifest.name}".rstrip()
         click.echo(f"note: {file_name(file)}:{manifest.place().line}: {what} is skipped: unsupported kind", err=True)
-    return found
+    return entries
 
 
 def _pod_entry(manifest: Manifest, template: PodTemplate) -> dict[str, Any]:

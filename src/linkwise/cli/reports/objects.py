@@ -53,15 +53,15 @@ class Objects:
 
     async def find(self, targets: Sequence[Target], selector: str) -> list[FoundObject]:
         """The objects of the targets; those without a name by the label selector, in the order of the API server."""
-        found: list[FoundObject] = []
+        objects: list[FoundObject] = []
         for target in targets:
             if target.kind not in self._kinds:
                 self._kinds[target.kind] = await find_kind(self.connection, target.kind)
             kind = self._kinds[target.kind]
             namespace = self.namespace if kind.namespaced else ""
             names = [target.name] if target.name else await names_of(self.connection, kind, namespace, selector)
-            found += [FoundObject(kind, namespace, name) for name in names]
-        return found
+            objects += [FoundObject(kind, namespace, name) for name in names]
+        return objects
 
 
 def annotate(  # noqa: PLR0913 - the options of the command
@@ -78,11 +78,11 @@ def annotate(  # noqa: PLR0913 - the options of the command
     """Annotate the objects and print each result; False if any was refused or not found."""
 
     async def work(connection: Connection) -> bool:
-        found = await Objects(connection, namespace or connection.namespace).find(targets, selector)
-        if not found:
+        objects = await Objects(connection, namespace or connection.namespace).find(targets, selector)
+        if not objects:
             click.echo("no resources found", err=True)
         success = True
-        for one in found:
+        for one in objects:
             try:
                 changed = await annotate_object(
                     connection, one.kind, one.namespace, one.name, changes, overwrite=overwrite, dry=dry
@@ -167,11 +167,11 @@ def delete(deletion: Deletion, kubeconfig: Path | None, context: str | None) -> 
 
     async def work(connection: Connection) -> bool:
         namespace = deletion.namespace or connection.namespace
-        found = await _of_files(connection, sources, namespace)
-        found += await Objects(connection, namespace).find(deletion.targets, deletion.selector)
-        if not found and not deletion.files:
+        objects = await _of_files(connection, sources, namespace)
+        objects += await Objects(connection, namespace).find(deletion.targets, deletion.selector)
+        if not objects and not deletion.files:
             click.echo("no resources found", err=True)
-        return await _delete_all(connection, found, deletion)
+        return await _delete_all(connection, objects, deletion)
 
     return with_cluster(kubeconfig, context, work)
 
@@ -229,11 +229,11 @@ def _print(applied: Applied, one: SourceObject, *, dry: bool) -> bool:
 async def _of_files(connection: Connection, sources: Sequence[SourceObject], namespace: str) -> list[FoundObject]:
     """The objects of files, the last one first: what was created later may need what was created before."""
     applying = Applying(connection)
-    found = []
+    objects = []
     for one in sources:
         kind = await applying.kind(one.version, one.kind)
-        found.append(FoundObject(kind, (one.namespace or namespace) if kind.namespaced else "", one.name))
-    return found
+        objects.append(FoundObject(kind, (one.namespace or namespace) if kind.namespaced else "", one.name))
+    return objects
 
 
 async def _delete_all(connection: Connection, objects: Sequence[FoundObject], deletion: Deletion) -> bool:

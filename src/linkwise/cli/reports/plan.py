@@ -43,9 +43,16 @@ if TYPE_CHECKING:
 __all__ = ["Planned", "cluster_of", "plan_groups", "show"]
 
 STEPS: Final = 100_000
+"""per call; no other work waits for a turn meanwhile, as it does in the service"""
 AGE_STEP: Final = 0.001  # seconds between the creation times of two pods of a file
 _INSTEAD: Final = "--on FILE or --fleet dgx1-v100=4 plan without a cluster"
-_MODES: Final[dict[str, Mode]] = {"": "any", "whole": "whole", "share": "share", "percent": "percent"}
+_MODES: Final[dict[str, Mode]] = {
+    "": "any",
+    "whole": "whole",
+    "share": "share",
+    "percent": "percent",
+    "dra": "whole",  # devices are planned alike, whatever publishes them
+}
 
 
 @dataclass(frozen=True, slots=True)

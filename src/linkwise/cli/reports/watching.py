@@ -32,6 +32,7 @@ __all__ = ["watch_cluster"]
 SETTLE_SECONDS: Final = 0.2
 """after a change, for others that belong to it: a bind is a change of the pod and of its node's inventory"""
 _SYNC_SECONDS: Final = 0.05
+"""between two looks at whether all kinds are listed; no one event says so"""
 
 
 def watch_cluster(kubeconfig: Path | None, context: str | None, show: Callable[[ClusterView], None]) -> None:

@@ -103,9 +103,9 @@ class Page:
             table.add_row(Text(field), Text(comment))
         self.show(table)
 
-    def compare(self, rows: Iterable[Sequence[str | Text]], first: str = "") -> None:
+    def compare(self, rows: Iterable[Sequence[str | Text]], first: str = "", other: str = BASELINE) -> None:
         """Print what both schedulers did, side by side."""
-        table = plain_table(first, "Linkwise", BASELINE)
+        table = plain_table(first, "Linkwise", other)
         table.columns[1].style = "green"
         for row in rows:
             table.add_row(*row)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -19,13 +20,17 @@ from linkwise.assembly.local_cluster import LocalCluster
 from linkwise.broker.watch_events import NodeObject
 from linkwise.config.settings import HttpSettings, ServeSettings
 from linkwise.dialects.aliyun import COUNT, MEMORY
+from linkwise.dialects.kubernetes.claims.objects import PLAN
 from linkwise.dialects.registry import held_by
 from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.cluster import ClusterSettings
 from linkwise.embedded.nodes.kubelet import SimulationSettings
+from linkwise.embedded.nodes.slices import with_slice
 from linkwise.embedded.scheduler.queue import QueueSettings
 from linkwise.embedded.scheduler.scheduler import SchedulerSettings
 from linkwise.embedded.users import ADMIN
+from linkwise.embedded.writes.claim_rules import CLAIMS
+from linkwise.embedded.writes.pod_claims import claims_named_by
 from linkwise.errors import LinkwiseError
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.inspect import inspect_nodes
@@ -136,6 +141,14 @@ class Stage:
         """Make a device fail, and with it the containers that use it."""
         self.local.cluster.nodes.kill_device(node, index)
 
+    async def deleted(self, name: str) -> None:
+        """Delete a pod, and wait until its ResourceClaims are gone as well."""
+        self.delete(name)
+        claims = self.claims
+        await self.wait_for(
+            lambda: not self.phase(name) and not any(claim.startswith(name) for claim in claims()), f"{name} is deleted"
+        )
+
     # waiting
 
     async def wait_for(self, condition: Callable[[], T | None], what: str, seconds: float = TIMEOUT) -> T:
@@ -219,6 +232,27 @@ class Stage:
         devices = tuple(sorted({index[device] for device in grant.offer.devices})) if grant else ()
         return PodPlacement(node, devices, pod["metadata"].get("annotations") or {})
 
+    def claims(self) -> dict[str, tuple[int, ...]]:
+        """The devices of all allocated ResourceClaims, by name of the claim."""
+        found = {}
+        for claim in self.store.list(CLAIMS).items:
+            allocation = (claim.read().get("status") or {}).get("allocation") or {}
+            names = [result["device"] for result in allocation.get("devices", {}).get("results") or ()]
+            found[claim.name] = tuple(sorted(int(name.rpartition("-")[2]) for name in names))
+        return found
+
+    def claimed(self, name: str) -> tuple[str, tuple[int, ...]]:
+        """The ResourceClaim of a pod and its devices, read from the status of the claim."""
+        (claim,) = claims_named_by(self.store.get("pods", name, NAMESPACE).read())
+        return claim, self.claims()[claim]
+
+    def planned(self, claim: str) -> tuple[int, ...]:
+        """The devices that a ResourceClaim of Linkwise's was written for, by its annotation."""
+        document = self.store.get(CLAIMS, claim, NAMESPACE).read()
+        plan = json.loads((document["metadata"].get("annotations") or {}).get(PLAN, "{}"))
+        index = {device.id: device.index for device in self.inspect(plan["node"]).devices} if plan else {}
+        return tuple(sorted(index[each] for devices in plan.get("devices", {}).values() for each in devices))
+
     def environment(self, name: str, container: str = "main") -> dict[str, str]:
         """The variables that a container of a running pod was given with its devices."""
         return self.local.cluster.nodes.environment(self.store.get("pods", name, NAMESPACE).uid, container)
@@ -286,6 +320,8 @@ def tour_nodes() -> Iterator[list[Raw]]:
     yield _machine(profile("v100-pcie"), "pcie-1", "finetuning")
     yield _machine(profile("dgx1-v100"), "dgx-3", "research")
     yield _machine(profile("v100-pcie"), "pcie-2", "research")
+    measured = profile("dgx1-v100-measured")
+    yield with_slice(_machine(measured, "dgx-4", "claims"), measured.vendor)
     yield _machine(profile("atlas-800"), "atlas-1", "ascend")
     yield _machine(profile("atlas-800"), "atlas-2", "ascend", unhealthy=(FAULTY[1],))
     for name in ("atlas-3", "atlas-4"):

@@ -273,8 +273,8 @@ def _models(machine: str) -> str:
 
 
 def _resources(machine: str) -> dict[str, int]:
-    """The device resources of a machine."""
-    capacity = machine_objects(machine, "node")[0]["status"]["capacity"]
+    """The device resources of a machine; a DRA driver serves the same as a device plugin."""
+    capacity = machine_objects(machine.removesuffix("/dra"), "node")[0]["status"]["capacity"]
     hidden = {NVIDIA} if PERCENT in capacity else set()  # reported as well, but not allocated to pods
     return {name: int(amount) for name, amount in capacity.items() if name not in _HOST_RESOURCES | hidden}
 

@@ -105,8 +105,8 @@ class Ascend(Dialect):
         wanted = _wanted(pod)
         if isinstance(wanted, Problem):
             return Held(None, (wanted,))
-        asked = {REAL, wanted.resource} if wanted else set()
-        astray = [_problem(pod, key, _ASTRAY) for key in listed if key not in asked]
+        resources = {REAL, wanted.resource} if wanted else set()
+        astray = [_problem(pod, key, _ASTRAY) for key in listed if key not in resources]
         if wanted is None:
             return Held(None, tuple(astray))
         chips, problems = _believed(pod, wanted)
@@ -144,8 +144,8 @@ class Ascend(Dialect):
     def resource_for(self, names: Collection[str]) -> str:
         """The resource in the names of chips, `Ascend310P-0`; without such names that of the 910."""
         words = {name.rpartition("-")[0] for name in names}
-        found = [f"{VENDOR}{word}" for word in words if f"{VENDOR}{word}" in _OWN_PLUGIN]
-        return found[0] if len(words) == 1 and found else "huawei.com/Ascend910"
+        resources = [f"{VENDOR}{word}" for word in words if f"{VENDOR}{word}" in _OWN_PLUGIN]
+        return resources[0] if len(words) == 1 and resources else "huawei.com/Ascend910"
 
     def advertised(self, count: int, model: str, hardware: str) -> Advertised:
         """The resource of the hardware profile, and the label by which 910 nodes of modules are known."""
@@ -218,7 +218,7 @@ def _amounts(pod: PodView, resource: str) -> dict[str, int]:
     if resource not in PROFILES and not _PARTS.fullmatch(resource):
         return {}
     amounts = by_container(pod, resource)
-    return {found.name: amounts[found.name] for found in pod.containers if found.name in amounts}
+    return {container.name: amounts[container.name] for container in pod.containers if container.name in amounts}
 
 
 def _problem(pod: PodView, key: str, sentence: str) -> Problem:
@@ -275,8 +275,8 @@ def _number(device: str, resource: str, writing: Writing) -> int:
     """The number of a device's chip: by its index on the node, or by a name that holds the number."""
     if device in writing.devices:
         return writing.devices[device].index
-    if found := _NUMBERED.fullmatch(device):
-        return int(found[1])
+    if match := _NUMBERED.fullmatch(device):
+        return int(match[1])
     try:
         return chip_number(device, resource)
     except InputError as error:

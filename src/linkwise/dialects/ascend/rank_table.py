@@ -113,12 +113,12 @@ def chip_numbers(text: object, resource: str) -> tuple[int, ...]:
         raise InputError(f"{shown(text)} is not a list of chips: write {word}-0,{word}-1")
     numbers: set[int] = set()
     for item in text.split(",") if text.strip() else ():
-        found = _NAME.fullmatch(item.strip())
-        if found is None or found[1] != word:
+        matches = _NAME.fullmatch(item.strip())
+        if matches is None or matches[1] != word:
             raise InputError(f"{shown(item)} is not a chip of {resource}: write {word}-0,{word}-1")
-        if int(found[2]) in numbers:
+        if int(matches[2]) in numbers:
             raise InputError(f"{item.strip()} is listed twice; list each chip once")
-        numbers.add(int(found[2]))
+        numbers.add(int(matches[2]))
     return tuple(sorted(numbers))
 
 
@@ -249,10 +249,10 @@ def table_text(entries: Sequence[Ranks]) -> str:
 def read_table(text: object) -> dict[str, object] | None:
     """The rank table in a text, complete or not; None if it is none."""
     try:
-        found = json.loads(text) if isinstance(text, str) else None
+        table = json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and found.get("status") in {"initializing", "completed"} else None
+    return table if isinstance(table, dict) and table.get("status") in {"initializing", "completed"} else None
 
 
 def _details(name: str, value: object) -> ChipDetails:
@@ -264,21 +264,21 @@ def _details(name: str, value: object) -> ChipDetails:
 
 
 def _text(entry: Mapping[str, object], key: str) -> str:
-    found = entry.get(key, "")
-    if not isinstance(found, str):
-        raise InputError(f"{key} is {shown(found)}, a text is expected")
-    return found
+    value = entry.get(key, "")
+    if not isinstance(value, str):
+        raise InputError(f"{key} is {shown(value)}, a text is expected")
+    return value
 
 
-def _number(found: object, key: str) -> int | None:
+def _number(value: object, key: str) -> int | None:
     """Upstream writes a number below zero where a super pod is not known."""
-    if found is None or found == "":
+    if value is None or value == "":
         return None
-    if type(found) is int:
-        return found if found >= 0 else None
-    if isinstance(found, str) and _NUMBER.fullmatch(found):
-        return int(found)
-    raise InputError(f"{key} is {shown(found)}, a number is expected")
+    if type(value) is int:
+        return value if value >= 0 else None
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return int(value)
+    raise InputError(f"{key} is {shown(value)}, a number is expected")
 
 
 def _device(number: int, details: ChipDetails) -> dict[str, str]:

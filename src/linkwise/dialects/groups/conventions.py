@@ -87,8 +87,8 @@ class Words:
 
     def wishes(self, keys: dict[str, bool]) -> tuple[NetworkWish, ...]:
         """Levels of the network that annotations name, each with whether it is required."""
-        found = ((key, self.annotations[key], required) for key, required in keys.items() if key in self.annotations)
-        return tuple(NetworkWish(text, required) for key, text, required in found if self._level(key, text))
+        wishes = ((key, self.annotations[key], required) for key, required in keys.items() if key in self.annotations)
+        return tuple(NetworkWish(text, required) for key, text, required in wishes if self._level(key, text))
 
     def _level(self, key: str, text: str) -> bool:
         if _LEVEL.fullmatch(text):

@@ -160,7 +160,7 @@ def _place(words: Words, key: str, text: str) -> int | None:
     return words.count(key, match[1] if match else text, least=0)
 
 
-# One line a system, in the order in which they are believed.
+# One line per system, in order of precedence.
 CONVENTIONS: Final[tuple[tuple[Callable[[Words], bool], Callable[[Words], Group | None]], ...]] = (
     (lambda words: NAME in words.labels or REPLICA in words.labels, _seed),
     (lambda words: bool(words.pod.scheduling_group), kubernetes),

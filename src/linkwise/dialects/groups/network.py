@@ -154,7 +154,7 @@ def tiers_of(hyper_nodes: Iterable[HyperNode], nodes: Mapping[str, Mapping[str, 
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """Levels of the network in order, the broadest first, and by what other names they are called."""
+    """Levels of the network, the broadest first, with their other names."""
 
     levels: tuple[str, ...]
     """node labels"""
@@ -168,7 +168,7 @@ class Ladder:
         short: dict[str, list[str]] = {}
         for level in ordered:
             short.setdefault(level.rpartition("/")[2].casefold(), []).append(level)
-        called = {name: found[0] for name, found in short.items() if len(found) == 1}
+        called = {name: label[0] for name, label in short.items() if len(label) == 1}
         return cls(ordered, {**called, **{name.casefold(): level for name, level in (names or {}).items()}})
 
     def level(self, name: str) -> str | None:
@@ -346,8 +346,8 @@ def _layers(spec: Fields) -> Ladder:
     order = _downwards(below)
     for layer in sorted(labels.keys() - set(order)):
         spec.report.refuse(f"layer {shown(layer)} hangs on no other layer; name the one above it")
-    found = {layer: labels[layer] for layer in order if labels.get(layer)}
-    return Ladder.of(found.values(), found)
+    layers = {layer: labels[layer] for layer in order if labels.get(layer)}
+    return Ladder.of(layers.values(), layers)
 
 
 def _label(entry: Fields, layer: str) -> str:

@@ -132,7 +132,7 @@ def owner_group(words: Words, mode: OwnerMode) -> Group | None:
 
 def workload_of(words: Words) -> Workload | None:
     """Return the workload of a pod, by the first convention that its labels or owner reference match."""
-    return next((found for read in READERS if (found := read(words))), None)
+    return next((workload for read in READERS if (workload := read(words))), None)
 
 
 def counts_every_pod(pod: PodView) -> bool:
@@ -212,16 +212,16 @@ READERS: Final[tuple[Callable[[Words], Workload | None], ...]] = (
 
 def workloads_of(pod: PodView) -> frozenset[tuple[str, str]]:
     """Kind and name of every workload that a pod belongs to, the kind in lower case: its Job, and the JobSet of that Job."""
-    found: set[tuple[str, str]] = set()
+    workloads: set[tuple[str, str]] = set()
     owner = pod.owner
     if owner is not None and not (owner.kind == "Job" and pod.labels.get(VOLCANO) == owner.name):
-        found.add((owner.kind.lower(), owner.name))
+        workloads.add((owner.kind.lower(), owner.name))
         template = pod.labels.get(_HASH, "")
         if owner.kind == "ReplicaSet" and template and owner.name.endswith(f"-{template}"):
-            found.add(("deployment", owner.name.removesuffix(f"-{template}")))
+            workloads.add(("deployment", owner.name.removesuffix(f"-{template}")))
     for label, kind in _BY_LABEL.items():
         if name := pod.labels.get(label) or (pod.annotations.get(label) if label == VOLCANO else ""):
-            found.add((kind, name))
+            workloads.add((kind, name))
     if f"{TRAINING}job-name" in pod.labels and (workload := workload_of(Words(pod))):
-        found.add((workload.kind.lower(), workload.name))
-    return frozenset(found)
+        workloads.add((workload.kind.lower(), workload.name))
+    return frozenset(workloads)

@@ -51,21 +51,21 @@ class Card(NamedTuple):
     """beside an id"""
 
     @property
-    def untold(self) -> bool:
+    def unrecorded(self) -> bool:
         """Whether only the card is known, not how much of it."""
         return not (self.ratio or self.memory or self.core)
 
     @property
     def whole(self) -> bool:
         """Without memory nothing else can sit on a card, so less compute with all of the memory is distinguished."""
-        return self.untold or (self.ratio == WHOLE and self.core in {0, WHOLE})
+        return self.unrecorded or (self.ratio == WHOLE and self.core in {0, WHOLE})
 
 
 class Record(NamedTuple):
     """Both annotations joined."""
 
     key: str
-    """the one that is believed where they differ"""
+    """the one that takes precedence where they differ"""
     listed: dict[str, tuple[Card, ...]]
     """by name of the container"""
     rest: tuple[Card, ...]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from linkwise.dialects.dialect import where_node
 from linkwise.dialects.koordinator.quantities import CORE, MEMORY, PREFIXES, RATIO, WHOLE, count, is_minor
 from linkwise.errors import InputError
-from linkwise.model.device import Device
+from linkwise.model.device import MIB, Device
 from linkwise.model.inventory import NodeFacts
 from linkwise.model.topology import Topology, whole_matrix
 from linkwise.model.verdict import Problem
@@ -62,7 +62,6 @@ MANAGER: Final = "linkwise-agent"
 """the field manager of the agent's writes, and the value of the label"""
 _VENDORS: Final = {"ascend": "huawei"}
 """where Koordinator has another name"""
-_MEBIBYTE: Final = 1 << 20
 _UNKNOWN: Final = -1
 
 
@@ -117,12 +116,12 @@ def node_facts(view: NodeView, document: object, source: str) -> NodeFacts | Non
     return None if facts == NodeFacts(source) else facts
 
 
-def device_object(node: str, found: Discovery, labels: Mapping[str, str]) -> dict[str, object]:
+def device_object(node: str, discovery: Discovery, labels: Mapping[str, str]) -> dict[str, object]:
     """The object to write; `labels` are the model and the driver by these names, as valid label values."""
-    devices = sorted(found.devices, key=_minor)
-    values = {**labels, "vendor": _VENDORS.get(found.vendor, found.vendor)} if found.devices else {}
+    devices = sorted(discovery.devices, key=_minor)
+    values = {**labels, "vendor": _VENDORS.get(discovery.vendor, discovery.vendor)} if discovery.devices else {}
     named = {key: values[word] for key, word in LABELS.items() if values.get(word)}
-    matrix = _matrix_text(found, devices)
+    matrix = _matrix_text(discovery, devices)
     # rule 001.report: as the seed has it, beside our own inventory.
     topologies = {"topologies": {TYPE: [{"name": MATRIX, "topology": matrix}]}} if matrix else {}
     return {
@@ -250,7 +249,7 @@ def _with_own_ids(cards: list[_Card], notes: _Notes) -> list[_Card]:
 
 
 def _topology(spec: Raw, devices: tuple[Device, ...], notes: _Notes) -> Topology | None:
-    """The matrix, its rows bound to the devices in the order of their minors; None where it can't be believed."""
+    """The matrix, its rows bound to the devices in the order of their minors; None where it can't be used."""
     key = "Device spec.topologies"
     topologies = notes.items(notes.typed(spec.get("topologies"), dict, key).get(TYPE), f"{key}.{TYPE}")
     matrices = [(item.get("topology"), at) for item, at in topologies if item.get("name") == MATRIX]
@@ -290,10 +289,12 @@ def _allocations(whole: Raw, devices: tuple[Device, ...], notes: _Notes) -> dict
             if not isinstance(uid, str) or not uid or not isinstance(minors, list):
                 notes.say(at, "a uuid and a list of minors are expected: the entry is not read")
                 continue
-            held = [ids[minor] for minor in minors if is_minor(minor) and minor in ids]
-            if len(held) < len(minors):
-                notes.say(f"{at}.minors", f"{len(minors) - len(held)} name no card of this node: they are left out")
-            allocations[uid] = tuple(dict.fromkeys((*allocations.get(uid, ()), *held)))
+            allocated = [ids[minor] for minor in minors if is_minor(minor) and minor in ids]
+            if len(allocated) < len(minors):
+                notes.say(
+                    f"{at}.minors", f"{len(minors) - len(allocated)} name no card of this node: they are left out"
+                )
+            allocations[uid] = tuple(dict.fromkeys((*allocations.get(uid, ()), *allocated)))
     return allocations
 
 
@@ -301,9 +302,9 @@ def _minor(device: Device) -> int:
     return device.index if device.minor is None else device.minor
 
 
-def _matrix_text(found: Discovery, devices: list[Device]) -> str:
+def _matrix_text(discovery: Discovery, devices: list[Device]) -> str:
     """The bandwidth matrix as JSON, its rows in the order of the minors; empty if it is not complete."""
-    topology = found.topology
+    topology = discovery.topology
     if not topology or not topology.bandwidth or {device.id for device in devices} != set(topology.devices):
         return ""
     order = [topology.devices.index(device.id) for device in devices]
@@ -317,7 +318,7 @@ def _diagonal(value: float) -> float:
 
 
 def _entry(device: Device) -> dict[str, object]:
-    prefix, size = PREFIXES[0], device.bytes or device.memory * _MEBIBYTE
+    prefix, size = PREFIXES[0], device.bytes or device.memory * MIB
     amounts = {CORE: str(WHOLE), RATIO: str(WHOLE)} | ({MEMORY: str(size)} if size else {})
     entry: dict[str, object] = {
         "type": TYPE,
@@ -336,9 +337,9 @@ def _entry(device: Device) -> dict[str, object]:
 
 def _spec_managers(entries: object) -> list[str]:
     """The managers of fields of the spec."""
-    found = [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
+    managers = [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
     return [
         str(entry.get("manager") or "an unknown writer")
-        for entry in found
+        for entry in managers
         if isinstance(fields := entry.get("fieldsV1"), Mapping) and "f:spec" in fields
     ]

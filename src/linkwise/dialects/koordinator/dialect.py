@@ -139,7 +139,7 @@ def _divided(ask: Ask, record: Record) -> tuple[Part, ...]:
 
 
 def _fits(ask: Ask, card: Card) -> bool:
-    return card.untold or (card.ratio, card.core) == (ask.share, ask.core)
+    return card.unrecorded or (card.ratio, card.core) == (ask.share, ask.core)
 
 
 def _with_indices(parts: tuple[Part, ...], record: Record) -> tuple[Part, ...]:

@@ -4,7 +4,7 @@ deploy/crds/acceleratorpolicies.linkwise.dev.yaml holds the schema. The API serv
 from before a schema change, or from a file, may have any. A policy with an invalid value is read as far as it can be and
 marked as invalid: it permits nothing to the subjects that can be read.
 
-The creator is believed because users can't choose it: the webhook overwrites what a manifest has, and an admission policy of
+The creator is trusted because users can't choose it: the webhook overwrites what a manifest has, and an admission policy of
 the API server refuses any other value. Of the groups only those are recorded that access policies name, one per line, so
 that the policy of the API server can compare them with the requester's.
 """
@@ -126,8 +126,8 @@ def recorded_creator(pod: PodView) -> tuple[str, tuple[str, ...]]:
 
 
 def _generation(metadata: object) -> int:
-    found = metadata.get("generation") if isinstance(metadata, dict) else None
-    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
+    generation = metadata.get("generation") if isinstance(metadata, dict) else None
+    return generation if isinstance(generation, int) and not isinstance(generation, bool) and generation > 0 else 0
 
 
 def _marked(policy: AcceleratorPolicy, report: Report) -> tuple[AcceleratorPolicy, tuple[Problem, ...]]:
@@ -165,17 +165,17 @@ def _selector(subjects: Fields, report: Report) -> NamespaceSelector | None:
     path = f"{subjects.path}namespaceSelector"
     own = Report(report.where, report.key)
     selector = None if raw is None else Fields.of(raw, path, own)
-    found = None
+    parsed = None
     if selector is not None:
         selector.unknown(("matchLabels", "matchExpressions"))
         labels = selector.raw.get("matchLabels")
         pairs = Fields.of({} if labels is None else labels, f"{path}.matchLabels", own)
         wanted = {str(key): pairs.text(str(key), "") or "" for key in pairs.raw} if pairs else {}
         expressions = selector.objects("matchExpressions") if selector.raw.get("matchExpressions") is not None else ()
-        found = NamespaceSelector(wanted, tuple(filter(None, map(_requirement, expressions))))
+        parsed = NamespaceSelector(wanted, tuple(filter(None, map(_requirement, expressions))))
     report.problems += own.problems
     report.broken |= own.broken
-    return None if own.broken else found
+    return None if own.broken else parsed
 
 
 def _requirement(fields: Fields) -> SelectorRequirement | None:
@@ -199,8 +199,8 @@ def _share(sharing: Fields, name: str) -> ShareLimit | None:
         return None
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63:
         return ShareLimit(value)
-    if isinstance(value, str) and (found := _PERCENT.fullmatch(value)):
-        return ShareLimit(int(found[1]), percent=True)
+    if isinstance(value, str) and (match := _PERCENT.fullmatch(value)):
+        return ShareLimit(int(match[1]), percent=True)
     sharing.report.refuse(
         f"spec.sharing.{name} is {shown(value)}; a percentage such as 50% or a number above 0 is expected"
     )
@@ -209,10 +209,10 @@ def _share(sharing: Fields, name: str) -> ShareLimit | None:
 
 def _share_with(sharing: Fields) -> ShareWith | None:
     value = sharing.raw.get("with")
-    found: ShareWith | None = next((word for word in get_args(ShareWith) if word == value), None)
-    if value is not None and found is None:
+    domain: ShareWith | None = next((word for word in get_args(ShareWith) if word == value), None)
+    if value is not None and domain is None:
         sharing.report.refuse(f"spec.sharing.with is {shown(value)}; use {', '.join(get_args(ShareWith))}")
-    return found
+    return domain
 
 
 def _is_control_plane(user: str) -> bool:

@@ -39,7 +39,7 @@ def cordons_of(view: NodeView) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
         return _NONE, (_problem(view, str(error)),)
     if not isinstance(value, dict):
         return _NONE, (_problem(view, f"it is {shown(value)}; an object of reasons by device is expected"),)
-    found, problems = {}, []
+    cordons, problems = {}, []
     for device, reason in value.items():
         if not _is_line(device, _LONGEST_ID) or not device:
             problems.append(_problem(view, f"{shown(device)} is not the id of a device"))
@@ -47,10 +47,10 @@ def cordons_of(view: NodeView) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
             problems.append(
                 _problem(view, f"the reason of device {device} is {shown(reason)}; it is cordoned without one")
             )
-            found[device] = ""
+            cordons[device] = ""
         else:
-            found[device] = reason
-    return found, tuple(problems)
+            cordons[device] = reason
+    return cordons, tuple(problems)
 
 
 def cordoned_devices(devices: Iterable[Device], cordons: Mapping[str, str]) -> dict[str, str]:

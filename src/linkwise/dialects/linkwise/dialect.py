@@ -312,15 +312,15 @@ def _mode(fields: Fields) -> AskMode | None:
     text = fields.text("mode")
     if text is None:
         return None
-    found = next((mode for mode in _MODES if mode == text), None)
-    if found is None:
+    known = next((mode for mode in _MODES if mode == text), None)
+    if known is None:
         fields.report.refuse(f"mode is {shown(text)}; one of {', '.join(_MODES)} is expected")
-    return found
+    return known
 
 
 def _parts(fields: Fields) -> tuple[Part, ...]:
-    found = [_part(name, entry) for name, entry in fields.named("containers")]
-    return tuple(part for part in found if part)
+    parts = [_part(name, entry) for name, entry in fields.named("containers")]
+    return tuple(part for part in parts if part)
 
 
 def _part(container: str, entry: Fields) -> Part | None:
@@ -345,13 +345,13 @@ def _check_mode(mode: AskMode, parts: tuple[Part, ...], report: Report) -> None:
 
 def _containers(parts: tuple[Part, ...], devices: Mapping[str, Device]) -> dict[str, dict[str, object]]:
     """In the order of the parts, which a reader of JSON texts keeps."""
-    found: dict[str, dict[str, object]] = {}
+    containers: dict[str, dict[str, object]] = {}
     for part in parts:
-        entry = found[part.container] = {"core": part.core, "devices": part.devices}
+        entry = containers[part.container] = {"core": part.core, "devices": part.devices}
         indices = [devices[name].index for name in part.devices if name in devices and not name.startswith("#")]
         if part.indices or len(indices) == len(part.devices):
             entry["indices"] = part.indices or indices
         entry["share"] = part.share
-    if len(found) < len(parts):
+    if len(containers) < len(parts):
         raise InputError("a grant names one container twice")
-    return found
+    return containers

@@ -238,13 +238,13 @@ def inventory_faults(raw: object) -> dict[str, str]:
     """Why devices are unhealthy, by id, as the agent reports it; nothing of what is invalid, which `inventory_facts` reports."""
     spec = raw.get("spec") if isinstance(raw, Mapping) else None
     devices = spec.get("devices") if isinstance(spec, Mapping) else None
-    found: dict[str, str] = {}
+    faults: dict[str, str] = {}
     for device in devices if isinstance(devices, list) else ():
         facts = device.get("facts") if isinstance(device, Mapping) and device.get("healthy") is False else None
         fault = facts.get("fault") if isinstance(facts, Mapping) else None
         if isinstance(fault, str) and fault.isprintable() and isinstance(device.get("uuid"), str):
-            found[device["uuid"]] = fault
-    return found
+            faults[device["uuid"]] = fault
+    return faults
 
 
 def inventory_object(  # noqa: PLR0913 - a builder: what is only for people has defaults
@@ -312,31 +312,31 @@ def _ours(raw: object, node: str, report: Report) -> Fields | None:
 
 def _devices(spec: Fields) -> tuple[Device, ...]:
     """The devices; one with the id or index of an earlier one is ignored."""
-    found = _plain_devices(spec.raw.get("devices"))
-    if found is None:
-        found = _read_devices(spec)
+    devices = _plain_devices(spec.raw.get("devices"))
+    if devices is None:
+        devices = _read_devices(spec)
     for field, count in (
-        ("deviceCount", len(found)),
-        ("healthyCount", sum(device.healthy for device in found.values())),
+        ("deviceCount", len(devices)),
+        ("healthyCount", sum(device.healthy for device in devices.values())),
     ):
         if field in spec.raw and spec.number(field) not in {count, None}:
             spec.report.note(f"spec.{field} is {shown(spec.raw[field])}; the list has {count}, which is used")
-    return tuple(found.values())
+    return tuple(devices.values())
 
 
 def _read_devices(spec: Fields) -> dict[str, Device]:
-    found: dict[str, Device] = {}
+    devices: dict[str, Device] = {}
     indices: set[int] = set()
     for entry in spec.objects("devices"):
         device = _device(entry)
         if device is None:
             continue
-        if device.id in found or device.index in indices:
+        if device.id in devices or device.index in indices:
             spec.report.refuse(f"{entry.path[:-1]} has the uuid or index of an earlier device; it is left out")
         else:
-            found[device.id] = device
+            devices[device.id] = device
             indices.add(device.index)
-    return found
+    return devices
 
 
 def _plain_devices(raw: object) -> dict[str, Device] | None:
@@ -433,38 +433,38 @@ def _labels(spec: Fields) -> dict[str, str]:
     holder = Fields.of(spec.raw.get("facts", {}), "spec.facts", spec.report)
     if holder is None:
         return {}
-    found = {name: holder.text(name, "") for name in holder.raw if isinstance(name, str)}
-    return {name: text for name, text in found.items() if text is not None}
+    labels = {name: holder.text(name, "") for name in holder.raw if isinstance(name, str)}
+    return {name: text for name, text in labels.items() if text is not None}
 
 
 def _allocations(root: Fields) -> dict[str, tuple[str, ...]]:
     """Devices by pod; a pod that is listed twice has the devices of both entries."""
-    found: dict[str, tuple[str, ...]] = {}
+    allocations: dict[str, tuple[str, ...]] = {}
     status = Fields.of(root.raw.get("status", {}), "status", root.report)
     for entry in status.objects("allocations") if status else ():
         uid, devices = entry.text("podUID"), entry.texts("devices")
         entry.unknown(_ALLOCATION)
         if uid is None or devices is None:
             continue
-        if uid in found:
+        if uid in allocations:
             root.report.note(f"{entry.path}podUID is {shown(uid)}, which is listed before; the devices of both count")
-        found[uid] = tuple(dict.fromkeys((*found.get(uid, ()), *devices)))
-    return found
+        allocations[uid] = tuple(dict.fromkeys((*allocations.get(uid, ()), *devices)))
+    return allocations
 
 
 def _holds(spec: Fields) -> tuple[Hold, ...]:
     """The holds; one without a valid time holds nothing, because it would never end."""
-    found: dict[str, Hold] = {}
+    holds: dict[str, Hold] = {}
     for entry in spec.objects("holds"):
         entry.unknown(_HOLD)
         device, reason, until = entry.text("uuid"), entry.text("reason", ""), entry.time("until")
         if device is None or until is None:
             continue
-        if device in found:
+        if device in holds:
             spec.report.note(f"{entry.path}uuid is {shown(device)}, which is listed before; the later time counts")
-            until = max(until, found[device].until)
-        found[device] = Hold(device, reason or "", until)
-    return tuple(found.values())
+            until = max(until, holds[device].until)
+        holds[device] = Hold(device, reason or "", until)
+    return tuple(holds.values())
 
 
 def _hold_object(hold: Hold) -> dict[str, object]:

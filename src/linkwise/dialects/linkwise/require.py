@@ -57,12 +57,12 @@ class _Reader:
         self._place = 0
 
     def comparisons(self) -> list[Comparison]:
-        found = [self._comparison()]
+        comparisons = [self._comparison()]
         while self._take("sign", ","):
-            found.append(self._comparison())
+            comparisons.append(self._comparison())
         if self._next.kind != "end":
             raise self._expected("a comma or the end")
-        return found
+        return comparisons
 
     @property
     def _next(self) -> _Token:

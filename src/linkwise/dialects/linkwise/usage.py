@@ -6,18 +6,17 @@ Memory is in MiB, whatever the unit of the node's shares is. Values that are not
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from linkwise.dialects.json_fields import Fields, Report
 from linkwise.dialects.linkwise.inventory import KIND
+from linkwise.model.device import MIB
 from linkwise.model.usage import DeviceUsage, NodeUsage, PodUsage
 
 if TYPE_CHECKING:
     from linkwise.model.verdict import Problem
 
 __all__ = ["usage_fields", "usage_in", "with_usage"]
-
-_MIB: Final = 1 << 20
 
 
 def usage_fields(usage: NodeUsage, time: str = "") -> dict[str, object]:
@@ -100,7 +99,7 @@ def _known(**fields: object) -> dict[str, object]:
 
 
 def _mebibytes(amount: int | None) -> int | None:
-    return None if amount is None else amount // _MIB
+    return None if amount is None else amount // MIB
 
 
 def _optional(entry: Fields, name: str) -> int | None:
@@ -109,4 +108,4 @@ def _optional(entry: Fields, name: str) -> int | None:
 
 def _bytes(entry: Fields, name: str) -> int | None:
     number = _optional(entry, name)
-    return None if number is None else number * _MIB
+    return None if number is None else number * MIB

@@ -58,16 +58,16 @@ class _CommandDriver(ToolDriver):
                 " the node"
             )
         outputs = read_outputs(texts, self._node)
-        found = outputs.discovery
+        discovery = outputs.discovery
         nodes = gpu_nodes(self._host)
-        facts = versions((device.bus_id for device in found.devices), self._host)
-        found = replace(
-            found,
-            devices=tuple(self._located(device, nodes) for device in found.devices),
-            facts={**facts, **found.facts},
-            problems=tuple(dict.fromkeys((*found.problems, *problems))),
+        facts = versions((device.bus_id for device in discovery.devices), self._host)
+        discovery = replace(
+            discovery,
+            devices=tuple(self._located(device, nodes) for device in discovery.devices),
+            facts={**facts, **discovery.facts},
+            problems=tuple(dict.fromkeys((*discovery.problems, *problems))),
         )
-        whole = self._known.complete(found, outputs.unreadable)
+        whole = self._known.complete(discovery, outputs.unreadable)
         return replace(whole, vendor="amd" if whole.devices else "")
 
     def usage(self) -> UsageReading:
@@ -83,12 +83,12 @@ class _CommandDriver(ToolDriver):
             if answer.code
         ]
         nodes, usages = gpu_nodes(self._host), self._usages(measured.text)
-        found = [
+        located = [
             (self._located(device, nodes), replace(usages[device.index], id=device.id))
             for device in read_outputs({self.name: listed.text}, self._node).discovery.devices
             if device.index in usages
         ]
-        return UsageReading(with_processes(found, nodes, self._host), tuple(problems))
+        return UsageReading(with_processes(located, nodes, self._host), tuple(problems))
 
     def _located(self, device: Device, nodes: Mapping[tuple[str, int], GpuNodes]) -> Device:
         address = pci_address(device.bus_id)

@@ -22,7 +22,7 @@ from linkwise.drivers.device_facts import MOST_MEMORY, DeviceFacts, Failure, com
 from linkwise.drivers.host_files import HOST, numa_node
 from linkwise.drivers.known_devices import KnownDevices, Unreadable
 from linkwise.errors import DriverError
-from linkwise.model.device import Device
+from linkwise.model.device import MIB, Device
 from linkwise.model.driver import Driver
 from linkwise.model.inventory import Discovery
 from linkwise.model.topology import MAX_DEVICES, Topology
@@ -44,7 +44,6 @@ _GPU: Final = 1
 """AMDSMI_PROCESSOR_TYPE_AMD_GPU"""
 _LINKS: Final = {1: "PCIE", 2: "XGMI"}
 """the numbers of both amdsmi_io_link_type_t and, since ROCm 7, amdsmi_link_type_t"""
-_MIB: Final = 1024 * 1024
 VRAM: Final = 0
 """AMDSMI_MEM_TYPE_VRAM"""
 _WHOLE: Final = {"", "SPX", "N/A", "UNKNOWN"}
@@ -90,7 +89,7 @@ class AmdSmiLibraryDriver(Driver):
         problems: list[str] = []
         gpus, unreadable = self._gpus(problems)
         self._stale, self._read = bool(unreadable), tuple(gpus)
-        found = Discovery(
+        discovery = Discovery(
             _VENDOR if gpus else "",
             tuple(gpu.device for gpu in gpus),
             self._topology(gpus),
@@ -98,19 +97,19 @@ class AmdSmiLibraryDriver(Driver):
             {gpu.device.id: "; ".join(gpu.faults) for gpu in gpus if gpu.faults},
             tuple(problems),
         )
-        whole = self._known.complete(found, unreadable)
+        whole = self._known.complete(discovery, unreadable)
         return replace(whole, vendor=_VENDOR if whole.devices else "")
 
     def usage(self) -> UsageReading:
         """Read memory, utilization and processes of the GPUs that the last discovery read."""
-        found, problems = [], []
+        usages, problems = [], []
         for gpu in self._read:
             usage = read_usage(self._library, gpu)
             if isinstance(usage, Failure):
                 problems.append(f"device {gpu.device.index}: its usage can't be read ({usage})")
             else:
-                found.append((gpu.device, usage))
-        return UsageReading(with_processes(found, self._nodes, self._host), tuple(problems))
+                usages.append((gpu.device, usage))
+        return UsageReading(with_processes(usages, self._nodes, self._host), tuple(problems))
 
     def close(self) -> None:
         """Shut the library down."""
@@ -134,11 +133,11 @@ class AmdSmiLibraryDriver(Driver):
             sockets = self._library.handles("amdsmi_get_socket_handles")
         if isinstance(sockets, Failure):
             raise DriverError(f"amdsmi: the GPUs can't be listed ({sockets}); check `amd-smi list` on the node")
-        found: list[ctypes.c_void_p] = []
+        handles: list[ctypes.c_void_p] = []
         for socket in sockets:
             processors = self._library.handles("amdsmi_get_processor_handles", socket)
-            found += [] if isinstance(processors, Failure) else filter(self._is_gpu, processors)
-        return found
+            handles += [] if isinstance(processors, Failure) else filter(self._is_gpu, processors)
+        return handles
 
     def _is_gpu(self, handle: ctypes.c_void_p) -> bool:
         kind = self._library.number("amdsmi_get_processor_type", handle)
@@ -236,7 +235,7 @@ def read_gpu(
             ),
             bus_id=bus,
             model=facts.take("model", library.first_text("amdsmi_get_gpu_asic_info", handle)) or "",
-            memory=memory // _MIB,
+            memory=memory // MIB,
             healthy=facts.healthy,
             bytes=memory,
             nodes=(node.card,) if node and node.card else (),

@@ -44,7 +44,7 @@ class GpuNodes:
 
 def gpu_nodes(host: Path) -> dict[Place, GpuNodes]:
     """The device nodes of all GPUs; those of the PCI devices where KFD can't be read."""
-    found: dict[Place, GpuNodes] = {}
+    nodes: dict[Place, GpuNodes] = {}
     for folder in _entries(host / "sys/class/kfd/kfd/topology/nodes"):
         properties = dict(_PROPERTY.findall(_read(folder / "properties")))
         render = int(properties.get("drm_render_minor", 0))
@@ -53,8 +53,8 @@ def gpu_nodes(host: Path) -> dict[Place, GpuNodes]:
             domain, function = int(properties.get("domain", 0)), location & 7
             address = f"{domain:04x}:{location >> 8 & 0xFF:02x}:{location >> 3 & 0x1F:02x}.{function:x}"
             drm = host / f"sys/class/drm/renderD{render}/device/drm"
-            found[address, location >> 28] = GpuNodes(render, _card(drm), _read(folder / "gpu_id"))
-    return found or _by_pci(host)
+            nodes[address, location >> 28] = GpuNodes(render, _card(drm), _read(folder / "gpu_id"))
+    return nodes or _by_pci(host)
 
 
 def gpu_processes(nodes: Mapping[Place, GpuNodes], host: Path) -> dict[int, tuple[ProcessUsage, ...]]:
@@ -90,13 +90,13 @@ def versions(buses: Iterable[str], host: Path) -> dict[str, str]:
 
 
 def _by_pci(host: Path) -> dict[Place, GpuNodes]:
-    found: dict[Place, GpuNodes] = {}
+    nodes: dict[Place, GpuNodes] = {}
     for folder in _entries(host / "sys/bus/pci/drivers/amdgpu"):
         drm = folder / "drm"
         render = next((match for entry in _entries(drm) if (match := _RENDER.fullmatch(entry.name))), None)
         if pci_address(folder.name) and render:
-            found[pci_address(folder.name), 0] = GpuNodes(int(render[1]), _card(drm))
-    return found
+            nodes[pci_address(folder.name), 0] = GpuNodes(int(render[1]), _card(drm))
+    return nodes
 
 
 def _card(drm: Path) -> str:

@@ -24,7 +24,7 @@ _GPUS: Final = 1 << 1
 """AMDSMI_INIT_AMD_GPUS"""
 _LARGEST: Final = 16384
 """bytes of a buffer: more than any structure that is read has"""
-_MOST_HANDLES: Final = 1024
+_MOST_HANDLES: Final = 1024  # a number that the library got wrong must not allocate gigabytes
 
 _NOT_INITIALISED: Final = 32
 

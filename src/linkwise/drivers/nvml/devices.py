@@ -14,7 +14,7 @@ from linkwise.drivers.device_facts import MOST_NUMBERS, DeviceFacts, Failure, is
 from linkwise.drivers.host_files import near_nics, numa_node, pci_address
 from linkwise.drivers.known_devices import Unreadable
 from linkwise.drivers.nvml.library import NOT_FOUND
-from linkwise.model.device import Device
+from linkwise.model.device import MIB, Device
 from linkwise.model.link import SELF, Link, Pcie
 from linkwise.model.usage import DeviceUsage, ProcessUsage, UsageReading
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Gpu", "PciePaths", "UsageReader", "link_rows", "read_gpu"]
 
-_MIB: Final = 1024 * 1024
 _BRANDS: Final = (
     *("unknown", "quadro", "tesla", "nvs", "grid", "geforce", "titan", "vapps", "vpc", "vcs", "vws", "cloudgaming"),
     *("quadrortx", "nvidiartx", "nvidia", "geforcertx", "titanrtx"),
@@ -97,7 +96,7 @@ def read_gpu(library: Library, index: int, host: Path) -> Gpu | Unreadable:
             numa=facts.numa(numa_node(bus, host), lambda: library.number("nvmlDeviceGetNumaNodeId", handle)),
             bus_id=bus,
             model=model or "",
-            memory=memory // _MIB,
+            memory=memory // MIB,
             healthy=facts.healthy,
             bytes=memory,
             nics=near_nics(bus, host),
@@ -170,16 +169,16 @@ class UsageReader:
         count = library.number("nvmlDeviceGetCount")
         if isinstance(count, Failure):
             return UsageReading(problems=(f"NVML can't count the GPUs ({count})",))
-        found: dict[str, DeviceUsage] = {}
+        usages: dict[str, DeviceUsage] = {}
         problems: list[str] = []
         for index in range(min(count, most)):
             usage = self._device(library, index)
             if isinstance(usage, Failure):
                 problems.append(f"device {index}: its usage can't be read ({usage})")
             else:
-                found.setdefault(usage.id, usage)
-        self._seen = {uuid: time for uuid, time in self._seen.items() if uuid in found}
-        return UsageReading(tuple(found.values()), tuple(problems))
+                usages.setdefault(usage.id, usage)
+        self._seen = {uuid: time for uuid, time in self._seen.items() if uuid in usages}
+        return UsageReading(tuple(usages.values()), tuple(problems))
 
     def _device(self, library: Library, index: int) -> DeviceUsage | Failure:
         handle = library.call("nvmlDeviceGetHandleByIndex", index)
@@ -277,10 +276,10 @@ def _sentence(uneven: list[str]) -> list[str]:
 
 
 def _listed(library: Library, handle: object, function: str, older: str) -> list[Any] | None:
-    found = library.call(function, handle)
-    if isinstance(found, Failure) and found.unsupported:
-        found = library.call(older, handle)
-    return None if isinstance(found, Failure) else list(found)
+    processes = library.call(function, handle)
+    if isinstance(processes, Failure) and processes.unsupported:
+        processes = library.call(older, handle)
+    return None if isinstance(processes, Failure) else list(processes)
 
 
 def _mean(values: Iterable[int]) -> int:

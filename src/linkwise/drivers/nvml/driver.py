@@ -37,7 +37,7 @@ _CLOSE_SECONDS: Final = 2.0
 _STOPPED: Final = "the NVIDIA driver does not answer; check that `nvidia-smi` works on the node"
 _XID: Final = 0x8
 """nvmlEventTypeXidCriticalError"""
-_TIMEOUT: Final = 10
+_TIMEOUT: Final = 10  # NVML_ERROR_TIMEOUT: no event came, which is no failure
 _MOST: Final = 256
 """events of one discovery; a GPU that reports more keeps the rest for the next one"""
 
@@ -91,10 +91,10 @@ class NvmlDriver(Driver):
         """Wait for an Xid event; the faults that it causes, by device id, or None if events can't be awaited."""
         with self._waiting:
             try:
-                found = self._events.wait(int(seconds * 1000)) if self._events is not None else None
+                xids = self._events.wait(int(seconds * 1000)) if self._events is not None else None
             except StaleError:  # the next discovery initialises the library again
                 return None
-        return None if found is None else {id_: _xid_fault(xid) for id_, xid in found.items()}
+        return None if xids is None else {id_: _xid_fault(xid) for id_, xid in xids.items()}
 
     def close(self) -> None:
         """Shut the library down; a call that does not return keeps it open."""
@@ -134,7 +134,7 @@ class NvmlDriver(Driver):
         lost = [self._known.at_bus(each) for each in unreadable]
         rows, uneven = link_rows(library, gpus, self._paths, lost, complete="" not in lost)
         ids = tuple(gpu.device.id for gpu in gpus)
-        found = Discovery(
+        discovery = Discovery(
             _VENDOR,
             with_differing([gpu.device for gpu in gpus], _device_facts(gpus)),
             Topology(ids, links=rows) if gpus else None,
@@ -142,7 +142,7 @@ class NvmlDriver(Driver):
             {gpu.device.id: "; ".join(gpu.faults) for gpu in gpus if gpu.faults},
             (*problems, *uneven),
         )
-        whole = self._known.complete(found, unreadable)
+        whole = self._known.complete(discovery, unreadable)
         model = common(device.model for device in whole.devices)
         return replace(
             whole,
@@ -169,7 +169,7 @@ class XidEvents:
         """events after which a GPU works on"""
         self._set: Final[Any] = library.call("nvmlEventSetCreate")
         self._watched: set[str] = set()
-        self._found: dict[str, int] = {}
+        self._xids: dict[str, int] = {}
 
     @property
     def works(self) -> bool:
@@ -186,15 +186,15 @@ class XidEvents:
         failure = self._receive(milliseconds)
         if failure is not None and failure.code != _TIMEOUT:
             return None
-        return dict(self._found)
+        return dict(self._xids)
 
     def collect(self) -> dict[str, int]:
         """The last critical Xid of each GPU since the last call, by UUID; empty for events that name no GPU."""
         for _ in range(_MOST if self.works else 0):
             if self._receive(0) is not None:  # a timeout: there are no more
                 break
-        found, self._found = self._found, {}
-        return found
+        faults, self._xids = self._xids, {}
+        return faults
 
     def watch(self, gpus: Iterable[Gpu]) -> None:
         """Subscribe to the events of GPUs that are new; one that came back must be subscribed to again."""
@@ -218,7 +218,7 @@ class XidEvents:
             return event
         if event.eventType == _XID and event.eventData not in self._harmless:
             uuid = self._library.text("nvmlDeviceGetUUID", event.device) if event.device else ""
-            self._found["" if isinstance(uuid, Failure) else uuid] = int(event.eventData)
+            self._xids["" if isinstance(uuid, Failure) else uuid] = int(event.eventData)
         return None
 
 
@@ -272,11 +272,11 @@ def _shared_facts(gpus: Sequence[Gpu]) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-def _with_warnings(found: Discovery) -> Topology | None:
+def _with_warnings(discovery: Discovery) -> Topology | None:
     """The topology, with what `nvidia-smi topo -m` makes look odd: a device with fewer NVLinks than all others."""
-    topology = found.topology
+    topology = discovery.topology
     if topology is None:
         return None
     printed = [[Link(link.partition("+")[0]) for link in row] for row in topology.links]
-    names = [f"GPU{device.index}" for device in found.devices]
+    names = [f"GPU{device.index}" for device in discovery.devices]
     return replace(topology, warnings=fabric_warnings(names, printed))

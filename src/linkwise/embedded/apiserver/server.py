@@ -38,18 +38,17 @@ from linkwise.embedded.users import ADMIN, Tokens
 from linkwise.errors import ClusterError
 from linkwise.net.certificates import self_signed
 from linkwise.net.http.client import Http, Origin
-from linkwise.net.http.messages import JSON, TEXT, HangUpError, Response
+from linkwise.net.http.messages import JSON, TEXT, HangUpError, Response, passed_on
 from linkwise.net.http.server import Limits, Server, listen
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
     from linkwise.embedded.apiserver.faults import Fault
     from linkwise.embedded.kinds.registry import Kinds
     from linkwise.embedded.storage.collection import Raw
     from linkwise.embedded.storage.database import Database
     from linkwise.net.http import messages
-    from linkwise.net.http.client import Exchange
     from linkwise.net.http.messages import Request
 
 __all__ = ["Application", "EmbeddedApi", "ProxyTarget", "ServiceProxy", "proxy_target"]
@@ -432,13 +431,4 @@ async def _read(http: Http, path: str, headers: bytes) -> Response:
         if not kind.startswith(_EVENTS):
             async with asyncio.timeout(_WAIT):
                 return Response(b"".join([part async for part in exchange.chunks()]), exchange.status, kind)
-        return Response(b"", exchange.status, kind, stream=_passed_on(exchange, stack.pop_all()))
-
-
-async def _passed_on(exchange: Exchange, stack: contextlib.AsyncExitStack) -> AsyncGenerator[bytes, None]:
-    async with stack:
-        try:
-            async for part in exchange.chunks():
-                yield part
-        except ClusterError as error:
-            raise HangUpError from error
+        return Response(b"", exchange.status, kind, stream=passed_on(exchange.chunks(), stack.pop_all()))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.controllers.owned import Client
+from linkwise.embedded.controllers.resource_claims import sync_claim, sync_claims_of_pod
 from linkwise.embedded.controllers.volcano.jobs import sync_volcano_job
 from linkwise.embedded.controllers.volcano.objects import CONTROLLERS, JOBS, POD_GROUPS, QUEUES, SCHEDULER_USER
 from linkwise.embedded.controllers.volcano.pod_groups import (
@@ -31,6 +32,8 @@ from linkwise.embedded.controllers.workloads import (
 from linkwise.embedded.kinds.crds import OPERATOR_JOBS
 from linkwise.embedded.runtime import follow
 from linkwise.embedded.users import controller
+from linkwise.embedded.writes.claim_rules import CLAIMS
+from linkwise.embedded.writes.pod_claims import claims_named_by
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -46,6 +49,8 @@ __all__ = ["Controllers"]
 _FIRST_RETRY: Final = 0.01  # seconds; each further one takes twice as long
 _LAST_RETRY: Final = 30.0  # seconds
 _VOLCANO: Final = "vc-controller-manager"
+_CLAIM_CONTROLLER: Final = "resource-claim-controller"
+_CLAIMS_OF_PODS: Final = "claims of pods"
 _STATEFUL_SETS: Final = "statefulsets.apps"
 _DAEMON_SETS: Final = "daemonsets.apps"
 
@@ -58,6 +63,10 @@ class _Controller:
     sync: Callable[[Client, Stored], Awaitable[float | None]]
     """takes an object one step further; may return the seconds until it is due again"""
     requester: Requester
+    kind: str = ""
+    """the resource, if several controllers reconcile its objects"""
+    sees_deleting: bool = False
+    """whether it reconciles objects that are being deleted, too"""
 
 
 def _built_in(name: str, sync: Callable[[Client, Stored], Awaitable[float | None]]) -> _Controller:
@@ -76,10 +85,12 @@ _CONTROLLERS: Final = {
     QUEUES: _Controller(_VOLCANO, sync_queue, CONTROLLERS),
     POD_GROUPS: _Controller("volcano", sync_pod_group, SCHEDULER_USER),
     JOBS: _Controller(_VOLCANO, sync_volcano_job, CONTROLLERS),
+    _CLAIMS_OF_PODS: _Controller(_CLAIM_CONTROLLER, sync_claims_of_pod, controller(_CLAIM_CONTROLLER), "pods"),
+    CLAIMS: _Controller(_CLAIM_CONTROLLER, sync_claim, controller(_CLAIM_CONTROLLER), sees_deleting=True),
 }
 """by the resource whose objects they reconcile"""
 _Key = tuple[str, str, str]
-"""kind, namespace and name"""
+"""controller, namespace and name"""
 _OWNERS: Final = {
     ("apps/v1", "Deployment"): "deployments.apps",
     ("apps/v1", "ReplicaSet"): "replicasets.apps",
@@ -89,6 +100,7 @@ _OWNERS: Final = {
     ("batch/v1", "Job"): "jobs.batch",
     ("batch.volcano.sh/v1alpha1", "Job"): JOBS,
 }
+_WATCHED: Final = tuple(dict.fromkeys(entry.kind or name for name, entry in _CONTROLLERS.items()))
 _OPERATOR_JOBS: Final = {(job.group, job.kind): name for name, job in OPERATOR_JOBS.items()}
 
 
@@ -110,7 +122,7 @@ class Controllers:
         """Reconcile until cancelled."""
         create_default_queues(self._store)
         async with asyncio.TaskGroup() as tasks:
-            for kind in _CONTROLLERS:
+            for kind in _WATCHED:
                 tasks.create_task(follow(self._store, kind, partial(self._on_event, kind)), name=f"controllers {kind}")
             tasks.create_task(follow(self._store, "nodes", self._on_node), name="controllers nodes")
             tasks.create_task(self._process_queue(), name="controllers")
@@ -121,6 +133,8 @@ class Controllers:
             self._on_pod(stored, deleted=event.type == "DELETED")
         elif event.type != "DELETED":
             self._queue[kind, *stored.key] = None
+        if kind == CLAIMS:
+            self._on_claim(event)
         if kind == QUEUES:
             self._enqueue_groups(stored.name)
         if b'"ownerReferences"' in stored.data:
@@ -136,6 +150,17 @@ class Controllers:
             self._queue[POD_GROUPS, stored.namespace, group] = None
         elif not deleted and needs_pod_group(stored):
             self._queue["pods", *stored.key] = None
+        if b"esourceClaim" in stored.data:
+            if not deleted:
+                self._queue[_CLAIMS_OF_PODS, *stored.key] = None
+            for name in claims_named_by(stored.read()):
+                self._queue[CLAIMS, stored.namespace, name] = None
+
+    def _on_claim(self, event: WatchEvent) -> None:
+        """Reconcile the pod that owns a claim: it may need another one, or its claim may have been replaced."""
+        for owner in event.object["metadata"].get("ownerReferences") or ():
+            if owner["kind"] == "Pod":
+                self._queue[_CLAIMS_OF_PODS, event.stored.namespace, owner["name"]] = None
 
     def _on_node(self, _: WatchEvent) -> None:
         """Reconcile all DaemonSets: they may have a pod to create or to delete on this node."""
@@ -160,13 +185,14 @@ class Controllers:
                 await asyncio.sleep(0)
 
     async def _sync(self, key: _Key) -> None:
-        kind, namespace, name = key
-        stored = self._store.find(kind, name, namespace)
-        if stored is None or b'"deletionTimestamp"' in stored.data:
+        name, namespace, object_name = key
+        entry = _CONTROLLERS[name]
+        stored = self._store.find(entry.kind or name, object_name, namespace)
+        if stored is None or (b'"deletionTimestamp"' in stored.data and not entry.sees_deleting):
             self._failures.pop(key, None)
             return
         try:
-            again = await _CONTROLLERS[kind].sync(self._clients[kind], stored)
+            again = await entry.sync(self._clients[name], stored)
         except ApiError:
             # A conflicting write, or pods that the API server rejects: an admission webhook may accept them later.
             failures = self._failures[key] = self._failures.get(key, 0) + 1

@@ -171,6 +171,7 @@ BUILT_IN: Final = (
     ),
     Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False, has_generation=True),
     Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", (), _STATUS),
+    Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate"),
     Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", ("sc",), namespaced=False),
     *(
         Resource(

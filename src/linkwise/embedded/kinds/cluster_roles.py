@@ -40,7 +40,7 @@ _VIEWED: Final = {
     ),
     "batch": ("cronjobs", "cronjobs/status", "jobs", "jobs/status"),
     "policy": ("poddisruptionbudgets", "poddisruptionbudgets/status"),
-    "resource.k8s.io": ("resourceclaims", "resourceclaims/status"),
+    "resource.k8s.io": ("resourceclaims", "resourceclaims/status", "resourceclaimtemplates"),
 }
 _EDITED: Final = {
     "": (
@@ -50,7 +50,7 @@ _EDITED: Final = {
     "apps": ("daemonsets", "deployments", "deployments/scale", "replicasets", "replicasets/scale", "statefulsets"),
     "batch": ("cronjobs", "jobs"),
     "policy": ("poddisruptionbudgets",),
-    "resource.k8s.io": ("resourceclaims",),
+    "resource.k8s.io": ("resourceclaims", "resourceclaimtemplates"),
 }
 _REVIEWS: Final = ("localsubjectaccessreviews",)
 

@@ -75,11 +75,19 @@ class ObjectMeta(ApiType, frozen=True):
     generation: int = 0
 
 
+class ClaimReference(ApiType, frozen=True):
+    """A claim of the pod that a container uses, or one request of it."""
+
+    name: str = ""
+    request: str = ""
+
+
 class Resources(ApiType, frozen=True):
     """Resource requests and limits of a container."""
 
     limits: dict[str, str | int | float] = {}
     requests: dict[str, str | int | float] = {}
+    claims: list[ClaimReference] = []
 
 
 class Port(ApiType, frozen=True):
@@ -117,6 +125,14 @@ class Toleration(ApiType, frozen=True):
     toleration_seconds: int | None = None
 
 
+class PodClaim(ApiType, frozen=True):
+    """A ResourceClaim of a pod, or the template of one."""
+
+    name: str = ""
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
+
+
 class PodSpec(ApiType, frozen=True):
     """The spec of a pod."""
 
@@ -134,6 +150,7 @@ class PodSpec(ApiType, frozen=True):
     priority: int | None = None
     priority_class_name: str = ""
     affinity: dict[str, Any] = {}
+    resource_claims: list[PodClaim] = []
 
 
 class PodStatus(ApiType, frozen=True):

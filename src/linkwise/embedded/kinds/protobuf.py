@@ -27,7 +27,10 @@ __all__ = ["INLINE", "PROTOBUF", "decode_object", "is_message", "messages"]
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"
 INLINE: Final = frozenset(
-    {"volumeSource", "handler", "localObjectReference", "ephemeralContainerCommon", "persistentVolumeSource"}
+    {
+        *("volumeSource", "handler", "localObjectReference", "ephemeralContainerCommon", "persistentVolumeSource"),
+        "deviceConfiguration",
+    }
 )
 """messages that JSON inlines into their parent"""
 _MAX_DEPTH: Final = 60

@@ -232,6 +232,17 @@ def _event_object(event: Raw, _: float) -> str:
     return f"{str(involved.get('kind', '')).lower()}/{involved.get('name', '')}"
 
 
+def _claim_state(claim: Raw, _: float) -> str:
+    status, deleted = claim.get("status") or {}, "deletionTimestamp" in claim["metadata"]
+    states = {
+        "deleted": deleted,
+        "pending": "allocation" not in status and not deleted,
+        "allocated": "allocation" in status,
+        "reserved": "allocation" in status and status.get("reservedFor"),
+    }
+    return ",".join(state for state, applies in states.items() if applies)
+
+
 def _gates(pod: Raw, _: float) -> str:
     return NONE if not at_path(pod, ".spec.readinessGates") else f"0/{len(pod['spec']['readinessGates'])}"
 
@@ -319,6 +330,15 @@ COLUMNS: Final[dict[str, tuple[TableColumn, ...]]] = {
         TableColumn("Duration", _job_duration),
         _AGE,
         *_TEMPLATE,
+    ),
+    "resourceclaims.resource.k8s.io": (TableColumn("State", _claim_state), _AGE),
+    "resourceclaimtemplates.resource.k8s.io": (_AGE,),
+    "deviceclasses.resource.k8s.io": (_AGE,),
+    "resourceslices.resource.k8s.io": (
+        TableColumn("Node", _text(".spec.nodeName", "<unset>")),
+        TableColumn("Driver", _text(".spec.driver", "")),
+        TableColumn("Pool", _text(".spec.pool.name", "")),
+        _AGE,
     ),
     "leases.coordination.k8s.io": (TableColumn("Holder", _text(".spec.holderIdentity", "")), _AGE),
     "priorityclasses.scheduling.k8s.io": (

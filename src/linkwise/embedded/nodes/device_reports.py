@@ -14,6 +14,7 @@ from linkwise.dialects.aliyun import COUNT
 from linkwise.dialects.linkwise.cordon import CORDONED, cordoned_devices, cordons_of
 from linkwise.dialects.linkwise.inventory import KIND, inventory_enforced
 from linkwise.dialects.registry import by_priority
+from linkwise.embedded.nodes.slices import set_slice_health
 from linkwise.errors import InputError
 from linkwise.wire.kubernetes.objects import decode_node
 
@@ -105,6 +106,7 @@ class DeviceReports:
             updated = [self._set_share_health(node, index, healthy=healthy)]
         if not any(updated):
             raise InputError(f"node {node}: no object reports device {index}")
+        set_slice_health(self._store, node, index, healthy=healthy)
 
     def _on_removal(self, resource: Resource, last: Stored) -> None:
         if resource.group_resource == INVENTORIES and self._store.find("nodes", last.name) is not None:

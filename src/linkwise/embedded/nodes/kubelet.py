@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.kinds.builtin import UNREACHABLE
+from linkwise.embedded.nodes.claims import PreparedClaims
 from linkwise.embedded.nodes.device_reports import INVENTORIES, CordonedDevices, DeviceReports
 from linkwise.embedded.nodes.devices import DeviceManager
 from linkwise.embedded.nodes.machines import fleet_objects
+from linkwise.embedded.nodes.slices import create_class
 from linkwise.embedded.runtime import Clock, EventRecorder, Timers, follow
 from linkwise.embedded.writes.delete import DeleteOptions, Preconditions
 from linkwise.embedded.writes.field_rules import with_condition
@@ -92,6 +94,7 @@ class SimulatedNodes:
         self.settings: Final = settings or SimulationSettings()
         self.reports: Final = DeviceReports(store)
         self.devices: Final = DeviceManager(store, self.reports)
+        self.claims: Final = PreparedClaims(store)
         self._cordons = CordonedDevices(self.reports)
         self.health: Final = NodeHealth(store)
         self._store = store
@@ -110,7 +113,7 @@ class SimulatedNodes:
             kind = self._store.database.kinds.for_object(document["apiVersion"], document["kind"])
             if kind is None:
                 raise ClusterError(f'no matches for kind "{document["kind"]}" in version "{document["apiVersion"]}"')
-            self._store.create(kind, self._with_timestamps(document) if document["kind"] == "Node" else document)
+            self._store.create(kind, self._completed(document, name))
             name = name or document["metadata"]["name"]
             if kind.group_resource == INVENTORIES and (usage := document.get("status", {}).get("usage")):
                 self._store.patch(INVENTORIES, name, {"status": {"usage": usage}}, subresource="status")
@@ -124,7 +127,7 @@ class SimulatedNodes:
 
     def kill_device(self, node: str, index: int) -> list[str]:
         """Make a device unhealthy and kill the containers that use it; returns the UIDs of their pods."""
-        users = self.devices.users(node, index)
+        users = [*self.devices.users(node, index), *self.claims.users(node, index)]
         self.reports.set_health(node, index, healthy=False)
         for uid in users:
             if (worker := self._pods.get(uid)) is not None and worker.running:
@@ -166,6 +169,15 @@ class SimulatedNodes:
             tasks.create_task(self.timers.run(), name="kubelets later")
             tasks.create_task(follow(self._store, "nodes", self._cordons.on_node), name="cordoned devices")
 
+    def _completed(self, document: Raw, node: str) -> Raw:
+        """An object of a node with what only this store knows; the node comes first."""
+        if document["kind"] == "Node":
+            return self._with_timestamps(document)
+        if document["kind"] == "ResourceSlice":
+            create_class(self._store)
+            return _owned_by_node(document, self._store.get("nodes", node))
+        return document
+
     def _with_timestamps(self, node: Raw) -> Raw:
         """The node with heartbeat and transition times in its conditions."""
         now, status = self._store.database.now, node.get("status") or {}
@@ -177,7 +189,12 @@ class SimulatedNodes:
         if event.type != "DELETED":
             self._sync_pod(event.stored)
         elif (worker := self._pods.pop(event.stored.uid, None)) is not None:
-            self.devices.release(worker.node, event.stored.uid)
+            self._release(worker.node, event.stored.uid)
+
+    def _release(self, node: str, uid: str) -> None:
+        """Release the devices of a pod whose containers have stopped."""
+        self.devices.release(node, uid)
+        self.claims.release(uid)
 
     def _sync_pod(self, stored: Stored) -> None:
         node = stored.fields.get("spec.nodeName", "")
@@ -215,9 +232,14 @@ class SimulatedNodes:
         if worker is None or pod is None:
             return
         view = pod_view(pod)
-        if worker.restarts and self.devices.unhealthy_of(view):
+        if worker.restarts and (self.devices.unhealthy_of(view) or self.claims.has_failed_devices(uid)):
             self._write(worker, crashing_status(pod, self._store.database.now, worker.restarts))
             self._restart(uid, worker)
+            return
+        if sentence := self.claims.prepare(pod):
+            message = f"Failed to prepare dynamic resources: {sentence}"
+            self._recorder.record(pod, "Warning", "FailedPrepareDynamicResources", message)
+            self.timers.after(self.settings.restart_delay, partial(self._start, uid, worker.generation))
             return
         if sentence := self.devices.admit(view):
             message = f"Allocate failed due to {sentence}, which is unexpected"
@@ -248,7 +270,7 @@ class SimulatedNodes:
             return
         worker.running = False
         self._write(worker, finished_status(pod, self._store.database.now, exit_code))
-        self.devices.release(worker.node, uid)
+        self._release(worker.node, uid)
 
     def _restart(self, uid: str, worker: _PodWorker) -> None:
         worker.restarts += 1
@@ -264,7 +286,7 @@ class SimulatedNodes:
             if worker.running and stored.fields.get("status.phase") not in _FINISHED:
                 self._write(worker, killed_status(stored.read(), self._store.database.now))
             worker.running = False
-            self.devices.release(worker.node, uid)
+            self._release(worker.node, uid)
             options = DeleteOptions(grace_period_seconds=0, preconditions=Preconditions(uid=uid))
             try:
                 self._store.delete("pods", worker.name, worker.namespace, options)
@@ -418,6 +440,12 @@ def _container_statuses(pod: Raw, state: Raw, restarts: int | None, *, ready: bo
         }
         for container in pod["spec"]["containers"]
     ]
+
+
+def _owned_by_node(document: Raw, node: Stored) -> Raw:
+    """A slice with its node as owner, as drivers publish it."""
+    owner = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid, "controller": True}
+    return {**document, "metadata": {**document["metadata"], "ownerReferences": [owner]}}
 
 
 def _number(annotations: Mapping[str, str], key: str) -> float | None:

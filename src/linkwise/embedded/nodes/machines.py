@@ -15,6 +15,7 @@ import msgspec
 from linkwise import __version__
 from linkwise.broker.watch_events import NodeObject
 from linkwise.dialects.linkwise.usage import usage_fields, usage_in, with_usage
+from linkwise.embedded.nodes.slices import with_slice
 from linkwise.errors import InputError
 from linkwise.model.device import Device
 from linkwise.model.usage import DeviceUsage
@@ -43,7 +44,13 @@ __all__ = [
     "usage_by_pods",
 ]
 
-_SHARING_MODES: Final[dict[str, Mode]] = {"": "any", "whole": "whole", "share": "share", "percent": "percent"}
+_SHARING_MODES: Final[dict[str, Mode]] = {
+    "": "any",
+    "whole": "whole",
+    "share": "share",
+    "percent": "percent",
+    "dra": "whole",
+}
 _NAME_PLACEHOLDER: Final = "name-of-a-node"
 _READY: Final = ("KubeletReady", "kubelet is posting ready status")
 _MIB: Final = 1 << 20
@@ -54,7 +61,8 @@ _UNIT: Final = "GiB"
 def fleet_objects(fleet: Mapping[str, int]) -> Iterator[list[Raw]]:
     """The objects of each node of a fleet, given as number of nodes per machine profile.
 
-    A suffix sets the sharing mode of the devices: `dgx1-v100/percent`, `dgx1-v100/share`.
+    A suffix sets the sharing mode of the devices: `dgx1-v100/percent`, `dgx1-v100/share`; `dgx1-v100/dra` has a DRA driver
+    in place of a device plugin.
     """
     for machine, count in fleet.items():
         # Nodes of one profile differ only in their name, so that a fleet of thousands is encoded once.
@@ -98,7 +106,7 @@ def machine_objects(
         elif isinstance(event, NodeObject) and isinstance(event.document, dict):
             devices = [device["uuid"] for device in event.document["spec"]["devices"]]
             objects.append(dict(with_usage(event.document, idle_usage(devices, profile(kind).memory))))
-    return objects
+    return with_slice(objects, profile(kind).vendor) if mode == "dra" else objects
 
 
 def addresses_of(name: str) -> list[Raw]:
@@ -118,10 +126,13 @@ def make_fleet(store: Store, add_node: Callable[[Iterable[Raw]], str], fleet: Ma
             objects = machine_objects(machine, first)
             yield add_node(objects)
             kinds = [store.database.kinds.for_object(document["apiVersion"], document["kind"]) for document in objects]
-            templates = [(kind, store.get(kind, first).data) for kind in kinds if kind]
+            named = zip(kinds, (document["metadata"]["name"] for document in objects), strict=True)
+            templates = [(kind, store.get(kind, each).data) for kind, each in named if kind]
+            uid = store.get("nodes", first).uid.encode()
             for name in names[1:]:
+                own = str(uuid.uuid4()).encode()
                 for kind, data in templates:
-                    store.database.write(kind, _copy(data, first, name))
+                    store.database.write(kind, _copy(data.replace(uid, own), first, name))
                 yield name
 
 
@@ -178,7 +189,8 @@ def _with_kubelet_status(node: Raw) -> Raw:
 def _copy(data: bytes, first: str, name: str) -> Raw:
     """The object under another name; it is already validated."""
     document = cast("Raw", msgspec.json.decode(data.replace(first.encode("ascii"), name.encode("ascii"))))
-    document["metadata"]["uid"] = str(uuid.uuid4())
     if document["kind"] == "Node":
         document["status"]["addresses"] = addresses_of(name)
+    else:
+        document["metadata"]["uid"] = str(uuid.uuid4())
     return document

@@ -44,8 +44,14 @@ class SchedulerCache:
     """The scheduler's view of the cluster."""
 
     def __init__(
-        self, store: Store, names: tuple[str, ...], settings: QueueSettings, clock: Callable[[], float]
+        self,
+        store: Store,
+        names: tuple[str, ...],
+        settings: QueueSettings,
+        clock: Callable[[], float],
+        is_waiting: Callable[[Stored], bool],
     ) -> None:
+        """`is_waiting` returns whether a pod must not be scheduled before its claims exist."""
         self.queue: Final = SchedulingQueue(settings)
         self.node_cache: Final = NodeCache()
         self.pods: Final[dict[str, PendingPod]] = {}
@@ -54,6 +60,9 @@ class SchedulerCache:
         """nominated node of preempting pods, and the UIDs of their victims"""
         self.wakeup: Final = asyncio.Event()
         self._store, self._names, self._clock = store, names, clock
+        self._is_waiting = is_waiting
+        self._waiting: dict[str, Stored] = {}
+        """pods whose claims do not exist, by UID"""
 
     def follow(self, tasks: asyncio.TaskGroup) -> None:
         """Watch nodes, pods and claims while the task group runs."""
@@ -78,6 +87,12 @@ class SchedulerCache:
         """Forget an assumed pod that was not bound."""
         if self.node_cache.node_of(uid) == node and self.node_cache.remove_pod(uid):
             self._move_all()
+
+    def on_claims_changed(self) -> None:
+        """Retry the pods that wait for claims or for devices."""
+        for stored in tuple(self._waiting.values()):
+            self._on_pending_pod(stored)
+        self._move_all()
 
     def _on_node(self, event: WatchEvent) -> None:
         if event.type == "DELETED":
@@ -114,6 +129,11 @@ class SchedulerCache:
         if view.gates or view.deleting:
             self._forget(stored.uid)
             return
+        if self._is_waiting(stored):
+            self._forget(stored.uid)
+            self._waiting[stored.uid] = stored
+            return
+        self._waiting.pop(stored.uid, None)
         self.pods[stored.uid] = PendingPod(stored, view)
         if cached is None:
             self.queue.add(stored.uid, view.priority, view.created)
@@ -124,6 +144,7 @@ class SchedulerCache:
 
     def _forget(self, uid: str) -> None:
         self.pods.pop(uid, None)
+        self._waiting.pop(uid, None)
         self.nominated.pop(uid, None)
         self.queue.delete(uid)
 

@@ -13,10 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from linkwise.embedded.scheduler.cache import NodeCache, NodeInfo, PodInfo
+    from linkwise.embedded.scheduler.dynamic_resources import PodClaims
     from linkwise.model.ask import Demand, Load
     from linkwise.model.verdict import Reason
+    from linkwise.model.views import NodeTerm, PodView
 
-__all__ = ["Fit", "filter_node", "find_candidates", "find_feasible", "fit_error", "select_candidate"]
+__all__ = ["Fit", "filter_node", "find_candidates", "find_feasible", "fit_error", "pinned_to", "select_candidate"]
+
+_NODE_NAME: Final = "metadata.name"
 
 _BATCH_SIZE: Final = 100
 """nodes filtered before other tasks get the event loop"""
@@ -44,14 +48,27 @@ class Fit:
     unresolvable: set[str] = field(default_factory=set)
 
 
-async def find_feasible(pod: PodInfo, node_cache: NodeCache, nominated: Mapping[str, Sequence[PodInfo]]) -> Fit:
+async def find_feasible(
+    pod: PodInfo,
+    node_cache: NodeCache,
+    nominated: Mapping[str, Sequence[PodInfo]],
+    claims: PodClaims | None = None,
+) -> Fit:
     """Filter all nodes in batches; `nominated` are pods for which preemption frees resources on a node."""
     fit = Fit()
     demand = unless_first(pod.demand, node_cache.all_pods()) if pod.demand.together else pod.demand
-    for index, (name, node) in enumerate(tuple(node_cache.nodes.items())):
+    nodes = node_cache.nodes
+    if pinned := pinned_to(pod.view):  # most nodes are out of the question, and there may be thousands
+        fit.failed = dict.fromkeys(nodes.keys() - pinned, _MESSAGES["affinity"])
+        fit.unresolvable = set(fit.failed)
+        nodes = {name: node for name, node in nodes.items() if name in pinned}
+    for index, (name, node) in enumerate(tuple(nodes.items())):
         if index % _BATCH_SIZE == _BATCH_SIZE - 1:
             await asyncio.sleep(0)
-        failure = filter_node(demand, pod.counts, node, nominated.get(name, ()))
+        counts = claims.counts(node, pod.counts) if claims else pod.counts
+        failure = filter_node(demand, counts, node, nominated.get(name, ()))
+        if failure is None and claims and (why := claims.filter(node)):
+            failure = why, True  # evicting pods does not deallocate claims in time
         if failure is None:
             fit.nodes.append(name)
         else:
@@ -59,6 +76,17 @@ async def find_feasible(pod: PodInfo, node_cache: NodeCache, nominated: Mapping[
             if failure[1]:
                 fit.unresolvable.add(name)
     return fit
+
+
+def pinned_to(pod: PodView) -> set[str]:
+    """The nodes that the affinity names; empty if one of its terms names none."""
+    named = [_named(term) for term in pod.affinity or ()]
+    return set().union(*named) if all(named) else set()
+
+
+def _named(term: NodeTerm) -> set[str]:
+    values = (set(field.values) for field in term.fields if field.key == _NODE_NAME and field.operator == "In")
+    return next(values, set())
 
 
 def filter_node(

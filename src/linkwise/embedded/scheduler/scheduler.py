@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -23,26 +24,34 @@ from linkwise.dialects.linkwise.dialect import GRANT
 from linkwise.embedded.api_errors import ApiError
 from linkwise.embedded.runtime import Clock, EventRecorder, wait_or_timeout
 from linkwise.embedded.scheduler.cache import SchedulerCache, pod_info
+from linkwise.embedded.scheduler.dynamic_resources import NOT_ALLOCATABLE, DynamicResources
 from linkwise.embedded.scheduler.extender_client import Extender
-from linkwise.embedded.scheduler.fit import Fit, find_candidates, find_feasible, fit_error, select_candidate
+from linkwise.embedded.scheduler.fit import (
+    Fit,
+    find_candidates,
+    find_feasible,
+    fit_error,
+    pinned_to,
+    select_candidate,
+)
 from linkwise.embedded.scheduler.queue import QueueSettings
 from linkwise.embedded.writes.field_rules import with_condition
 from linkwise.errors import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from linkwise.embedded.scheduler.cache import NodeCache, PendingPod, PodInfo
+    from linkwise.embedded.scheduler.dynamic_resources import PodClaims
     from linkwise.embedded.scheduler.queue import SchedulingQueue
     from linkwise.embedded.storage.collection import Stored
     from linkwise.embedded.store import Store
-    from linkwise.model.views import NodeTerm, PodView
+    from linkwise.model.views import PodView
 
 __all__ = ["VOLCANO", "Scheduler", "SchedulerSettings", "SchedulerWrites", "VolcanoExtender", "is_planned"]
 
 VOLCANO: Final = "volcano"
 """name of the scheduler"""
-_NODE_NAME: Final = "metadata.name"
 _PENDING, _ALLOCATED, _RELEASING = 1, 2, 64
 """status of a task"""
 
@@ -94,18 +103,7 @@ def _task(pod: Stored, node: str, status: int) -> dict[str, object]:
 
 def is_planned(pod: PodView) -> bool:
     """Whether a pod of Volcano's scheduler carries its devices and is pinned to one node by required node affinity."""
-    return pod.scheduler == VOLCANO and bool(pod.annotations.get(GRANT)) and len(_pinned_to(pod)) == 1
-
-
-def _pinned_to(pod: PodView) -> set[str]:
-    """The nodes that the affinity names; empty if one of its terms names none."""
-    named = [_named(term) for term in pod.affinity or ()]
-    return set().union(*named) if all(named) else set()
-
-
-def _named(term: NodeTerm) -> set[str]:
-    values = (set(field.values) for field in term.fields if field.key == _NODE_NAME and field.operator == "In")
-    return next(values, set())
+    return pod.scheduler == VOLCANO and bool(pod.annotations.get(GRANT)) and len(pinned_to(pod)) == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +129,11 @@ class Scheduler:
         """`url` of the extender; without one, all pods are bound directly."""
         self.settings: Final = settings or SchedulerSettings()
         self._store, self._clock = store, clock or Clock()
-        self._cache = SchedulerCache(store, self.settings.names, self.settings.queue, self._clock.now)
+        self._resources = DynamicResources(store)
+        self._cache = SchedulerCache(
+            *(store, self.settings.names, self.settings.queue, self._clock.now), self._resources.is_waiting
+        )
+        self._resources.listeners.append(self._cache.on_claims_changed)
         self._extender = Extender(url, self.settings.extender_timeout) if url else None
         self._volcano = VolcanoExtender(self._extender) if self._extender is not None else None
         self._writes = SchedulerWrites(store, EventRecorder(store, self.settings.names[-1]))
@@ -149,12 +151,14 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until cancelled."""
+        self._resources.start()
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 self._cache.follow(tasks)
                 tasks.create_task(self._run_cycles(), name="scheduler")
         finally:
+            self._resources.stop()
             if self._extender is not None:
                 await self._extender.close()
 
@@ -189,21 +193,34 @@ class Scheduler:
             self._writes.record_unschedulable(pod.stored, "Unschedulable", message)
             self.queue.add_unschedulable(pod.view.uid, self._clock.now())
             return
-        info = pod_info(pod.view)
-        fit = await find_feasible(info, self.node_cache, self._cache.nominated_pods(pod.view))
+        info, claims = pod_info(pod.view), self._resources.claims_of(pod.stored)
+        fit = await find_feasible(info, self.node_cache, self._cache.nominated_pods(pod.view), claims)
         use_extender = self._extender is not None and (self.settings.every_pod or asks_for_devices(pod.view))
         if fit.nodes and use_extender:
             await (self._allocate(pod, fit) if is_planned(pod.view) else self._call_extender(pod, fit))
         if pod.view.uid not in self._cache.pods:
             return  # deleted or bound meanwhile
         if not fit.nodes:
+            if claims is not None:
+                self._resources.give_up(claims)
             await self._handle_unschedulable(pod, info, fit)
             return
         node = fit.nodes[0] if use_extender else min(fit.nodes, key=self._allocation_key)
+        write_claims = self._reserve(claims, node)
         self.node_cache.assign(info, node)
         self._cache.pods.pop(pod.view.uid)
         await self._binds.acquire()
-        self._tasks.create_task(self._bind(pod, node, use_extender=use_extender))
+        self._tasks.create_task(self._bind(pod, node, write_claims, use_extender=use_extender))
+
+    def _reserve(self, claims: PodClaims | None, node: str) -> Callable[[], None]:
+        """Reserve the devices of a pod's claims; returns what writes the claims. ClusterError if they were taken."""
+        info = self.node_cache.nodes.get(node)
+        if claims is None or info is None:
+            return lambda: None
+        allocations = self._resources.reserve(claims, info)
+        if allocations is None:
+            raise ClusterError(NOT_ALLOCATABLE)
+        return partial(self._resources.write, claims, info, allocations)
 
     async def _call_extender(self, pod: PendingPod, fit: Fit) -> None:
         """Reduce the feasible nodes to the best one, or record why none passes."""
@@ -261,9 +278,10 @@ class Scheduler:
     def _are_on_node(self, node: str, uids: Sequence[str]) -> bool:
         return node in self.node_cache.nodes and all(uid in self.node_cache.nodes[node].pods for uid in uids)
 
-    async def _bind(self, pod: PendingPod, node: str, *, use_extender: bool) -> None:
+    async def _bind(self, pod: PendingPod, node: str, write_claims: Callable[[], None], *, use_extender: bool) -> None:
         view = pod.view
         try:
+            write_claims()
             if is_planned(view):
                 self._writes.bind(view, node, view.annotations)
             elif use_extender and self._extender is not None:
@@ -274,6 +292,7 @@ class Scheduler:
             if self._volcano is not None and is_planned(view):
                 with contextlib.suppress(ClusterError):  # the service notices by itself that the pod is not bound
                     await self._volcano.deallocate(pod.stored, node)
+            self._resources.undo(pod.stored)
             self._handle_bind_failure(pod, node, f"running Bind plugin: binding rejected: {error}")
         else:
             self._writes.record_scheduled(pod.stored, node)

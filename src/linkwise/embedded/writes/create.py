@@ -137,7 +137,7 @@ def _set_defaults(database: Database, resource: Resource, document: Raw) -> None
     """Set what does not depend on the name and the UID."""
     if "status" in resource.subresources and resource.group_resource not in _WITH_STATUS:
         document.pop("status", None)
-    set_defaults(resource.group_resource, document)
+    set_defaults(resource.group_resource, document, database.now)
     if resource.group_resource == "pods":
         _set_priority(database, resource, document)
 
@@ -145,7 +145,7 @@ def _set_defaults(database: Database, resource: Resource, document: Raw) -> None
 def _complete(database: Database, resource: Resource, document: Raw) -> None:
     """Set what depends on the name and the UID, validate, and set the first status."""
     if resource.group_resource in _NAMED_DEFAULTS:
-        set_defaults(resource.group_resource, document)
+        set_defaults(resource.group_resource, document, database.now)
     check_object(database, resource, document)
     if resource.group_resource == "pods":
         _init_pod_status(database, document)

@@ -5,6 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from linkwise.embedded.kinds.object_types import MUTATING, VALIDATING
+from linkwise.embedded.writes.claim_rules import (
+    CLAIMS,
+    SLICES,
+    TEMPLATES,
+    default_claim,
+    default_slice,
+    default_template,
+)
 from linkwise.embedded.writes.volcano_jobs import RESOURCE as VOLCANO_JOBS, default_volcano_job
 
 if TYPE_CHECKING:
@@ -33,9 +41,11 @@ _BOUND: Final[Raw] = {"pv.kubernetes.io/bind-completed": "yes"}
 _JOB_UID: Final = "batch.kubernetes.io/controller-uid"
 
 
-def set_defaults(group_resource: str, document: Raw) -> None:
+def set_defaults(group_resource: str, document: Raw, now: str) -> None:
     """Set the defaults of an object that is about to be written."""
-    if (defaulter := _DEFAULTERS.get(group_resource)) is not None:
+    if group_resource == SLICES:
+        default_slice(document, now)
+    elif (defaulter := _DEFAULTERS.get(group_resource)) is not None:
         defaulter(document)
 
 
@@ -227,4 +237,6 @@ _DEFAULTERS: Final[dict[str, Callable[[Raw], None]]] = {
     VOLCANO_JOBS: default_volcano_job,
     MUTATING: _mutating_webhooks,
     VALIDATING: _webhooks,
+    CLAIMS: default_claim,
+    TEMPLATES: default_template,
 }

@@ -10,7 +10,7 @@ from linkwise.embedded.api_errors import Cause
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from linkwise.embedded.kinds.builtin import Resource
     from linkwise.embedded.kinds.object_types import Container, ObjectMeta, PodSpec, Resources
@@ -23,6 +23,7 @@ __all__ = [
     "check_pod_spec",
     "check_pod_update",
     "check_qualified_name",
+    "check_subdomain",
     "gated_condition",
     "with_condition",
 ]
@@ -69,9 +70,11 @@ def check_pod_spec(spec: PodSpec, place: str = "spec") -> Iterator[Cause]:
     if not spec.containers:
         yield Cause(f"{place}.containers", "Required value")
     names: set[str] = set()
+    claims = {claim.name for claim in spec.resource_claims}
     for key, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
         for index, container in enumerate(containers):
             yield from _check_container(f"{place}.{key}[{index}]", container, names)
+            yield from _check_claim_references(f"{place}.{key}[{index}].resources.claims", container, claims)
     if spec.restart_policy not in _RESTART_POLICIES:
         supported = ", ".join(f'"{key}"' for key in _RESTART_POLICIES)
         yield Cause(
@@ -81,6 +84,7 @@ def check_pod_spec(spec: PodSpec, place: str = "spec") -> Iterator[Cause]:
         yield Cause(f"{place}.terminationGracePeriodSeconds", "Invalid value: must be greater than or equal to 0")
     yield from check_labels(f"{place}.nodeSelector", spec.node_selector)
     yield from _check_gates(spec, place)
+    yield from _check_claims(spec, f"{place}.resourceClaims")
 
 
 def check_pod_update(old: Raw, new: Raw) -> Iterator[Cause]:
@@ -159,9 +163,14 @@ def check_name(resource: Resource, name: str) -> str:
         return "may not be '.' or '..', or contain '/' or '%'" if name in {".", ".."} or set("/%") & set(name) else ""
     if resource.plural in _LABEL_NAMED and not resource.group:
         return check_label_name(name)
-    if len(name) > 253:
+    return check_subdomain(name)
+
+
+def check_subdomain(text: str) -> str:
+    """The error of a name that must be an RFC 1123 subdomain; empty if it is valid."""
+    if len(text) > 253:
         return "must be no more than 253 characters"
-    return "" if _SUBDOMAIN.fullmatch(name) else _SUBDOMAIN_MESSAGE
+    return "" if _SUBDOMAIN.fullmatch(text) else _SUBDOMAIN_MESSAGE
 
 
 def check_meta(resource: Resource, meta: ObjectMeta) -> Iterator[Cause]:
@@ -258,6 +267,40 @@ def _check_gates(spec: PodSpec, place: str) -> Iterator[Cause]:
         names.add(gate.name)
     if spec.scheduling_gates and spec.node_name:
         yield Cause(f"{place}.nodeName", "Forbidden: cannot be set until all schedulingGates have been cleared")
+
+
+def _check_claims(spec: PodSpec, place: str) -> Iterator[Cause]:
+    names: set[str] = set()
+    for index, claim in enumerate(spec.resource_claims):
+        if not claim.name:
+            yield Cause(f"{place}[{index}].name", "Required value")
+        elif message := check_label_name(claim.name):
+            yield Cause(f"{place}[{index}].name", f'Invalid value: "{claim.name}": {message}')
+        elif claim.name in names:
+            yield Cause(f"{place}[{index}]", f'Duplicate value: "{claim.name}"')
+        names.add(claim.name)
+        sources = [name for name in (claim.resource_claim_name, claim.resource_claim_template_name) if name]
+        fields = "`resourceClaimName`", "`resourceClaimTemplateName`"
+        if len(sources) > 1:
+            yield Cause(f"{place}[{index}]", f"Invalid value: at most one of {' or '.join(fields)} may be specified")
+        elif not sources:
+            yield Cause(f"{place}[{index}]", f"Invalid value: must specify one of: {', '.join(fields)}")
+
+
+def _check_claim_references(place: str, container: Container, claims: Collection[str]) -> Iterator[Cause]:
+    """Containers name claims of their pod."""
+    used: set[tuple[str, str]] = set()
+    for index, reference in enumerate(container.resources.claims):
+        if not reference.name:
+            yield Cause(f"{place}[{index}]", "Required value")
+            continue
+        if (reference.name, reference.request) in used:
+            yield Cause(f"{place}[{index}]", f'Duplicate value: "{reference.name}"')
+        used.add((reference.name, reference.request))
+        if reference.name not in claims:
+            known = f": {', '.join(sorted(claims))}" if claims else " which is empty"
+            why = f"must be one of the names in pod.spec.resourceClaims{known}"
+            yield Cause(f"{place}[{index}]", f'Not found: "{reference.name}": {why}')
 
 
 def _check_gated(before: Raw, after: Raw) -> Iterator[Cause]:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "APPLY",
-    "APPLY_CBOR",
     "JSON_PATCH",
     "MERGE",
     "MERGE_KEYS",
@@ -43,7 +42,6 @@ JSON_PATCH: Final = "application/json-patch+json"
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
-APPLY_CBOR: Final = "application/apply-patch+cbor"
 MERGE_KEYS: Final = {
     "containers": "name",
     "initContainers": "name",

@@ -168,7 +168,7 @@ def _merge_subresource(resource: Resource, before: Raw, document: Raw, subresour
 
 
 def _prepare(database: Database, resource: Resource, document: Raw) -> Raw:
-    set_defaults(resource.group_resource, document)
+    set_defaults(resource.group_resource, document, database.now)
     if resource.group_resource == CRD_RESOURCE and "spec" in document:
         check_object(database, resource, document)
         status = document.get("status")

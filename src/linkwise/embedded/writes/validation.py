@@ -21,6 +21,19 @@ from linkwise.embedded.kinds.object_types import (
     meta_of,
 )
 from linkwise.embedded.storage.list_watch import labels_match
+from linkwise.embedded.writes.claim_rules import (
+    CLAIMS,
+    CLASSES,
+    SLICES,
+    TEMPLATES,
+    check_claim,
+    check_claim_update,
+    check_class,
+    check_slice,
+    check_slice_update,
+    check_template,
+    check_template_update,
+)
 from linkwise.embedded.writes.field_rules import check_labels, check_meta, check_pod_spec, check_pod_update
 from linkwise.embedded.writes.volcano_jobs import RESOURCE as VOLCANO_JOBS, check_volcano_job, check_volcano_job_update
 from linkwise.errors import InputError
@@ -171,8 +184,15 @@ _VALIDATORS: Final[dict[str, Callable[[Raw], Iterator[Cause]]]] = {
     VOLCANO_JOBS: check_volcano_job,
     MUTATING: check_webhooks,
     VALIDATING: check_webhooks,
+    CLAIMS: check_claim,
+    TEMPLATES: check_template,
+    SLICES: check_slice,
+    CLASSES: check_class,
 }
 _UPDATE_VALIDATORS: Final[dict[str, Callable[[Raw, Raw], Iterator[Cause]]]] = {
     "pods": check_pod_update,
     VOLCANO_JOBS: check_volcano_job_update,
+    CLAIMS: check_claim_update,
+    TEMPLATES: check_template_update,
+    SLICES: check_slice_update,
 }

@@ -29,6 +29,7 @@ __all__ = ["ALL", "Index", "Lookup", "Query", "choices", "judge"]
 
 
 ALL: Final = 1 << 60
+"""a budget that no cluster uses up"""
 TABLES: Final = 64
 """tables that are cached; the least recently used is dropped first"""
 MOST_LOGGED: Final = 20_000

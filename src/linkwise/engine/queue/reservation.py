@@ -166,9 +166,9 @@ def room_on(
         return None  # which pods the other mode ends with is not known
     now = _seated(here, queries)
     if now is not None:
-        return _kept(here, now, queries, ())
+        return _still_free(here, now, queries, ())
     rooms = [
-        _kept(here, offers, queries, gone)
+        _still_free(here, offers, queries, gone)
         for gone in _leavers(inventory, entries, queries, ended)
         if (offers := _seated(_node(inventory, entries, gone, ended), queries)) is not None
     ]
@@ -227,9 +227,9 @@ def _seated(node: Node, queries: Sequence[Query]) -> list[Offer] | None:
     return offers
 
 
-def _kept(here: Node, offers: Sequence[Offer], queries: Sequence[Query], gone: tuple[Key, ...]) -> ReservedRoom:
+def _still_free(here: Node, offers: Sequence[Offer], queries: Sequence[Query], gone: tuple[Key, ...]) -> ReservedRoom:
     """What of the offers is free on the node as it is."""
-    kept: list[Offer] = []
+    free_offers: list[Offer] = []
     needed = free = 0
     for offer, query in zip(offers, queries, strict=True):
         parts: list[Part] = []
@@ -239,8 +239,8 @@ def _kept(here: Node, offers: Sequence[Offer], queries: Sequence[Query], gone: t
             needed += len(part.devices) if is_whole(part) else part.share
             free += sum(len(each.devices) if is_whole(part) else each.share for each in own if _is_like(each, part))
             here = node_after(here, Offer(here.name, tuple(own)), query.ask.domain, query.ask.mode)
-        kept.append(Offer(here.name, tuple(parts)))
-    return ReservedRoom(tuple(kept), free, needed, gone)
+        free_offers.append(Offer(here.name, tuple(parts)))
+    return ReservedRoom(tuple(free_offers), free, needed, gone)
 
 
 def _free_parts(node: Node, part: Part) -> Iterator[Part]:

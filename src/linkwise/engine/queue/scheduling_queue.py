@@ -167,17 +167,17 @@ class SchedulingQueue:
         queued = self._pods.get(uid)
         return queued.pod if queued else None
 
-    def offer(self, asked: QueuedPod, nodes: Iterable[str]) -> None:
+    def offer(self, queued: QueuedPod, nodes: Iterable[str]) -> None:
         """Filter named nodes to a pod."""
-        self._answer("offer", asked, tuple(nodes))
+        self._answer("offer", queued, tuple(nodes))
 
-    def refuse(self, asked: QueuedPod) -> None:
+    def refuse(self, queued: QueuedPod) -> None:
         """No node fits a pod: it is woken when one may."""
-        self._answer("refuse", asked)
+        self._answer("refuse", queued)
 
-    def join(self, asked: QueuedPod) -> None:
+    def join(self, queued: QueuedPod) -> None:
         """A pod's group answered for it."""
-        self._answer("join", asked)
+        self._answer("join", queued)
 
     def leave_to_group(self, uid: str) -> None:
         """From now on a pod's group answers for it."""
@@ -191,13 +191,13 @@ class SchedulingQueue:
             failed = queued.failed.union(queued.offered)
             self._put(replace(queued, offered=(), failed=failed, rounds=queued.rounds + 1))
 
-    def assume(self, asked: QueuedPod, node: str) -> None:
+    def assume(self, queued: QueuedPod, node: str) -> None:
         """A bind of a pod has begun: its offer has not failed."""
-        self._move(replace(self._pods.get(asked.uid, asked), offered=()), "assume", (node,))
+        self._move(replace(self._pods.get(queued.uid, queued), offered=()), "assume", (node,))
 
-    def reject(self, asked: QueuedPod, node: str) -> None:
+    def reject(self, refused: QueuedPod, node: str) -> None:
         """A bind of a pod failed."""
-        queued = self._pods.get(asked.uid, asked)
+        queued = self._pods.get(refused.uid, refused)
         failed = queued.failed | {node}
         self._move(replace(queued, offered=(), failed=failed, rounds=queued.rounds + 1), "reject")
 
@@ -362,22 +362,22 @@ class SchedulingQueue:
 
     # transitions
 
-    def _answer(self, transition: Transition, asked: QueuedPod, offered: tuple[str, ...] | None = None) -> None:
+    def _answer(self, transition: Transition, queued: QueuedPod, offered: tuple[str, ...] | None = None) -> None:
         """Record an answer of filter to a pod, which may have asked before."""
-        known = self._pods.get(asked.uid, asked)
+        known = self._pods.get(queued.uid, queued)
         passed = known.passed | {known.woken_for} if transition == "refuse" and known.woken_for else known.passed
         self._untake(known, offered or ())
         self._put(
             QueuedPod(
-                asked.pod,
-                asked.asked_at,
-                asked.observed,
+                queued.pod,
+                queued.asked_at,
+                queued.observed,
                 TABLE[known.state, transition],
                 known.offered if offered is None else offered,
                 known.failed,
                 known.rounds,
                 passed=passed,
-                query=asked.query,
+                query=queued.query,
             )
         )
 

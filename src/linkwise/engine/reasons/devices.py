@@ -325,36 +325,36 @@ DEVICE_REFUSALS: Final[dict[tuple[str, str], RefusalText]] = {
 }
 
 
-def _asked(reason: Reason) -> tuple[str, str, list[str]]:
+def _unmet_parts(reason: Reason) -> tuple[str, str, list[str]]:
     """The fact, the operator and the values."""
     fact, operator, *values = map(str, as_tuple(reason.asked))
     return fact, operator, values
 
 
 def _comparison(reason: Reason) -> str:
-    fact, operator, values = _asked(reason)
+    fact, operator, values = _unmet_parts(reason)
     if len(values) == 1:
         return f"{fact}{operator}{values[0]}"
     return f"{fact} {'in' if operator == '=' else 'not in'} ({', '.join(values)})"
 
 
 def _unmet_short(reason: Reason) -> str:
-    fact, operator, values = _asked(reason)
+    fact, operator, values = _unmet_parts(reason)
     return f"{_NOUNS[fact]} {_WORDS[operator]} {_either(values)}"
 
 
 def _unknown_short(reason: Reason) -> str:
-    return _UNKNOWN[_asked(reason)[0]]
+    return _UNKNOWN[_unmet_parts(reason)[0]]
 
 
 def _unmet(reason: Reason) -> str:
-    fact, _, _ = _asked(reason)
-    found = ", ".join(_shown(fact, str(each)) for each in as_tuple(reason.found))
-    return f"{_demand(reason)}, but the node has {_UNKNOWN[fact]} {found}{_alternatives(reason)}"
+    fact, _, _ = _unmet_parts(reason)
+    facts = ", ".join(_shown(fact, str(each)) for each in as_tuple(reason.found))
+    return f"{_demand(reason)}, but the node has {_UNKNOWN[fact]} {facts}{_alternatives(reason)}"
 
 
 def _unknown(reason: Reason) -> str:
-    fact, _, _ = _asked(reason)
+    fact, _, _ = _unmet_parts(reason)
     return (
         f"{_demand(reason)}, but the {_UNKNOWN[fact]} of the node is unknown{_alternatives(reason)}; "
         "run the Linkwise agent or the vendor's labeller on it"
@@ -362,10 +362,10 @@ def _unknown(reason: Reason) -> str:
 
 
 def _mixed(reason: Reason) -> str:
-    fact, _, _ = _asked(reason)
-    found = ", ".join(_shown(fact, str(each)) for each in as_tuple(reason.found)) or "an unknown value"
+    fact, _, _ = _unmet_parts(reason)
+    facts = ", ".join(_shown(fact, str(each)) for each in as_tuple(reason.found)) or "an unknown value"
     return (
-        f"{_demand(reason)}, but some devices of the node have {_UNKNOWN[fact]} {found}, and the vendor's device plugin "
+        f"{_demand(reason)}, but some devices of the node have {_UNKNOWN[fact]} {facts}, and the vendor's device plugin "
         "chooses among all devices; run the Linkwise agent with its device plugin on it"
     )
 

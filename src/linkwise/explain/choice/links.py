@@ -73,11 +73,11 @@ class _Places:
 
     def kinds(self, places: Sequence[int]) -> str:
         """How the devices of a set reach each other, the fastest first."""
-        found = Counter(min(self.links[i][j], self.links[j][i]) for i, j in combinations(places, 2))
-        if len(found) == 1:
-            return f"{next(iter(found))} between {'them' if len(places) == 2 else 'all of them'}"
-        order = sorted(found, reverse=True)
-        return ", ".join(f"{found[kind]} pair{'s' if found[kind] > 1 else ''} {kind}" for kind in order)
+        kinds = Counter(min(self.links[i][j], self.links[j][i]) for i, j in combinations(places, 2))
+        if len(kinds) == 1:
+            return f"{next(iter(kinds))} between {'them' if len(places) == 2 else 'all of them'}"
+        order = sorted(kinds, reverse=True)
+        return ", ".join(f"{kinds[kind]} pair{'s' if kinds[kind] > 1 else ''} {kind}" for kind in order)
 
 
 def by_links(node: Node, devices: Sequence[str]) -> Choice:
@@ -105,14 +105,14 @@ def by_bandwidth(node: Node, devices: Sequence[str]) -> Choice:
     if set(best.devices) != set(places):
         lost = bottleneck_lost(fabric, mask_of({*free, *places}), best, own)
         return replace(chosen, now=known.indices(best.devices), lost=lost)
-    asked = Question(mask_of(free), 0, len(places))
-    chosen = replace(chosen, because=_leaves(fabric, asked, best))
+    query = Question(mask_of(free), 0, len(places))
+    chosen = replace(chosen, because=_leaves(fabric, query, best))
     if comb(len(free), len(places)) > MOST_SETS:
         return replace(chosen, lost=_TOO_MANY)
-    other = next_bottleneck(fabric, asked, best)
+    other = next_bottleneck(fabric, query, best)
     if other is None:
         return chosen
-    return replace(chosen, other=known.indices(other.devices), lost=bottleneck_lost(fabric, asked.free, best, other))
+    return replace(chosen, other=known.indices(other.devices), lost=bottleneck_lost(fabric, query.free, best, other))
 
 
 def _unknown(node: Node, devices: Sequence[str]) -> Choice:
@@ -153,28 +153,28 @@ def _set(known: _Places, scores: Matrix, places: list[int]) -> Choice:
     return replace(chosen, other=known.indices(other.devices), lost=partition_lost(best, other))
 
 
-def _points(scores: Matrix, found: Partition | Reason) -> str:
-    if isinstance(found, Reason):
+def _points(scores: Matrix, choice: Partition | Reason) -> str:
+    if isinstance(choice, Reason):
         return "not available"
-    return f"link score {found.score:g}{best_share_text(scores, found)}"
+    return f"link score {choice.score:g}{best_share_text(scores, choice)}"
 
 
 def _inferred(known: _Places) -> str:
     return "" if known.topology.links else "; link kinds are inferred from bandwidth"
 
 
-def _slowest(known: _Places, found: Bottleneck) -> str:
-    if not isfinite(found.value):
+def _slowest(known: _Places, bottleneck: Bottleneck) -> str:
+    if not isfinite(bottleneck.value):
         return ""
     source = "" if known.topology.bandwidth else " (typical for its link kind)"
-    return f"slowest pair {found.value:g} GB/s{source}"
+    return f"slowest pair {bottleneck.value:g} GB/s{source}"
 
 
-def _leaves(fabric: Fabric, asked: Question, best: Bottleneck) -> str:
+def _leaves(fabric: Fabric, query: Question, best: Bottleneck) -> str:
     if not best.proven:
         return "the fastest set found; too many devices for an exact search"
-    counts = fabric.left(asked.free & ~mask_of(best.devices))
-    best_of = "the device" if asked.size == 1 else "of the fastest sets (within 5%), the one"
+    counts = fabric.left(query.free & ~mask_of(best.devices))
+    best_of = "the device" if query.size == 1 else "of the fastest sets (within 5%), the one"
     return f"{best_of} that leaves most for other pods: {left_text(counts)}"
 
 

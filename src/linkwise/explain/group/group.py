@@ -81,14 +81,14 @@ def group_explanation(state: State, key: str, now: float, *, most: int | None = 
         return None
     stage, reason = group_stage(state, view, now)
     report = _initial(state, view, stage, now)
-    held = state.groups.plan_of(key)
+    reserved = state.groups.plan_of(key)
     if reason:
         report = _waiting(state, report, reason)
-    if held:
-        report = replace(report, held=max(0.0, held.expires - now))
+    if reserved:
+        report = replace(report, held=max(0.0, reserved.expires - now))
     if stage not in {"schedulable", "reserved", "unschedulable"}:
         return replace(_with_members(state, view, report, None), code=stage_code(stage, reason))
-    report = _planned(state, view, report, held.plan if held else None, most)
+    report = _planned(state, view, report, reserved.plan if reserved else None, most)
     return replace(report, code=group_code(report) if report.needs else stage_code(report.stage, reason))
 
 
@@ -104,10 +104,10 @@ def explain_new_pods(
     Nothing is reserved or recorded. `but` are nodes that are left out.
     """
     state = broker.state_at(now, readable)
-    found = [_new_group(state, view, frozenset(but)) for view in views_of_new(state, pods)]
+    groups = [_new_group(state, view, frozenset(but)) for view in views_of_new(state, pods)]
     for pod in pods:
         state.access.forget(pod.uid)
-    return found
+    return groups
 
 
 def _new_group(state: State, view: GroupView, but: frozenset[str]) -> GroupExplanation:
@@ -218,7 +218,7 @@ def _pod_names(names: list[str]) -> str:
 
 
 def _with_members(state: State, view: GroupView, report: GroupExplanation, plan: Plan | None) -> GroupExplanation:
-    members = member_reports(state, view, plan, held=report.stage == "reserved")
+    members = member_reports(state, view, plan, reserved=report.stage == "reserved")
     return replace(report, members=members, hosts=hosts_of(state, members))
 
 
@@ -255,12 +255,12 @@ def _level(level: Level) -> PlanLevel:
     return PlanLevel(level.name, tuple(part if isfinite(part) else None for part in value), level.proven)
 
 
-def member_reports(state: State, view: GroupView, plan: Plan | None, *, held: bool) -> tuple[MemberReport, ...]:
+def member_reports(state: State, view: GroupView, plan: Plan | None, *, reserved: bool) -> tuple[MemberReport, ...]:
     """Report members: bound ones first, then pending ones by rank, then terminating and extra ones."""
     extra = [pod for uid in view.extra if (pod := state.pod(uid))]
     return (
         *(_bound_member(state, pod) for pod in view.bound),
-        *(_waiting_member(state, pod, plan, held=held) for pod in view.waiting),
+        *(_waiting_member(state, pod, plan, reserved=reserved) for pod in view.waiting),
         *(_bound_member(state, pod) for pod in view.leaving),
         *(replace(_unplaced_member(state, pod), state="extra") for pod in extra),
     )
@@ -294,7 +294,7 @@ def _bound_member(state: State, pod: PodView) -> MemberReport:
     return replace(report, state="terminating" if pod.deleting else "binding" if under_way else "bound")
 
 
-def _waiting_member(state: State, pod: PodView, plan: Plan | None, *, held: bool) -> MemberReport:
+def _waiting_member(state: State, pod: PodView, plan: Plan | None, *, reserved: bool) -> MemberReport:
     report = _unplaced_member(state, pod)
     if pod.gates:
         return replace(report, state="gated")
@@ -304,7 +304,7 @@ def _waiting_member(state: State, pod: PodView, plan: Plan | None, *, held: bool
     if placement is None:
         return replace(report, state="left out") if report.asks else report
     report = _with_devices(state, report, placement.node, placement.offer.parts if placement.offer else ())
-    return replace(report, state="planned" if held else "schedulable")
+    return replace(report, state="planned" if reserved else "schedulable")
 
 
 def _with_devices(state: State, report: MemberReport, name: str, parts: tuple[Part, ...]) -> MemberReport:

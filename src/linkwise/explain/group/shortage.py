@@ -1,6 +1,6 @@
 """Explains why not all members of a group fit, and which pods would have to finish or requests be smaller.
 
-Pods are named singly if one is enough, else as the smallest set found.
+A single pod is named if it is enough; otherwise the smallest set that was found.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from heapq import nsmallest
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.cluster.demand import demand_of
@@ -56,9 +56,10 @@ def explain_short(
     modes = {"any", *(member.wanted.ask.mode for member in requesting if member.wanted)}
     serving = ((name, node) for name, node in state.pausing(what_if.serving()) if node.mode in modes)
     rooms = [(name, max(0, _free_devices(node))) for name, node in serving]
+    bound = sum(state.request(pod).ask is not None for pod in view.bound)
     report = replace(
         report,
-        needs=tuple(_needs(state, what_if, requesting, placed)),
+        needs=tuple(_needs(state, what_if, requesting, placed, bound)),
         best=tuple(nsmallest(SHOWN, rooms, key=lambda room: (-room[1], room[0]))),
         free=sum(room for _, room in rooms),
     )
@@ -73,7 +74,7 @@ def explain_short(
         stage = state.groups.stage(report.key)
         return replace(report, never=isinstance(stage, Unschedulable) and stage.reason.kind == "never")
     fewer = tolerant if report.stage == "unschedulable" else None  # else these members are planned already
-    remedies, never = _remedies(state, RoomForAll(state, what_if, nodes), what_if, fewer, most)
+    remedies, never = _remedies(RoomForAll(state, what_if, nodes), what_if, _less(state, what_if, fewer, bound), most)
     return replace(report, remedies=remedies, never=never, notes=(*report.notes, *_reserved(state, what_if)))
 
 
@@ -107,7 +108,7 @@ def _reserved(state: State, what_if: WhatIf) -> list[str]:
     ]
 
 
-def _needs(state: State, what_if: WhatIf, requesting: list[Member], placed: set[str]) -> Iterator[Need]:
+def _needs(state: State, what_if: WhatIf, requesting: list[Member], placed: set[str], bound: int) -> Iterator[Need]:
     """Yield the member sizes that do not all fit, the largest first."""
     models, most = set[str](), 0
     for _, node in state.pausing(what_if.serving()):
@@ -118,23 +119,30 @@ def _needs(state: State, what_if: WhatIf, requesting: list[Member], placed: set[
     for size in sorted(counts, reverse=True):
         if fitting[size] < counts[size]:
             alone, one_model = 0 < most < 2 * size, len(models) > 1 and not what_if.mixed
-            yield Need(size, counts[size], fitting[size], alone, one_model, what_if.required)
+            yield Need(size, counts[size], fitting[size], alone, one_model, what_if.required, bound)
 
 
 def _remedies(
-    state: State, room: RoomForAll, what_if: WhatIf, tolerant: Plan | None, most: int | None
+    room: RoomForAll, what_if: WhatIf, less: Iterable[GroupRemedy], most: int | None
 ) -> tuple[tuple[GroupRemedy, ...], bool]:
     """Return remedies, and whether the group would not fit even without all other pods."""
-    ways = (_fewer_members(tolerant), _split(state, what_if), _fewer_devices(what_if), _relaxed(what_if))
-    less = tuple(islice(chain.from_iterable(ways), most))
+    others = tuple(islice(less, most))
     if not room.ever():
-        return less, not what_if.cut
-    return (*room.remedies(), *less)[:most], False
+        return others, not what_if.cut
+    return (*room.remedies(), *others)[:most], False
 
 
-def _fewer_members(tolerant: Plan | None) -> Iterator[GroupRemedy]:
+def _less(state: State, what_if: WhatIf, tolerant: Plan | None, bound: int) -> Iterator[GroupRemedy]:
+    """Yield remedies that change the requests of the group, of which so many members are bound."""
+    yield from _fewer_members(tolerant, bound)
+    yield from _split(state, what_if)
+    yield from _fewer_devices(what_if, bound)
+    yield from _relaxed(what_if)
+
+
+def _fewer_members(tolerant: Plan | None, bound: int) -> Iterator[GroupRemedy]:
     if tolerant and (count := sum(placement.offer is not None for placement in tolerant.placements.values())):
-        yield GroupRemedy("fewer members", nodes=tolerant.nodes, amount=count)
+        yield GroupRemedy("fewer members", nodes=tolerant.nodes, amount=bound + count)
 
 
 def _split(state: State, what_if: WhatIf) -> Iterator[GroupRemedy]:
@@ -147,14 +155,15 @@ def _split(state: State, what_if: WhatIf) -> Iterator[GroupRemedy]:
             yield GroupRemedy("split", amount=each, count=pods)
 
 
-def _fewer_devices(what_if: WhatIf) -> Iterator[GroupRemedy]:
+def _fewer_devices(what_if: WhatIf, bound: int) -> Iterator[GroupRemedy]:
     """Yield the largest smaller number of devices per member that fits, if all members request the same number."""
     sizes = {member.size for member in what_if.members if member.size}
     for size in range(max(sizes) - 1, 0, -1) if len(sizes) == 1 else ():
         members = tuple(_with_size(member, size) for member in what_if.members)
         first = next(member.wanted for member in members if member.wanted)
         if not first.policy.admit(first.ask) and (plan := what_if.whole(Assumption(members=members))):
-            yield GroupRemedy("fewer devices", nodes=plan.nodes, amount=size)
+            pending = sum(member.size > 0 for member in members) if bound else 0
+            yield GroupRemedy("fewer devices", nodes=plan.nodes, amount=size, count=pending)
             return
 
 

@@ -280,7 +280,7 @@ def pod_usage_rows(
 def _allocated(state: State, pod: PodView, entry: Entry, usage: PodUsageRow | None) -> AllocationRow:
     ask = state.request(pod).ask
     inventory = state.cluster.inventories.get(entry.node)
-    devices, share = _held(entry)
+    devices, share = _amounts(entry)
     ids = set(entry.grant.offer.devices)
     models = {
         device.model
@@ -296,7 +296,7 @@ def _allocated(state: State, pod: PodView, entry: Entry, usage: PodUsageRow | No
     return replace(row, used=usage.used, total=usage.total, idle=idle)
 
 
-def _held(entry: Entry) -> tuple[int, int]:
+def _amounts(entry: Entry) -> tuple[int, int]:
     """Return the whole devices and the shares of an entry."""
     ask = entry.unrecorded_ask
     if ask is not None:
@@ -392,12 +392,12 @@ def _sum_of_devices(values: Sequence[int | None]) -> int | None:
 
 
 def _bound(pods: Iterable[PodView], namespace: str | None, name: str) -> list[PodView]:
-    found = [
+    bound = [
         pod
         for pod in pods
         if pod.node and pod.phase not in FINISHED and namespace in {None, pod.namespace} and name in {"", pod.name}
     ]
-    return sorted(found, key=lambda pod: (pod.namespace, pod.name))
+    return sorted(bound, key=lambda pod: (pod.namespace, pod.name))
 
 
 def _pod_row(pod: PodView, own: Sequence[PodUsage], usage: NodeUsage | None, age: float | None) -> PodUsageRow:

@@ -17,7 +17,7 @@ from linkwise.engine.reasons.catalog import counted_nodes, devices_text
 from linkwise.explain.group.group import group_explanation
 from linkwise.explain.pod import as_member, explain_alone, with_outlook
 from linkwise.explain.text.phrases import part_text
-from linkwise.explain.text.pod import explanation_lines
+from linkwise.explain.text.pod import HAS_GATES, explanation_lines
 from linkwise.model.views import FINISHED
 
 if TYPE_CHECKING:
@@ -283,12 +283,12 @@ def _state(pod: PodView, explanation: Explanation | None) -> str:
 
 
 def _requested(explanation: Explanation | None) -> str:
-    asked = explanation.asked if explanation else None
-    return f"{_amount(asked)} requested" if asked else ""
+    requested = explanation.asked if explanation else None
+    return f"{_amount(requested)} requested" if requested else ""
 
 
-def _amount(asked: Requested) -> str:
-    return str(asked.devices) if asked.devices else part_text(asked.share, asked.core, asked.unit)
+def _amount(requested: Requested) -> str:
+    return str(requested.devices) if requested.devices else part_text(requested.share, requested.core, requested.unit)
 
 
 def _devices_of(explanation: Explanation) -> str:
@@ -318,7 +318,8 @@ def why_text(explanation: Explanation) -> str:
                 explanation.lacks[0] if explanation.lacks else explanation.standing.partition(",")[0].partition(";")[0]
             )
         case "schedulable":
-            return f"fits on {explanation.node} now"
+            gates = [note for note in explanation.notes if note.startswith(HAS_GATES)]
+            return "; ".join([*gates, f"fits on {explanation.node} now"])
         case _ if explanation.foreign:
             return "placed by another scheduler"
         case _:

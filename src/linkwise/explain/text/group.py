@@ -26,12 +26,15 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "NOT_PROVEN",
     "SLOWEST",
     "brief_lines",
     "group_lines",
     "heading",
     "lack_lines",
     "level_text",
+    "never_text",
+    "remark_lines",
     "remedy_text",
     "speed_text",
 ]
@@ -55,22 +58,26 @@ def group_lines(report: GroupExplanation, *, in_file: bool = False, tables: bool
     levels = () if tables else report.levels
     return [
         f"group {report.key} {heading(report)}",
-        _members(report, in_file=in_file),
-        *([f"it must start together with {names_text(report.bundle)}"] if report.bundle else ()),
+        *_standing(report, in_file=in_file),
         *(() if tables else _nodes(report)),
         *(f"{level.name}: {level_text(level, report)}" for level in levels if level_text(level, report)),
         *_runner_up(report),
         *lack_lines(report),
         *_against(report),
         *map(remedy_text, report.remedies),
-        *_never(report),
+        *filter(None, [never_text(report)]),
         *report.notes,
     ]
 
 
+def remark_lines(report: GroupExplanation, *, in_file: bool = False) -> list[str]:
+    """Return what is said about its members and its plan beside nodes, levels, what it lacks, remedies and notes."""
+    return [*_standing(report, in_file=in_file), *_runner_up(report)]
+
+
 def brief_lines(report: GroupExplanation, *, helped: bool = True) -> list[str]:
     """Return the short form for a member: what its group lacks and, if computed, the first remedy."""
-    helps = [*map(remedy_text, report.remedies[:1]), *_never(report)] if helped else []
+    helps = [*map(remedy_text, report.remedies[:1]), *filter(None, [never_text(report)])] if helped else []
     lines = [*map(_need, report.needs[:FIRST]), *helps, *report.notes[:FIRST]]
     return [f"its group {line.removeprefix('it ')}" if line.startswith("it ") else line for line in lines]
 
@@ -109,6 +116,12 @@ def _placed(report: GroupExplanation) -> str:
     return f"{count_text(homes, 'member')} on {count_text(len(report.hosts), 'node')}" + (
         f", {out} left out" if out else ""
     )
+
+
+def _standing(report: GroupExplanation, *, in_file: bool) -> Iterator[str]:
+    yield _members(report, in_file=in_file)
+    if report.bundle:
+        yield f"it must start together with {names_text(report.bundle)}"
 
 
 def _members(report: GroupExplanation, *, in_file: bool) -> str:
@@ -161,11 +174,18 @@ def _need(need: Need) -> str:
     if need.alone:
         have = f"{need.fitting or 'none'} {'have' if need.fitting > 1 else 'has'} them"
         alike = " of one model" if need.one_model else ""
-        return f"it needs {count_text(need.members, 'node')}{alike}{within} with {count_text(need.devices, 'free device')}; {have}"
-    members = f"{'each of ' if need.members > 1 else ''}{count_text(need.members, 'member')}"
+        nodes = count_text(need.members, "more node" if need.beside else "node")
+        return f"it needs {nodes}{alike}{within} with {count_text(need.devices, 'free device')}; {have}"
+    members = _each_of(need.members, beside=need.beside)
     alike = ", all of one model" if need.one_model else ""
     fitting = f"only {need.fitting} {'fits' if need.fitting == 1 else 'fit'}" if need.fitting else "none fits"
     return f"it needs {count_text(need.devices, 'device')} for {members}{alike}{within}; {fitting}"
+
+
+def _each_of(members: int, *, beside: int) -> str:
+    """Return a number of members that are not bound; `beside` are."""
+    pending = f" that {'is' if members == 1 else 'are'} not bound" if beside else ""
+    return f"{'each of ' if members > 1 else ''}{count_text(members, 'member')}{pending}"
 
 
 def _nodes(report: GroupExplanation) -> Iterator[str]:
@@ -253,18 +273,23 @@ def _against(report: GroupExplanation) -> Iterator[str]:
     yield from refusal_lines(report.against)
 
 
-def _never(report: GroupExplanation) -> Iterator[str]:
-    if report.never and _in_part(report):
-        yield "it would not fit as a whole even if all other pods finished"
-    elif report.never:
-        yield "it would not fit even if all other pods finished"
-    elif report.needs and not any(remedy.kind == "pods end" for remedy in report.remedies):
-        yield f"no pods were found whose completion would let it fit{' as a whole' if _in_part(report) else ''}"
+def never_text(report: GroupExplanation) -> str:
+    """Return that no end of other pods would let it fit, or that none was found; else nothing."""
+    whole = " as a whole" if _in_part(report) else ""
+    if report.never:
+        return f"it would not fit{whole} even if all other pods finished"
+    if report.needs and not any(remedy.kind == "pods end" for remedy in report.remedies):
+        return f"no pods were found whose completion would let it fit{whole}"
+    return ""
 
 
 def remedy_text(remedy: GroupRemedy) -> str:
     """Return a remedy as a sentence."""
     return _REMEDIES[remedy.kind](remedy)
+
+
+def _share_of(remedy: GroupRemedy) -> str:
+    return f"for {_each_of(remedy.count, beside=1)}" if remedy.count else "per member"
 
 
 def _pods_end(remedy: GroupRemedy) -> str:
@@ -281,7 +306,7 @@ _REMEDIES: Final[dict[str, Callable[[GroupRemedy], str]]] = {
         f"{count_text(remedy.amount, 'device')} each"
     ),
     "fewer devices": lambda remedy: (
-        f"{count_text(remedy.amount, 'device')} per member would fit now, on {names_text(remedy.nodes)}"
+        f"{count_text(remedy.amount, 'device')} {_share_of(remedy)} would fit now, on {names_text(remedy.nodes)}"
     ),
     "any model": lambda remedy: (
         f"it would fit on devices of different models (annotation {MODELS}: any), on {names_text(remedy.nodes)}"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.engine.reasons.catalog import devices_text
 from linkwise.engine.reasons.phrases import count_text
-from linkwise.explain.node import node_lines
-from linkwise.explain.reports import Explanation, NodeExplanation, WorkloadExplanation
+from linkwise.explain.node import NodeExplanation, node_lines
+from linkwise.explain.reports import Explanation, WorkloadExplanation
 from linkwise.explain.text.group import group_lines
 from linkwise.explain.text.phrases import (
     NOT_RESOLVED,
@@ -41,8 +41,10 @@ __all__ = [
     "certainty_text",
     "explanation_lines",
     "next_best_text",
+    "no_end_text",
     "pending_sentence",
     "reason_lines",
+    "remark_lines",
     "request_text",
     "workload_lines",
 ]
@@ -152,12 +154,19 @@ def _devices(indices: tuple[int, ...]) -> str:
     return f"device{'s' if len(indices) > 1 else ''} {', '.join(map(str, indices))}"
 
 
+def remark_lines(report: Explanation) -> list[str]:
+    """Return what is said about the state of a pod beside its reasons, what speaks against nodes, remedies and notes."""
+    verdict = [report.drained, _verdict(report)] if report.state == "unschedulable" else []
+    offers = _offers(report.offered, report.fitting) if report.offered and report.state != "grouped" else ()
+    return list(filter(None, (*verdict, report.standing, *report.lacks, *offers)))
+
+
 def request_text(report: Explanation) -> str:
     """Return what the pod requests, with the name of the resource."""
-    asked = report.asked
-    if asked is None:
+    requested = report.asked
+    if requested is None:
         return "devices"
-    return f"{ask_text(asked.devices, asked.share, asked.core, asked.unit)} ({asked.resource})"
+    return f"{ask_text(requested.devices, requested.share, requested.core, requested.unit)} ({requested.resource})"
 
 
 _HEADINGS: Final[dict[PodState, Callable[[Explanation], str]]] = {
@@ -322,20 +331,31 @@ def _other(other: OtherNode) -> str:
 
 
 def _why_nowhere(report: Explanation) -> Iterator[str]:
+    yield _verdict(report)
+    yield from refusal_lines(report.against) if _helped(report) else map(against_line, report.against)
+    yield from filter(None, [no_end_text(report)])
+
+
+def _helped(report: Explanation) -> int:
+    """Return the number of nodes that other pods may make feasible by finishing."""
+    return sum(group.nodes for group in report.against if not group.final)
+
+
+def _verdict(report: Explanation) -> str:
+    """Return how many nodes are feasible, or may become so."""
     if not report.nodes:
-        yield "no nodes have been observed yet"
-        return
-    helped = sum(group.nodes for group in report.against if not group.final)
-    none = f"0 of {report.nodes} nodes are feasible"
+        return "no nodes have been observed yet"
+    none, helped = f"0 of {report.nodes} nodes are feasible", _helped(report)
     if not helped:
-        yield f"{none} ({NOT_RESOLVED})"
-    elif helped < report.nodes:
-        yield f"{none}; {helped} may become feasible when other pods finish"
-    else:
-        yield none
-    yield from refusal_lines(report.against) if helped else map(against_line, report.against)
-    if helped and not any(remedy.kind == "pods end" for remedy in report.remedies):
-        yield "no node was found where it would fit after up to 3 pods finish"
+        return f"{none} ({NOT_RESOLVED})"
+    return f"{none}; {helped} may become feasible when other pods finish" if helped < report.nodes else none
+
+
+def no_end_text(report: Explanation) -> str:
+    """Return that no pods were found whose end would help, if some might; else nothing."""
+    if report.state != "unschedulable" or not _helped(report) or any(one.kind == "pods end" for one in report.remedies):
+        return ""
+    return "no node was found where it would fit after up to 3 pods finish"
 
 
 def _offers(offered: Offered, fitting: int) -> Iterator[str]:

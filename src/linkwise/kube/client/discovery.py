@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import quote
 
 import msgspec
 
+from linkwise import __version__
+from linkwise.dialects.linkwise.inventory import API_VERSION
 from linkwise.errors import ClusterError
-from linkwise.kube.errors import ForbiddenError
+from linkwise.kube.errors import ForbiddenError, OtherReleaseError
 from linkwise.wire.kubernetes.watch_stream import status_of
 
 if TYPE_CHECKING:
@@ -72,6 +75,10 @@ class _OpenApi(msgspec.Struct):
     components: _Components = msgspec.field(default_factory=_Components)
 
 
+OWN_GROUP, OWN_VERSION = API_VERSION.split("/")
+"""of our own CustomResourceDefinitions, whose other versions can't be read"""
+
+_VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 _GROUP: Final = msgspec.json.Decoder(_Group)
 _RESOURCES: Final = msgspec.json.Decoder(_Resources)
 _OPEN_API: Final = msgspec.json.Decoder(_OpenApi)
@@ -79,7 +86,10 @@ _SCHEMA: Final = msgspec.json.Decoder(_Schema)
 
 
 async def find_path(connection: Connection, kind: Kind, wait: float) -> str:
-    """The list path of a kind; empty if the API server does not serve it."""
+    """The list path of a kind; empty if the API server does not serve it.
+
+    OtherReleaseError if it is one of our own kinds and served in other versions only.
+    """
     if not kind.group:
         return _path(f"/api/{kind.version}", kind)
     body = await _read(connection, f"/apis/{kind.group}", wait)
@@ -88,10 +98,14 @@ async def find_path(connection: Connection, kind: Kind, wait: float) -> str:
     try:
         group = _GROUP.decode(body)
         versions = [group.preferred_version.version, *(each.version for each in group.versions)]
+        if kind.group == OWN_GROUP:
+            versions.sort(key=lambda version: version != OWN_VERSION)
         for version in dict.fromkeys(filter(None, versions)):
             root = f"/apis/{kind.group}/{version}"
             resources = await _read(connection, root, wait)
             if resources and any(each.name == kind.resource for each in _RESOURCES.decode(resources).resources or ()):
+                if kind.group == OWN_GROUP and version != OWN_VERSION:
+                    raise OtherReleaseError(_other_release(kind, version))
                 return _path(root, kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         server = connection.server
@@ -114,6 +128,24 @@ async def prunes_topologies(connection: Connection, path: str, wait: float) -> b
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False  # no warning about a schema in another format
     return None
+
+
+def _other_release(kind: Kind, version: str) -> str:
+    """Why a kind that is served in this version can't be read, and what to do."""
+    later = _age(version) > _age(OWN_VERSION)
+    remedy = (
+        "it is of a later release, which reads it: install that"
+        if later
+        else "it is of an earlier release; `linkwise manifests crd | kubectl apply --server-side -f -` updates it"
+    )
+    name = f"{kind.resource}.{kind.group}"
+    return f"CustomResourceDefinition {name} serves {version}, but Linkwise {__version__} reads {OWN_VERSION}: {remedy}"
+
+
+def _age(version: str) -> tuple[int, str, int]:
+    """Versions of an API in the order in which they appear: v1alpha1, v1alpha2, v1beta1, v1, v2alpha1."""
+    found = _VERSION.fullmatch(version)
+    return (int(found[1]), found[2] or "stable", int(found[3] or 0)) if found else (0, "", 0)
 
 
 def _path(root: str, kind: Kind) -> str:

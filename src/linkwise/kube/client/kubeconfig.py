@@ -86,7 +86,7 @@ def find(
 def own_namespace(environ: Mapping[str, str] | None = None, account: Path = SERVICE_ACCOUNT) -> str:
     """The namespace of the service: that of the pod that this process runs in, or the one of the manifests outside a cluster.
 
-    Not that of the kubeconfig's context, which follows what its user looks at.
+    It is not the namespace of the kubeconfig's context, which users switch with their work.
     """
     env = os.environ if environ is None else environ
     if name := env.get("POD_NAMESPACE", ""):

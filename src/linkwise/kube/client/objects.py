@@ -44,7 +44,7 @@ WAIT: Final = 30.0  # seconds
 
 Outcome = Literal["created", "configured", "unchanged"]
 _WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
-ATTEMPTS: Final = 10
+ATTEMPTS: Final = 10  # kubelets and controllers write the same objects at any time
 _FIRST_PAUSE: Final = 0.05  # seconds
 _LONGEST_PAUSE: Final = 1.0  # seconds
 _PAGE: Final = 500
@@ -181,8 +181,8 @@ def _refusal(verb: str, kind: Kind, namespace: str, answer: Answer) -> str:
 
 def _warning(header: str) -> str:
     """The text of a Warning header; empty if it is not one of the API server."""
-    found = _WARNING.match(header)
-    return re.sub(r"\\(.)", r"\1", found[1]) if found else ""
+    match = _WARNING.match(header)
+    return re.sub(r"\\(.)", r"\1", match[1]) if match else ""
 
 
 def _version(answer: Answer) -> str:

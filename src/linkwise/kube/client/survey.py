@@ -148,8 +148,8 @@ class Survey:
 
 
 def _plain(item: msgspec.Raw) -> Document:
-    found = parse_json(bytes(item))
-    return found if isinstance(found, dict) else {}
+    document = parse_json(bytes(item))
+    return document if isinstance(document, dict) else {}
 
 
 def _refusal(verb: str, kind: SurveyKind, answer: Answer) -> str:

@@ -70,7 +70,7 @@ class Elector:
     attempts: int = 0
     """rounds so far"""
     _last: Sighting = Sighting()  # noqa: RUF009 - frozen
-    _held: bool = False
+    _holds_lease: bool = False
     """whether the Lease is as this replica wrote it, as far as it knows: it can be renewed without a read"""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     """set when the Lease has changed since the last round began"""
@@ -160,7 +160,7 @@ class Elector:
             self.fence.open = False
             raise
         except ClusterError as error:
-            self._held = False  # a write may have arrived, or not
+            self._holds_lease = False  # a write may have arrived, or not
             self._note(str(error))
         else:
             self._note("")
@@ -209,9 +209,13 @@ class Elector:
                 each.cancel()
 
     async def _look_and_act(self) -> None:
-        if self._held and self._last.spec and await self._write(renewed(self._last.spec, self._seconds, self._stamp())):
+        if (
+            self._holds_lease
+            and self._last.spec
+            and await self._write(renewed(self._last.spec, self._seconds, self._stamp()))
+        ):
             return
-        self._held = False
+        self._holds_lease = False
         self._see(await self.lease.read(self._wait))
         match decide(self._last, self.identity, self.timing.clock()):
             case "lost":
@@ -239,7 +243,7 @@ class Elector:
             log.info("holds lease=%s identity=%s transitions=%d", self.lease, self.identity, spec.transitions)
         self._see(written)
         self.fence.renew(started)
-        self._held = True
+        self._holds_lease = True
         return True
 
     def _see(self, spec: LeaseSpec | None) -> None:

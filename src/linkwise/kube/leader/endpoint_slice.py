@@ -108,10 +108,10 @@ class LeaderSlice:
 
     async def _read(self) -> dict[str, Any]:
         """The object; empty if there is none."""
-        found = await self._connection.call("GET", self._path, wait=WAIT)
-        if found.status not in {200, 404}:
-            raise self._error("get", found)
-        return _document(found.body) if found.status == 200 else {}
+        answer = await self._connection.call("GET", self._path, wait=WAIT)
+        if answer.status not in {200, 404}:
+            raise self._error("get", answer)
+        return _document(answer.body) if answer.status == 200 else {}
 
     async def _owner(self) -> dict[str, str]:
         path = f"/api/v1/namespaces/{quote(self._namespace, safe='')}/services/{quote(self._service, safe='')}"

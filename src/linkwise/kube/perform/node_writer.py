@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from linkwise.kube.client.api import Connection
     from linkwise.model.views import PodView, Taint
 
-__all__ = ["NodeWriter"]
+__all__ = ["NodeWriter", "Reply", "stored"]
 
 _PODS_SECONDS: Final = 2.0
 """for a list of the node's pods: the kubelet waits for it"""
@@ -88,7 +88,7 @@ class _Tainted(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class _Reply:
+class Reply:
     """A response, or the lack of one."""
 
     status: int
@@ -116,7 +116,7 @@ class NodeWriter:
         if "status" not in changes:
             return written
         path = f"{self._path(_INVENTORY)}/status"
-        result = _stored(await self._send("PATCH", path, {"status": changes["status"]}, _INVENTORY.permission))
+        result = stored(await self._send("PATCH", path, {"status": changes["status"]}, _INVENTORY.permission))
         return result if result.document is not None else replace(result, document=written.document)
 
     async def write_device(self, document: Mapping[str, object], known: Mapping[str, object] | None) -> Written:
@@ -150,7 +150,7 @@ class NodeWriter:
         if taint.value:
             own["value"] = taint.value
         for left in reversed(range(_TAINT_ATTEMPTS)):
-            reply = await self._call("GET", self._node_path, permission=_NODE_PERMISSION)
+            reply = await self.call("GET", self._node_path, permission=_NODE_PERMISSION)
             read = _viewed(reply)
             if read.outcome != "done":
                 return read
@@ -161,7 +161,7 @@ class NodeWriter:
             if [one for one in taints if one not in others] == desired:
                 return read
             patch = taints_patch(node.metadata.resource_version, [*others, *desired])
-            reply = await self._call("PATCH", self._node_path, patch, MERGE, _NODE_PERMISSION)
+            reply = await self.call("PATCH", self._node_path, patch, MERGE, _NODE_PERMISSION)
             if reply.status != 409 or not left:
                 return _viewed(reply)
         raise AssertionError("the last attempt returns")
@@ -169,13 +169,13 @@ class NodeWriter:
     async def annotate_pod(self, namespace: str, name: str, uid: str, annotations: Mapping[str, str | None]) -> Written:
         """Set annotations of a pod, None removes one; refused if the pod was deleted or has another UID."""
         body = annotations_patch(uid, annotations)
-        reply = await self._call("PATCH", pod_path(namespace, name), body, MERGE, _PODS_PERMISSION)
+        reply = await self.call("PATCH", pod_path(namespace, name), body, MERGE, _PODS_PERMISSION)
         return reply.failure or Written("done")
 
     async def pods(self) -> ListedPods:
         """The pods bound to the node, by a quorum read: the watch may not have shown the newest yet."""
         selector = quote(f"spec.nodeName={self.node}", safe="")
-        reply = await self._call(
+        reply = await self.call(
             "GET", f"/api/v1/pods?fieldSelector={selector}", permission=_PODS_PERMISSION, wait=_PODS_SECONDS
         )
         if reply.failure:
@@ -200,49 +200,49 @@ class NodeWriter:
         if known is None:
             reply = await self._create(kind, document)
             if reply.status != 409:
-                return _stored(reply)
-            current = _stored(await self._call("GET", self._path(kind), permission=kind.permission))
+                return stored(reply)
+            current = stored(await self.call("GET", self._path(kind), permission=kind.permission))
             if current.document is None:
                 return current
             known = current.document
         reply = await self._change(kind, document, known)
-        return _stored(await self._create(kind, document) if reply.status == 404 else reply, known)
+        return stored(await self._create(kind, document) if reply.status == 404 else reply, known)
 
-    async def _create(self, kind: _Kind, document: Mapping[str, object]) -> _Reply:
+    async def _create(self, kind: _Kind, document: Mapping[str, object]) -> Reply:
         metadata = document.get("metadata")
-        named = {**(metadata if isinstance(metadata, dict) else {}), "ownerReferences": await self._owners()}
+        named = {**(metadata if isinstance(metadata, dict) else {}), "ownerReferences": await self.owners()}
         body = {name: value for name, value in document.items() if name != "status"} | {"metadata": named}
         path = f"{kind.path}?fieldManager={MANAGER}"
-        reply = await self._call("POST", path, encode(body), JSON, kind.permission)
+        reply = await self.call("POST", path, encode(body), JSON, kind.permission)
         if reply.status != 404:
             return reply
         return replace(reply, failure=Written("refused", kind.not_installed, _NOT_INSTALLED_SECONDS))
 
-    async def _change(self, kind: _Kind, document: Mapping[str, object], known: Mapping[str, object]) -> _Reply:
+    async def _change(self, kind: _Kind, document: Mapping[str, object], known: Mapping[str, object]) -> Reply:
         changes = {part: patch for part, patch in object_changes(known, document).items() if part != "status"}
         if kind is _DEVICE and (writer := other_writer(known)):
-            return _Reply(0, failure=Written("refused", f"the Device object of this node is written by {writer}"))
+            return Reply(0, failure=Written("refused", f"the Device object of this node is written by {writer}"))
         if not changes:
-            return _Reply(200, encode(known))
+            return Reply(200, encode(known))
         if kind is _DEVICE:  # it may have got another writer since
             metadata = changes.get("metadata")
             version = _version_of(known)
             changes["metadata"] = {**(metadata if isinstance(metadata, dict) else {}), "resourceVersion": version}
         return await self._send("PATCH", self._path(kind), changes, kind.permission)
 
-    async def _owners(self) -> list[dict[str, str]]:
+    async def owners(self) -> list[dict[str, str]]:
         """The Node as the owner of an object, which is then deleted with it; none if the Node can't be read."""
-        reply = await self._call("GET", self._node_path, permission=_NODE_PERMISSION)
+        reply = await self.call("GET", self._node_path, permission=_NODE_PERMISSION)
         try:
             uid = "" if reply.failure else head_of(msgspec.Raw(reply.body)).uid
         except InputError:
             uid = ""
         return [{"apiVersion": "v1", "kind": "Node", "name": self.node, "uid": uid}] if uid else []
 
-    async def _send(self, method: str, path: str, patch: Mapping[str, object], permission: str) -> _Reply:
-        return await self._call(method, path, encode(patch), MERGE, permission)
+    async def _send(self, method: str, path: str, patch: Mapping[str, object], permission: str) -> Reply:
+        return await self.call(method, path, encode(patch), MERGE, permission)
 
-    async def _call(  # noqa: PLR0913, PLR0917 - a request has these parts
+    async def call(  # noqa: PLR0913, PLR0917 - a request has these parts
         self,
         method: str,
         path: str,
@@ -250,25 +250,26 @@ class NodeWriter:
         content: str = JSON,
         permission: str = "",
         wait: float = 0.0,
-    ) -> _Reply:
+    ) -> Reply:
+        """Send a request; `permission` is what to grant if it is forbidden."""
         if method == "PATCH":
             path = f"{path}?fieldManager={MANAGER}"
         try:
             answer = await self.connection.call(method, path, body, content, wait or self.settings.wait)
         except ClusterError as error:
-            return _Reply(0, failure=Written("unreachable", str(error)))
+            return Reply(0, failure=Written("unreachable", str(error)))
         if answer.status < 300:
-            return _Reply(answer.status, answer.body)
+            return Reply(answer.status, answer.body)
         sentence = status_of(answer.body).message or f"the API server answered {answer.status}"
         if answer.status in _BUSY or answer.status >= 500:
             failure = Written("unreachable", sentence, retry_after(answer))
         else:
             role = f"; grant {permission} ({_ROLE})" if answer.status == 403 else ""
             failure = Written("refused", f"{sentence}{role}")
-        return _Reply(answer.status, answer.body, failure)
+        return Reply(answer.status, answer.body, failure)
 
 
-def _stored(reply: _Reply, known: Mapping[str, object] | None = None) -> Written:
+def stored(reply: Reply, known: Mapping[str, object] | None = None) -> Written:
     """The result of a write of an object."""
     if reply.failure:
         return replace(reply.failure, document=known)
@@ -278,7 +279,7 @@ def _stored(reply: _Reply, known: Mapping[str, object] | None = None) -> Written
         return Written("unreachable", f"the response is not an object: {error}")
 
 
-def _viewed(reply: _Reply) -> Written:
+def _viewed(reply: Reply) -> Written:
     """The result of a write of the Node."""
     if reply.failure:
         return reply.failure

@@ -183,11 +183,11 @@ class RankTableWriter(WriteQueue[RankTable]):
 
     async def _send(self, effect: RankTable) -> WriteResult | None:
         place = f"/api/v1/namespaces/{quote(effect.namespace, safe='')}/configmaps/{quote(effect.name, safe='')}"
-        found = await self.attempts.write("GET", place)
-        if not found.done:
+        answer = await self.attempts.write("GET", place)
+        if not answer.done:
             self._wait(effect)
-            return None if found.status == 404 else found
-        version, text = _current(found.body)
+            return None if answer.status == 404 else answer
+        version, text = _current(answer.body)
         table = read_table(text)
         if table is None:  # the user's own
             self._wait(effect)

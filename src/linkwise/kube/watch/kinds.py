@@ -10,6 +10,7 @@ from urllib.parse import quote
 from linkwise.broker.cluster.objects import ALL, READ
 from linkwise.broker.watch_events import ClusterObject, NodeGone, NodeObject, PodDeleted
 from linkwise.config.rbac import FEATURES
+from linkwise.dialects.kubernetes.claims.driver import DRIVER
 from linkwise.dialects.kubernetes.claims.objects import KINDS as DRA_KINDS
 from linkwise.dialects.kubernetes.objects import CLAIM, CLASS
 from linkwise.errors import InputError
@@ -151,6 +152,21 @@ def _node_in(head: Head) -> str:
     return next(head.name.removeprefix(prefix) for prefix in CONFIG_MAPS if head.name.startswith(prefix))
 
 
+SLICE: Final = "ResourceSlice"
+"""kind of the events of a node's own slices; a slash and the name of the slice follow"""
+
+
+def _slice(document: msgspec.Raw, head: Head) -> Decoded:
+    return Decoded(NodeObject("", f"{SLICE}/{head.name}", bytes(document)))
+
+
+def _slice_deleted(head: Head) -> WatchEvent:
+    return NodeObject("", f"{SLICE}/{head.name}", None)
+
+
+_SLICES: Final = WatchedKind("resourceslices", _slice, _slice_deleted, "resource.k8s.io")
+
+
 def _of_the_cluster(kind: str) -> tuple[Decode, Deleted]:
     """Objects about pod groups, budgets, access, namespaces, the network or devices of several nodes; kept as JSON."""
 
@@ -229,7 +245,9 @@ def sources_without(features: Collection[str]) -> tuple[WatchedKind, ...]:
     return tuple(kind for kind in SOURCES if kind.required or (kind.namespace, kind.group, kind.resource) not in unused)
 
 
-def node_sources(node: str, *, koordinator: bool = False, device_info: bool = False) -> tuple[WatchedKind, ...]:
+def node_sources(
+    node: str, *, koordinator: bool = False, device_info: bool = False, slices: bool = False
+) -> tuple[WatchedKind, ...]:
     """The kinds that the agent of one node watches: its Node, its inventory, its pods; other objects on request.
 
     An object that does not exist is reported as deleted once it was looked for, so that the agent may create it.
@@ -238,5 +256,8 @@ def node_sources(node: str, *, koordinator: bool = False, device_info: bool = Fa
     selectors = dict.fromkeys(named, f"{_NAMED}{node}") | {PODS: f"spec.nodeName={node}"}
     if device_info:
         selectors[DEVICE_INFOS] = f"{_NAMED}{_DEVICE_INFO}{node}"
+    if slices:
+        own = replace(_SLICES, listed=NodeObject(node, f"{SLICE}/", None))
+        selectors[own] = f"spec.driver={DRIVER},spec.nodeName={node}"
     command = "linkwise manifests rbac --agent"
     return tuple(replace(kind, fields=fields, role_command=command) for kind, fields in selectors.items())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.errors import ClusterError
 from linkwise.kube.client.discovery import find_path, prunes_topologies
-from linkwise.kube.errors import AbsentError, ForbiddenError, RestoredError
+from linkwise.kube.errors import AbsentError, ForbiddenError, OtherReleaseError, RestoredError
 from linkwise.kube.settings import WatchSettings
 from linkwise.kube.watch.kinds import KOORDINATOR_DEVICE, SOURCES
 from linkwise.kube.watch.reflector import Reflector
@@ -33,7 +33,7 @@ _PRUNED: Final = (
     " use DeviceInventory objects, or a CRD whose schema has the field"
 )
 
-_SCHEMA_ATTEMPTS: Final = 10
+_SCHEMA_ATTEMPTS: Final = 10  # the check is optional: a server that never publishes the schema is not asked for ever
 
 
 @dataclass(slots=True)
@@ -96,7 +96,11 @@ class Watching:
         return tuple(sentences)
 
     async def run(self) -> None:
-        """Watch until cancelled; ClusterError if a required kind is forbidden, or etcd was restored from a backup."""
+        """Watch until cancelled.
+
+        ClusterError if a required kind is forbidden, if etcd was restored from a backup, or if the CustomResourceDefinitions of
+        Linkwise are of a release that this one can't read.
+        """
         self._started = self.timing.clock()
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -130,7 +134,7 @@ class Watching:
                 if self._retry_forbidden(reflector, error):
                     await backoff.wait()
                     continue
-            except RestoredError:
+            except (OtherReleaseError, RestoredError):
                 raise
             except ClusterError as error:
                 # The required kinds report an unreachable API server; the others need not repeat it.

@@ -38,7 +38,7 @@ class CutError(ClusterError):
 
 
 class NotSentError(ClusterError):
-    """The server could not be reached: nothing of the request got there."""
+    """The server could not be reached: no part of the request was sent."""
 
 
 class SlowError(ClusterError):

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import unquote
 
+from linkwise.errors import ClusterError
+
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncGenerator, Awaitable
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+    from contextlib import AsyncExitStack
 
-__all__ = ["CLIENT_CLOSED", "JSON", "TEXT", "Application", "HangUpError", "Request", "Response", "text"]
+__all__ = ["CLIENT_CLOSED", "JSON", "TEXT", "Application", "HangUpError", "Request", "Response", "passed_on", "text"]
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
@@ -95,3 +98,16 @@ class Application(Protocol):
         Also called for clients that disconnected (CLIENT_CLOSED), so that the application can count them.
         """
         ...
+
+
+async def passed_on(parts: AsyncIterator[bytes], stack: AsyncExitStack) -> AsyncGenerator[bytes, None]:
+    """The stream of another server's response, for a client of this one; `stack` holds what is closed at its end.
+
+    A stream that breaks off hangs up on the client, which could otherwise take it for complete.
+    """
+    async with stack:
+        try:
+            async for part in parts:
+                yield part
+        except ClusterError as error:
+            raise HangUpError from error

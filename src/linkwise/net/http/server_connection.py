@@ -122,7 +122,7 @@ class ServerConnection(asyncio.Protocol):
         """of the message that is being received; the first counts whatever is not body too"""
         self._unsent = 0
         """bytes of responses, while the client does not read"""
-        self._held = 0
+        self._buffered = 0
         """bytes that the budget counts: of an incomplete message, and unsent ones"""
         self._deaf = False
         """whether the rest of the input is ignored"""
@@ -335,8 +335,8 @@ class ServerConnection(asyncio.Protocol):
     def _count_bytes(self) -> None:
         """Report to the budget what is held."""
         size = self._unsent + (self._bytes if self._in_head or self._reading else 0)
-        if size != self._held:
-            self._held = size
+        if size != self._buffered:
+            self._buffered = size
             self._budget.hold(self, size)
 
     def _check_size(self, size: int) -> None:

@@ -148,12 +148,12 @@ class Access:
     async def _granted(self, digest: bytes, caller: Caller, namespaces: Collection[str]) -> Granted:
         if await self._may(digest, caller, "list", "", ""):
             return Granted(everywhere=True)
-        asked = list(namespaces)[:MAX_NAMESPACES]
-        allowed = await asyncio.gather(*(self._may(digest, caller, "list", one, "") for one in asked))
+        first = list(namespaces)[:MAX_NAMESPACES]
+        allowed = await asyncio.gather(*(self._may(digest, caller, "list", one, "") for one in first))
         return Granted(
             everywhere=False,
-            namespaces=frozenset(one for one, may in zip(asked, allowed, strict=True) if may),
-            unchecked=len(namespaces) - len(asked),
+            namespaces=frozenset(one for one, may in zip(first, allowed, strict=True) if may),
+            unchecked=len(namespaces) - len(first),
         )
 
     async def _decided(

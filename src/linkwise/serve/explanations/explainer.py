@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from linkwise.broker.broker import Broker
-    from linkwise.explain.reports import Explanation, GroupExplanation, NodeExplanation
+    from linkwise.explain.node import NodeExplanation
+    from linkwise.explain.reports import Explanation, GroupExplanation
     from linkwise.net.http.messages import Request
     from linkwise.views.explanations import AnyExplanation
 
@@ -38,6 +39,7 @@ __all__ = ["SLICE_SECONDS", "Explainer", "Slices", "render_explanation"]
 T = TypeVar("T")
 
 ATTEMPTS: Final = 3
+"""the last answer counts though the cluster changed meanwhile: a busy cluster would never be explained otherwise"""
 
 
 class Explainer:

@@ -315,7 +315,7 @@ class _Tenants:
         return ClusterView(self._broker, now, namespace or _DEFAULT, is_service=True, only=granted.readable)
 
     async def _explained(self, request: Request, granted: Granted, kind: str, namespace: str, name: str) -> Response:
-        explanation = await self._found(
+        explanation = await self._looked_up(
             granted, kind, namespace, name, lambda cluster: explain_object(cluster, kind, name, namespace)
         )
         if isinstance(explanation, Response):
@@ -323,26 +323,26 @@ class _Tenants:
         return render_explanation(request, explanation)
 
     async def _described(self, granted: Granted, kind: str, namespace: str, name: str) -> Response:
-        page = await self._found(
+        page = await self._looked_up(
             granted, kind, namespace, name, lambda cluster: encode_page(description_of(cluster, kind, name, namespace))
         )
         if isinstance(page, Response):
             return page
         return Response(msgspec.json.encode(page))
 
-    async def _found(
+    async def _looked_up(
         self, granted: Granted, kind: str, namespace: str, name: str, look: Callable[[ClusterView], T]
     ) -> T | Response:
         """What is computed about an object; else the response that says that it is not there, or not now."""
 
-        def found() -> T | NotFoundError:
+        def lookup() -> T | NotFoundError:
             try:
                 return look(self._cluster(granted, namespace))
             except NotFoundError as error:
                 return error
 
         try:
-            answer = await self._explainer.consistent(found)
+            answer = await self._explainer.consistent(lookup)
         except NotNowError as error:
             return text(str(error), 503)
         if not isinstance(answer, NotFoundError):

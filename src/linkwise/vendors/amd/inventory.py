@@ -17,6 +17,7 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from linkwise.model.device import MIB
 from linkwise.model.usage import DeviceUsage
 from linkwise.vendors.inventory_text import BUS_ID, inventory
 from linkwise.vendors.reader import DeviceFacts, Reader
@@ -51,7 +52,6 @@ _MIB_PER_UNIT: Final = {"B": 1 / (1 << 20), "KB": 1 / 1024, "MB": 1, "MIB": 1, "
 _NOTHING: Final = {"", "N/A", "NA", "None", "unknown", "Unknown"}
 _MOST_GPUS: Final = 1024
 """records of one text that are looked at"""
-_MIB: Final = 1 << 20
 
 
 def uncorrectable(count: int) -> str:
@@ -119,8 +119,8 @@ READERS: Final = (
 
 
 def _bus_id(value: object) -> str:
-    found = text_of(value)
-    return found if BUS_ID.fullmatch(found) else ""
+    text = text_of(value)
+    return text if BUS_ID.fullmatch(text) else ""
 
 
 def _numa(value: object) -> str | None:
@@ -151,12 +151,12 @@ def cards(text: str) -> tuple[dict[int, Mapping[str, Any]], Mapping[str, Any]]:
     document = _document(text)
     if not isinstance(document, dict):
         return {}, {}
-    found = {}
+    records = {}
     for name, record in list(document.items())[:_MOST_GPUS]:
         if (card := _CARD.fullmatch(name)) and isinstance(record, dict):
-            found[int(card[1])] = record
+            records[int(card[1])] = record
     system = document.get("system", {})
-    return dict(sorted(found.items())), system if isinstance(system, dict) else {}
+    return dict(sorted(records.items())), system if isinstance(system, dict) else {}
 
 
 def integer(value: object) -> int | None:
@@ -168,14 +168,14 @@ def integer(value: object) -> int | None:
 
 def text_of(value: object) -> str:
     """The text without surrounding blanks; empty if the value is not a text, or stands for a missing value."""
-    found = value.strip() if isinstance(value, str) else ""
-    return "" if found in _NOTHING else found
+    text = value.strip() if isinstance(value, str) else ""
+    return "" if text in _NOTHING else text
 
 
 def part(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """The record in a record; empty for anything else."""
-    found = record.get(key)
-    return found if isinstance(found, dict) else {}
+    value = record.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def mebibytes(size: object) -> int | None:
@@ -231,7 +231,7 @@ def _bytes(size: object) -> int | None:
     """Early releases of amd-smi print the number of MiB alone."""
     number = integer(size)
     number = mebibytes(size) if number is None else number
-    return None if number is None else number * _MIB
+    return None if number is None else number * MIB
 
 
 def _percent(value: object) -> int | None:

@@ -386,14 +386,14 @@ def _cell(value: object) -> str:
 def _tables(by_title: Mapping[str, Cells], numbers: list[int]) -> dict[str, Table]:
     """The tables by title. A value names its pair, so one that the document lacks leaves the others where they are."""
     names = tuple(f"GPU{number}" for number in numbers)
-    found: dict[str, Table] = {}
+    tables: dict[str, Table] = {}
     for title, cells in by_title.items():
         rows = {
             name: tuple("SELF" if a == b else cells.get((a, b), _LACKING) for b in numbers)
             for name, a in zip(names, numbers, strict=True)
         }
-        found[title.lower()] = Table(title, names, rows)
-    return found
+        tables[title.lower()] = Table(title, names, rows)
+    return tables
 
 
 def _gaps(by_title: Mapping[str, Cells], numbers: list[int]) -> tuple[str, ...]:

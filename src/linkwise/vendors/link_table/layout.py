@@ -48,7 +48,7 @@ _TITLE: Final = re.compile("|".join(_TITLES))
 _TITLE_START: Final = re.compile(r"CPU|NUMA|Node|GPU N")
 _WORD: Final = re.compile(r"\S+")
 _LONGEST_LINE: Final = 20_000  # the widest table has 64 devices and some hundred NICs
-_NO_TABLE: Final = 3
+_NO_TABLE: Final = 3  # the rank below all tables
 _PCIE: Final = ("NODE", "PIX", "PXB", "PHB", "SYS", "SOC")
 _CODE: Final = re.compile(r"[A-Z][A-Z0-9_]*|\?|N/A")
 _CELL_TITLE: Final = re.compile(r"(?:CPU|NUMA|GPU|NIC[0-9]*|ID)")
@@ -169,19 +169,19 @@ def tables(text: str, names: Names) -> Iterator[LinkTable]:
         yield table
 
 
-def leading(found: Iterable[LinkTable]) -> Iterator[LinkTable]:
+def leading(tables: Iterable[LinkTable]) -> Iterator[LinkTable]:
     """The tables up to the second one with header and rows: enough to choose, and to see that there are more."""
     whole = 0
-    for table in found:
+    for table in tables:
         yield table
         whole += _rank(table) == 0
         if whole > 1:
             return
 
 
-def chosen(found: Iterable[LinkTable]) -> LinkTable | None:
+def chosen(tables: Iterable[LinkTable]) -> LinkTable | None:
     """The first table that has a header and rows; without one, the first that has rows, or a header with titles."""
-    ranked = [(_rank(table), table) for table in found]
+    ranked = [(_rank(table), table) for table in tables]
     first = min(ranked, key=lambda pair: pair[0], default=None)
     return first[1] if first and first[0] < _NO_TABLE else None
 
@@ -244,8 +244,8 @@ def codes_in(cell: str) -> list[str]:
     known, glued = _compiled(code_pattern())
     if known.fullmatch(cell):
         return [cell]
-    if glued.fullmatch(cell) and (found := known.findall(cell)).count("X") <= 1:  # a row has one X: XXXX is one code
-        return found
+    if glued.fullmatch(cell) and (codes := known.findall(cell)).count("X") <= 1:  # a row has one X: XXXX is one code
+        return codes
     return [cell] if _CODE.fullmatch(cell) and not _CELL_TITLE.fullmatch(cell) else []
 
 
@@ -297,20 +297,20 @@ def _row_in(table: LinkTable, line: str, names: Names, *, error: bool, last: boo
 
 def _row(line: str, names: Names, *, inside: bool, last: bool) -> Row | None:
     """A line is a row if a link code follows the name; in a table it may be a code we don't know."""
-    found = names.row.match(line)
-    if found is None:
+    match = names.row.match(line)
+    if match is None:
         return None
-    cell = found[2].split(maxsplit=1)[0]
+    cell = match[2].split(maxsplit=1)[0]
     codes = [] if names.device.match(cell) else codes_in(cell)
     if not codes or not (inside or names.link_row.match(line)):
         return None
-    return Row(found[1], found[2], last)
+    return Row(match[1], match[2], last)
 
 
 def _cut_row(line: str, names: Names, table: LinkTable) -> Row | None:
     """A name alone below other rows is a row that lost all its cells, not the header of another table."""
-    found = names.alone.fullmatch(line) if table.rows else None
-    return Row(found[1], "", last=False) if found and found[1] not in table.rows else None
+    match = names.alone.fullmatch(line) if table.rows else None
+    return Row(match[1], "", last=False) if match and match[1] not in table.rows else None
 
 
 def _header(line: str, names: Names, *, error: bool) -> Header | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from linkwise.model.device import MIB
 from linkwise.model.usage import DeviceUsage, ProcessUsage
 from linkwise.vendors.inventory_text import (
     BUS_ID,
@@ -97,7 +98,6 @@ DEVICE_FIELDS: Final = ("uuid", "memory.total", "memory.used", "utilization.gpu"
 PROCESS_FIELDS: Final = ("gpu_uuid", "pid", "used_memory")
 _AMOUNT: Final = re.compile(r"[0-9]{1,9}")
 _UUID: Final = re.compile(r"GPU-[0-9A-Za-z-]{1,59}")
-_MIB: Final = 1 << 20
 _HEAD: Final = re.compile(r"[ \t>#|]*GPU ([0-9]{1,4}):(.*)")
 _LISTED: Final = re.compile(r"^[ \t>#|]*GPU [0-9]{1,4}: [^\n]*\(UUID: ", re.MULTILINE)
 _PART: Final = re.compile(r"[ \t>#|]*MIG (\S+)[ \t]+Device[ \t]+([0-9]{1,4}): \(UUID: ([^()\s]+)\)")
@@ -144,8 +144,8 @@ def _parse_query(text: str) -> tuple[list[Facts], Facts, list[str]]:
             continue
         if "NVSMI LOG" in line and blocks:
             break
-        if found := _BLOCK.match(line):
-            blocks.append({"bus_id": found[1]})
+        if match := _BLOCK.match(line):
+            blocks.append({"bus_id": match[1]})
             titles.clear()
             continue
         key, colon, value = (part.strip() for part in line.partition(":"))
@@ -264,11 +264,11 @@ def device_usages(devices: str, processes: str | None) -> tuple[DeviceUsage, ...
         number = _number(pid)
         if number is not None:
             running.setdefault(uuid, []).append(ProcessUsage(number, _bytes(used)))
-    found: dict[str, DeviceUsage] = {}
+    usages: dict[str, DeviceUsage] = {}
     for uuid, total, used, busy in _rows(devices, len(DEVICE_FIELDS)):
         own = None if processes is None else tuple(running.get(uuid, ()))
-        found.setdefault(uuid, DeviceUsage(uuid, _bytes(total), _bytes(used), _number(busy), own))
-    return tuple(found.values())
+        usages.setdefault(uuid, DeviceUsage(uuid, _bytes(total), _bytes(used), _number(busy), own))
+    return tuple(usages.values())
 
 
 def _rows(text: str, columns: int) -> Iterator[list[str]]:
@@ -285,7 +285,7 @@ def _number(text: str) -> int | None:
 
 def _bytes(text: str) -> int | None:
     number = _number(text)
-    return None if number is None else number * _MIB
+    return None if number is None else number * MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,13 +370,13 @@ def _walk(text: str, cut: re.Pattern[str]) -> tuple[list[_Listed], list[str], li
 
 
 def _head(line: str, *, ended: bool) -> _Listed | None:
-    found = _HEAD.match(line)
-    if found is None:
+    match = _HEAD.match(line)
+    if match is None:
         return None
-    model, opened, tail = found[2].partition("(UUID: ")
+    model, opened, tail = match[2].partition("(UUID: ")
     uuid, closed, rest = tail.partition(")")
     model = model.strip() if opened or ended else ""
-    return _Listed(f"GPU{int(found[1])}", model, uuid if closed else "", rest)
+    return _Listed(f"GPU{int(match[1])}", model, uuid if closed else "", rest)
 
 
 def _add(device: _Listed, line: str) -> bool:

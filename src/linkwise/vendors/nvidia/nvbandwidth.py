@@ -51,12 +51,12 @@ def sections(text: str) -> dict[str, Section]:
 def read(text: str) -> Reading:
     """The preferred table, GB/s from row to column."""
     lines = text.split("\n")
-    found = scan(lines, _Titles())
+    sections = scan(lines, _Titles())
     blank = Reading(_KIND, "no matrix", facts=_facts(lines))
-    local = [section for section in found.values() if _of_pairs(section) and not _of_ranks(section)]
+    local = [section for section in sections.values() if _of_pairs(section) and not _of_ranks(section)]
     begun = [section for section in local if section.begun and "GB/s" in section.title.printed]
     if not begun:
-        return _without_matrix(blank, found.values(), lines)
+        return _without_matrix(blank, sections.values(), lines)
     chosen = min(begun, key=_rank)
     latency = next((section for section in local if section.whole and "(ns)" in section.title.printed), None)
     problems = chosen.gaps()
@@ -68,7 +68,7 @@ def read(text: str) -> Reading:
         bandwidth=chosen.matrix(turned=_arrow(chosen) == "<-"),
         latency=_microseconds(latency) if latency and latency.columns == chosen.columns else (),
         problems=problems,
-        warnings=(*line_warnings(chosen.messages), *_remarks(found, chosen, lines)),
+        warnings=(*line_warnings(chosen.messages), *_remarks(sections, chosen, lines)),
     )
 
 
@@ -111,8 +111,8 @@ def _rank(section: Section) -> tuple[bool, bool, bool, int]:
     return not section.whole, both, both and "Total" not in section.title.printed, place
 
 
-def _without_matrix(blank: Reading, found: Iterable[Section], lines: Sequence[str]) -> Reading:
-    pairs = [section for section in found if _of_pairs(section) and "GB/s" in section.title.printed]
+def _without_matrix(blank: Reading, sections: Iterable[Section], lines: Sequence[str]) -> Reading:
+    pairs = [section for section in sections if _of_pairs(section) and "GB/s" in section.title.printed]
     if ranks := [section.key for section in pairs if _of_ranks(section)]:
         wrong = f"{ranks[0]} numbers the processes of several nodes, not the devices of one"
         return replace(blank, status="error", problems=(wrong,))
@@ -128,14 +128,14 @@ def _microseconds(section: Section) -> Matrix:
     return tuple(tuple(cell / 1000 for cell in row) for row in section.matrix())
 
 
-def _remarks(found: Mapping[str, Section], chosen: Section, lines: Iterable[str]) -> Iterable[str]:
+def _remarks(sections: Mapping[str, Section], chosen: Section, lines: Iterable[str]) -> Iterable[str]:
     if _arrow(chosen) == "<->":
         yield "measured in both directions at once"
     for sentence in chosen.without_value():
         yield f"{sentence}: no peer access" if chosen.whole else sentence
-    if f"{chosen.key} #2" in found:
+    if f"{chosen.key} #2" in sections:
         yield f"'{chosen.key}' is in the text more than once: the first complete one is read"
-    if any(_of_ranks(section) for section in found.values()):
+    if any(_of_ranks(section) for section in sections.values()):
         yield "tables of several nodes are left out"
     total = sum(map(sum, chosen.matrix()))
     near = _HALF_DIGIT * (len(chosen.columns) ** 2 + 1)

@@ -57,13 +57,13 @@ def sections(text: str) -> dict[str, Section]:
 def read(text: str) -> Reading:
     """The preferred matrix, GB/s from row to column."""
     lines = text.split("\n")
-    found = scan(lines, _title)
+    sections = scan(lines, _title)
     blank = Reading(_KIND, "no matrix", facts=_facts(lines))
-    chosen = _choose(found)
+    chosen = _choose(sections)
     if chosen is None:
-        return _without_matrix(blank, found, lines)
-    problems = (*chosen.gaps(), *_announced(found, chosen))
-    latency, remarks = _latency(found, chosen)
+        return _without_matrix(blank, sections, lines)
+    problems = (*chosen.gaps(), *_announced(sections, chosen))
+    latency, remarks = _latency(sections, chosen)
     return replace(
         blank,
         kind=f"{_KIND} {chosen.key}",
@@ -75,9 +75,9 @@ def read(text: str) -> Reading:
         warnings=(
             *line_warnings(chosen.messages),
             *chosen.without_value(),
-            *_remarks(found, chosen),
+            *_remarks(sections, chosen),
             *remarks,
-            *_peerless(found, chosen, lines),
+            *_peerless(sections, chosen, lines),
         ),
     )
 
@@ -97,8 +97,8 @@ def _title(line: str) -> Title | None:
     return Title(f"{way}P2P={match['peer']}{match['latency'] or ''}{match['variant'] or ''}", match[0])
 
 
-def _choose(found: Mapping[str, Section]) -> Section | None:
-    begun = [section for section in found.values() if section.key in _PREFERRED and section.begun]
+def _choose(sections: Mapping[str, Section]) -> Section | None:
+    begun = [section for section in sections.values() if section.key in _PREFERRED and section.begun]
     return min(begun, key=_rank, default=None)
 
 
@@ -107,50 +107,50 @@ def _rank(section: Section) -> tuple[bool, bool, int]:
     return "Disabled" in section.key, not section.whole, _PREFERRED.index(section.key)
 
 
-def _announced(found: Mapping[str, Section], chosen: Section) -> list[str]:
+def _announced(sections: Mapping[str, Section], chosen: Section) -> list[str]:
     """Matrices with peer access of which only the title is there, where one without is all that can be read."""
     if "Enabled" in chosen.key:
         return []
-    return [gap for key in _PREFERRED if key in found and "Enabled" in key for gap in found[key].gaps()]
+    return [gap for key in _PREFERRED if key in sections and "Enabled" in key for gap in sections[key].gaps()]
 
 
-def _without_matrix(blank: Reading, found: Mapping[str, Section], lines: Sequence[str]) -> Reading:
+def _without_matrix(blank: Reading, sections: Mapping[str, Section], lines: Sequence[str]) -> Reading:
     if error := failure(lines):
         return replace(blank, status="error", problems=(error,))
-    if gaps := [gap for key in _PREFERRED if key in found for gap in found[key].gaps()]:
+    if gaps := [gap for key in _PREFERRED if key in sections for gap in sections[key].gaps()]:
         return replace(blank, status="incomplete", problems=tuple(gaps))
     return replace(blank, problems=("the text has no bandwidth matrix",))
 
 
-def _latency(found: Mapping[str, Section], chosen: Section) -> tuple[Matrix, list[str]]:
+def _latency(sections: Mapping[str, Section], chosen: Section) -> tuple[Matrix, list[str]]:
     """Latency with peer access, timed by the GPU; one that is cut is left out, for 0 would look fast."""
     for key in _LATENCY:
-        if key in found and found[key].whole and found[key].columns == chosen.columns:
-            return found[key].matrix(), []
-        if key in found:
+        if key in sections and sections[key].whole and sections[key].columns == chosen.columns:
+            return sections[key].matrix(), []
+        if key in sections:
             return (), [f"'{key}' is cut or of other devices, and left out"]
     return (), []
 
 
-def _remarks(found: Mapping[str, Section], chosen: Section) -> list[str]:
+def _remarks(sections: Mapping[str, Section], chosen: Section) -> list[str]:
     remarks = []
     if "Disabled" in chosen.key:
         remarks.append("measured without peer access: copies go through the host's memory")
     if "Bidirectional" in chosen.key:
         remarks.append("measured in both directions at once: the numbers are sums of both")
-    if f"{chosen.key} #2" in found:
+    if f"{chosen.key} #2" in sections:
         remarks.append(f"'{chosen.key}' is in the text more than once: the first complete one is read")
-    cut = [key for key in _PREFERRED if key in found and key != chosen.key and not found[key].whole]
+    cut = [key for key in _PREFERRED if key in sections and key != chosen.key and not sections[key].whole]
     return remarks + [f"'{key}' is cut and left out" for key in cut]
 
 
-def _peerless(found: Mapping[str, Section], chosen: Section, lines: Sequence[str]) -> list[str]:
+def _peerless(sections: Mapping[str, Section], chosen: Section, lines: Sequence[str]) -> list[str]:
     """Without peer access between two devices the test copies through the host and calls it Enabled all the same."""
     if "Disabled" in chosen.key:
         return []
     pairs = {(int(match[1]), int(match[2])) for line in lines if (match := _CANNOT.search(line))}
-    if _CONNECTIVITY in found:
-        pairs.update(found[_CONNECTIVITY].pairs_without_value())
+    if _CONNECTIVITY in sections:
+        pairs.update(sections[_CONNECTIVITY].pairs_without_value())
     if not pairs:
         return []
     return [f"no peer access between {some_pairs(pairs)}: their numbers are of copies through the host's memory"]

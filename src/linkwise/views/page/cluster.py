@@ -137,6 +137,7 @@ def _is_same(mark: tuple[object, ...], before: tuple[object, ...] | None) -> boo
 
 def _strip(cluster: ClusterView, node: NodeInspection) -> NodeStrip:
     view = cluster.broker.nodes[node.name]
+    indices = tuple(device.index for device in node.devices)
     return NodeStrip(
         node.name,
         model_of(node.devices),
@@ -145,6 +146,7 @@ def _strip(cluster: ClusterView, node: NodeInspection) -> NodeStrip:
         tuple(_held(cluster, node)),
         MODES[node.mode],
         "; ".join([*node_problems(cluster, node), *_unattributed(node)]),
+        UNSET if indices == tuple(range(len(indices))) else indices,
     )
 
 

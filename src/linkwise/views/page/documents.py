@@ -106,6 +106,8 @@ class NodeStrip(_Document, frozen=True):
     held: tuple[Held, ...]
     mode: str
     note: str
+    indices: tuple[int, ...] | UnsetType = UNSET
+    """of the devices, unless they are numbered 0, 1, 2 and so on"""
 
 
 class Waiting(_Document, frozen=True):
@@ -307,6 +309,8 @@ class PodWaiting(_Document, frozen=True):
     fitting: int
     against: tuple[Against, ...]
     remedies: tuple[RemedyCard, ...]
+    unresolved: str
+    """that no pods were found whose end would help; empty if some were"""
     holders: tuple[Holding, ...]
     victims: FreedPods | None
 
@@ -323,6 +327,8 @@ class PodPage(_Document, frozen=True):
     policy: str
     headline: str
     lines: tuple[str, ...]
+    remarks: tuple[str, ...]
+    """sentences about its state that belong to no part below"""
     notes: tuple[str, ...]
     placed: Placed | None
     waiting: PodWaiting | None
@@ -353,7 +359,6 @@ class Level(_Document, frozen=True):
 
     name: str
     value: str
-    proven: bool
 
 
 class GroupRemedyCard(_Document, frozen=True):
@@ -374,6 +379,8 @@ class GroupPage(_Document, frozen=True):
     code: str
     headline: str
     lines: tuple[str, ...]
+    remarks: tuple[str, ...]
+    """sentences about its members and its plan that belong to no part below"""
     notes: tuple[str, ...]
     members: tuple[GroupMember, ...]
     missing: int
@@ -382,8 +389,12 @@ class GroupPage(_Document, frozen=True):
     held_seconds: float
     slowest: str
     lacks: tuple[str, ...]
+    fitting: int
+    """nodes that can take a member"""
     against: tuple[Against, ...]
     remedies: tuple[GroupRemedyCard, ...]
+    unresolved: str
+    """that no end of other pods would let it fit; empty if one would"""
 
 
 class ManifestError(_Document, frozen=True):

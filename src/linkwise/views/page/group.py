@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Final
 from linkwise.errors import NotFoundError
 from linkwise.explain.group.group import explain_group
 from linkwise.explain.published.lists import named
-from linkwise.explain.text.group import SLOWEST, lack_lines, level_text, remedy_text, speed_text
+from linkwise.explain.text.group import (
+    NOT_PROVEN,
+    SLOWEST,
+    lack_lines,
+    level_text,
+    never_text,
+    remark_lines,
+    remedy_text,
+    speed_text,
+)
 from linkwise.explain.text.pod import explanation_lines
 from linkwise.views.page.documents import GroupHost, GroupMember, GroupPage, GroupRemedyCard, Level
 from linkwise.views.page.pod import amounts_of, refusals
@@ -33,7 +42,7 @@ def group_page(cluster: ClusterView, namespace: str, name: str) -> GroupPage:
     return explained_group(explanation, explanation_lines(explanation))
 
 
-def explained_group(group: GroupExplanation, sentences: Sequence[str]) -> GroupPage:
+def explained_group(group: GroupExplanation, sentences: Sequence[str], *, in_file: bool = False) -> GroupPage:
     """Describe a group that is explained already; `sentences` are all that is said about it."""
     namespace, name = named(group.key)
     headline, *lines = sentences
@@ -46,6 +55,7 @@ def explained_group(group: GroupExplanation, sentences: Sequence[str]) -> GroupP
         group.code,
         headline,
         tuple(lines),
+        tuple(remark_lines(group, in_file=in_file)),
         group.notes,
         tuple(
             GroupMember(member.name, member.state, member.node, member.indices, member.asks, member.bottleneck)
@@ -53,12 +63,14 @@ def explained_group(group: GroupExplanation, sentences: Sequence[str]) -> GroupP
         ),
         group.missing,
         tuple(GroupHost(host.name, host.members, host.devices, host.bottleneck) for host in group.hosts),
-        tuple(Level(level.name, text, level.proven) for level in group.levels if (text := _level(level, group))),
+        tuple(Level(level.name, text) for level in group.levels if (text := _level(level, group))),
         round(group.held, 1),
         speed_text(min(speeds)) if speeds else "",
         tuple(lack_lines(group)),
+        group.fitting,
         refusals(group.against),
         tuple(GroupRemedyCard(remedy_text(remedy), remedy.nodes, amounts_of(remedy.pods)) for remedy in group.remedies),
+        never_text(group),
     )
 
 
@@ -71,4 +83,5 @@ def _level(level: PlanLevel, group: GroupExplanation) -> str:
     speeds = [
         one.bottleneck for one in (group.hosts if level.name == "bottleneck" else group.members) if one.bottleneck
     ]
-    return f"{SLOWEST[level.name]} {speed_text(min(speeds))}" if speeds else text
+    proven = "" if level.proven else NOT_PROVEN
+    return f"{SLOWEST[level.name]} {speed_text(min(speeds))}{proven}" if speeds else text

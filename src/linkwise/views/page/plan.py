@@ -50,7 +50,7 @@ def plan_page(
             explained.append(group)
         if len(pods) == 1:
             singles.append(explain_new_pod(cluster.broker, pods[0], cluster.now, cluster.only))
-    pages = [explained_group(group, group_lines(group, in_file=True)) for group in explained]
+    pages = [explained_group(group, group_lines(group, in_file=True), in_file=True) for group in explained]
     first = next((page for page, group in zip(pages, explained, strict=True) if not group.whole), pages[0])
     lines = [line for page in pages for line in (*([] if page is first else [page.headline]), *page.lines)]
     return PlanPage(

@@ -11,7 +11,15 @@ from linkwise.explain.inspect import inspect_nodes
 from linkwise.explain.published.lists import named
 from linkwise.explain.text.group import speed_text
 from linkwise.explain.text.phrases import leaver_text, remedy_line
-from linkwise.explain.text.pod import certainty_text, explanation_lines, next_best_text, reason_lines, request_text
+from linkwise.explain.text.pod import (
+    certainty_text,
+    explanation_lines,
+    next_best_text,
+    no_end_text,
+    reason_lines,
+    remark_lines,
+    request_text,
+)
 from linkwise.explain.victims import victims_of
 from linkwise.views.explanations import pod_explanation
 from linkwise.views.nodes import holder_text
@@ -67,6 +75,7 @@ def explained_pod(cluster: ClusterView, explanation: Explanation) -> PodPage:
         explanation.policy,
         headline,
         tuple(lines),
+        tuple(remark_lines(explanation)),
         explanation.notes,
         None if waits or not explanation.node else _placed(cluster, explanation),
         _waiting(cluster, explanation) if waits else None,
@@ -97,6 +106,7 @@ def _waiting(cluster: ClusterView, explanation: Explanation) -> PodWaiting:
         explanation.fitting,
         refusals(explanation.against),
         tuple(RemedyCard(remedy_line(remedy), remedy.node, amounts_of(remedy.pods)) for remedy in explanation.remedies),
+        no_end_text(explanation),
         tuple(_holders(cluster, explanation)),
         FreedPods(sentence, amounts_of(victims)) if sentence else None,
     )

@@ -30,10 +30,8 @@ __all__ = [
     "PodObject",
     "decode_node",
     "decode_node_page",
-    "decode_nodes",
     "decode_pod",
     "decode_pod_page",
-    "decode_pods",
     "node_view",
     "node_view_of",
     "pod_view",
@@ -173,16 +171,6 @@ def decode_pod(data: bytes) -> PodView:
 def decode_node(data: bytes) -> NodeView:
     """The view of a node in JSON; InputError names the invalid field."""
     return node_view_of(decode_with(_NODE, data))
-
-
-def decode_pods(data: bytes) -> list[PodView]:
-    """The views of a PodList in JSON."""
-    return decode_pod_page(data).items
-
-
-def decode_nodes(data: bytes) -> list[NodeView]:
-    """The views of a NodeList in JSON."""
-    return decode_node_page(data).items
 
 
 def decode_pod_page(data: bytes) -> Page[PodView]:

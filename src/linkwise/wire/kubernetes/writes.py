@@ -138,10 +138,10 @@ def pinned_terms(pod: bytes, node: str) -> list[dict[str, object]]:
     and stays so.
     """
     name = {"key": "metadata.name", "operator": "In", "values": [node]}
-    found: object = msgspec.json.decode(pod)
+    value: object = msgspec.json.decode(pod)
     for key in ("spec", "affinity", "nodeAffinity", _REQUIRED, "nodeSelectorTerms"):
-        found = found.get(key) if isinstance(found, dict) else None
-    terms = [term for term in found if isinstance(term, dict)] if isinstance(found, list) else []
+        value = value.get(key) if isinstance(value, dict) else None
+    terms = [term for term in value if isinstance(term, dict)] if isinstance(value, list) else []
     return [_with_field(term, name) for term in terms] if terms else [{"matchFields": [name]}]
 
 

@@ -22,6 +22,8 @@ __all__ = ["Image", "container_process", "image_of"]
 
 REFERENCE: Final = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)|\$\$")
 ALL: Final = "ALL"
+READABLE: Final = 0o5
+"""mode of a folder that everybody can read and enter"""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,10 @@ def container_process(  # noqa: PLR0913 - all that a container depends on
     words = [_expanded(word, variables) for word in command]
     inside = folder / f"root-{spec['name']}"
     inside.mkdir(parents=True, exist_ok=True)
-    script = "\n".join([*_mounts(spec, volumes, inside, about.hosts, about.shared), _start(spec, pod, image, inside)])
+    mounts = [*_mounts(spec, volumes, inside, about.hosts, about.shared), *_opened(image, inside)]
+    if spec.get("securityContext", {}).get("readOnlyRootFilesystem"):
+        mounts.append(f"mount -o remount,ro {shlex.quote(f'{inside}/root')}")
+    script = "\n".join([*mounts, _start(spec, pod, image, inside)])
     path = ":".join([*map(str, image.path), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"])
     environment = [f"{key}={value}" for key, value in {"PATH": path, "HOME": "/", **variables}.items()]
     directory = spec.get("workingDir", "/")
@@ -128,12 +133,14 @@ def _mounts(spec: Raw, volumes: Volumes, inside: Path, hosts: Path, shared: Sequ
         f"mount -t tmpfs -o mode=755 container {base}",
         f"mkdir {base}/upper {base}/work {base}/root",
         f"mount -t overlay -o lowerdir=/,upperdir={base}/upper,workdir={base}/work container {root}",
-        f"chmod 755 {root}/root",  # where an interpreter may be installed, which another user has to run
         *(f"mount --rbind /{name} {root}/{name}" for name in ("proc", "sys", "dev")),
     ]
-    for folder in shared:
-        target = f"{root}{shlex.quote(str(folder))}"
-        lines += [f"mkdir -p {target}", f"mount --bind {shlex.quote(str(folder))} {target}"]
+    targets = {folder: f"{root}{shlex.quote(str(folder))}" for folder in shared}
+    # Another user has to reach them, also below root's home and a cache of mode 700. Only the overlay is changed.
+    above = sorted({parent for folder in shared for parent in folder.parents if parent != Path("/")})
+    lines += [f"mkdir -p {target}" for target in targets.values()]
+    lines += [f"chmod a+x {root}{shlex.quote(str(parent))}" for parent in above]
+    lines += [f"mount --bind {shlex.quote(str(folder))} {target}" for folder, target in targets.items()]
     lines += [f"touch {root}/etc/hosts", f"mount --bind {shlex.quote(str(hosts))} {root}/etc/hosts"]
     # A folder has to be there before what is mounted below it.
     for mount in sorted(spec.get("volumeMounts", []), key=lambda one: str(one["mountPath"])):
@@ -144,9 +151,16 @@ def _mounts(spec: Raw, volumes: Volumes, inside: Path, hosts: Path, shared: Sequ
         source = shlex.quote(str(volumes.path(mount["name"])))
         lines += [f"mkdir -p {target}", f"mount --bind {source} {target}"]
         lines += [f"mount -o remount,bind,ro {target}"] if mount.get("readOnly") else []
-    if spec.get("securityContext", {}).get("readOnlyRootFilesystem"):
-        lines.append(f"mount -o remount,ro {root}")
     return lines
+
+
+def _opened(image: Image, inside: Path) -> list[str]:
+    """Commands that let the user of an image reach its programs and the interpreter, which may be below root's home."""
+    folders = {
+        parent for program in (*image.path, Path(sys.executable).resolve()) for parent in (program, *program.parents)
+    }
+    closed = [folder for folder in sorted(folders) if folder.is_dir() and folder.stat().st_mode & READABLE != READABLE]
+    return [f"chmod a+rx {shlex.quote(f'{inside}/root{folder}')}" for folder in closed]
 
 
 def _start(spec: Raw, pod: Raw, image: Image, inside: Path) -> str:

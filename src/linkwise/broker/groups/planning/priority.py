@@ -19,7 +19,7 @@ from linkwise.broker.records.members import BackingOff
 from linkwise.broker.wake_ups import flush
 from linkwise.engine.preemption import eviction_frees_enough
 from linkwise.engine.reasons.phrases import groups_text
-from linkwise.model.verdict import Held, Key, Reason
+from linkwise.model.verdict import Key, Reason, ReservedKey
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -87,7 +87,7 @@ def _plan_without(state: State, parts: Sequence[GroupView], gone: frozenset[Key]
 def _first_plan(state: State, parts: Sequence[GroupView], plans: Collection[str], steps: int) -> Plan | None:
     """Plan as if the devices of these plans, and those of reservations that give way, were free."""
     planned = {uid for key in plans for uid in state.groups.plans[key].plan.placements}
-    reserved = {Held(uid, "reservation") for each in _lower_reservations(state, parts) for uid, _ in each.seats}
+    reserved = {ReservedKey(uid, "reservation") for each in _lower_reservations(state, parts) for uid, _ in each.seats}
     return _plan_without(state, parts, frozenset(planned | reserved), steps)
 
 

@@ -24,7 +24,7 @@ from linkwise.engine.planning.plan import NodeCapacity, Site, Task
 from linkwise.engine.requirements import restricted
 from linkwise.engine.usage import node_of, usage_of
 from linkwise.model.ask import Load
-from linkwise.model.verdict import Held, Key, Offer, pods_of
+from linkwise.model.verdict import Key, Offer, ReservedKey, pods_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator
@@ -90,7 +90,7 @@ class WhatIf:
         self._served_by: dict[int, frozenset[str]] = {}
         """by build of a node, the requests that it serves"""
         ledger = state.cluster.ledger
-        keys: Iterator[Key] = (key for pod in view.waiting for key in (pod.uid, Held(pod.uid, "preemption")))
+        keys: Iterator[Key] = (key for pod in view.waiting for key in (pod.uid, ReservedKey(pod.uid, "preemption")))
         self._own = frozenset(key for key in keys if (entry := ledger.get(key)) and entry.state == "PLANNED")
         self._is_single = single_query(state, view) is not None
 
