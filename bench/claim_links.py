@@ -16,7 +16,7 @@ from heapq import heappop, heappush
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from rich.console import Console
 from rich.table import Table
@@ -34,6 +34,7 @@ from support.claim_cluster import ClaimCluster, claim_pod
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from linkwise.testing.cluster import FakeNode
     from linkwise.vendors.machines import MachineProfile
 
 DATA = Path(__file__).parents[2] / "shared/data/topology-text"
@@ -94,7 +95,7 @@ def run(machine: MachineProfile, seed: int, found: Slowest) -> None:
     """Send the pods of one seed to a node of the machine, twice."""
     chance, values = random.Random(seed), canonical(machine.topology)
     node = ClaimNode(machine)
-    cluster = ClaimCluster(node, objects=[node.published()])  # type: ignore[arg-type] - it has what is used
+    cluster = ClaimCluster(cast("FakeNode", node), objects=[node.published()])  # it has what is used of one
     free, leaving = set(range(machine.devices)), list[tuple[float, str, tuple[int, ...]]]()
     mean_stay = LOAD * machine.devices / sum(size * part for size, part in SIZES.items())
     now = 0.0

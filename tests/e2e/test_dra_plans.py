@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -118,24 +119,27 @@ def test_a_gang_of_thirty_two_gets_exactly_its_planned_devices(claims: ClaimPlac
     assert len({place for places in allocated(claims.api, namespace).values() for place in places}) == 64
 
 
-def planned_while_nobody_schedules(claims: ClaimPlacing, namespace: str, name: str, count: int) -> set[str]:
-    """Stop kube-scheduler, create a pod, and return the devices that its claim names; the scheduler stays stopped."""
+@contextmanager
+def planned(claims: ClaimPlacing, namespace: str, name: str, count: int) -> Iterator[set[str]]:
+    """A pod whose claim names these devices, while no scheduler runs."""
     claims.cluster.scheduler.stop()
-    claims.placing.create(namespace, name, {GPU: count})
-    claims.wait_ungated(namespace, name)
-    return claims.planned(claims.claim(namespace, name))
+    try:
+        claims.placing.create(namespace, name, {GPU: count})
+        claims.wait_ungated(namespace, name)
+        yield claims.planned(claims.claim(namespace, name))
+    finally:
+        claims.cluster.scheduler.start()
 
 
 def test_a_device_that_a_foreign_pod_takes_between_plan_and_commit_is_replaced(claims: ClaimPlacing) -> None:
     claims.nodes(*claim_node("a"))
     namespace = claims.cluster.namespace()
-    planned = planned_while_nobody_schedules(claims, namespace, "train", 2)
-    lost = min(planned)
-    foreign_claim(claims, namespace, "foreign", lost)
-    spec: dict[str, Any] = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "foreign"}]}
-    # kube-scheduler tries the pod of the highest priority first.
-    claims.placing.create(namespace, "foreign", priorityClassName="system-node-critical", **spec)
-    claims.cluster.scheduler.start()
+    with planned(claims, namespace, "train", 2) as devices:
+        lost = min(devices)
+        foreign_claim(claims, namespace, "foreign", lost)
+        spec: dict[str, Any] = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "foreign"}]}
+        # kube-scheduler tries the pod of the highest priority first.
+        claims.placing.create(namespace, "foreign", priorityClassName="system-node-critical", **spec)
     claims.wait_all_bound(namespace, 2)
     found = claims.cluster.pod(namespace, "train")
     assert lost not in claims.devices(found)
@@ -161,14 +165,13 @@ def foreign_claim(claims: ClaimPlacing, namespace: str, name: str, device: str) 
 def test_a_tainted_device_is_given_to_nobody_and_a_plan_with_it_is_made_again(claims: ClaimPlacing) -> None:
     claims.nodes(*claim_node("a", taints={0: [taint("gpu.nvidia.com/xid", "79")]}))
     namespace = claims.cluster.namespace()
-    planned = planned_while_nobody_schedules(claims, namespace, "train", 4)
     ids = device_ids("a", "dgx1-v100")
-    assert planned == {*ids[4:]}
-    published = claims.api.get(slice_path("a"))
-    published["spec"]["devices"][4]["taints"] = [taint("gpu.nvidia.com/gpu-lost")]
-    claims.api.call("PUT", slice_path("a"), published)
-    wait_for(lambda: ids[4] not in claims.planned(claims.claim(namespace, "train")), 20, "the plan is made again")
-    claims.cluster.scheduler.start()
+    with planned(claims, namespace, "train", 4) as devices:
+        assert devices == {*ids[4:]}
+        published = claims.api.get(slice_path("a"))
+        published["spec"]["devices"][4]["taints"] = [taint("gpu.nvidia.com/gpu-lost")]
+        claims.api.call("PUT", slice_path("a"), published)
+        wait_for(lambda: named_without(claims, namespace, ids[4]), 20, "the plan is made again")
     (found,) = claims.wait_all_bound(namespace, 1)
     assert not claims.devices(found) & {ids[0], ids[4]}
     claims.all_is_well([namespace])
@@ -179,6 +182,12 @@ def test_a_tainted_device_is_given_to_nobody_and_a_plan_with_it_is_made_again(cl
         "the explanation names the fault",
     )
     assert "taint gpu.nvidia.com/xid=79:NoSchedule since 20" in said
+
+
+def named_without(claims: ClaimPlacing, namespace: str, device: str) -> bool:
+    """Whether the claim of the pod names other devices; it is deleted and created again meanwhile."""
+    found = claims.claims(namespace)
+    return bool(found) and device not in claims.planned(found[0])
 
 
 def test_a_pod_of_higher_priority_gets_the_devices_of_evicted_pods(claims: ClaimPlacing) -> None:

@@ -36,7 +36,7 @@ from linkwise.explain.remedies import fewer_devices, remedies
 from linkwise.explain.reports import Explanation, Offered, Requested
 from linkwise.explain.survey import against_all, survey
 from linkwise.explain.text.group import NOTHING_RESERVED, brief_lines, heading
-from linkwise.explain.text.pod import HAS_GATES, explanation_lines
+from linkwise.explain.text.pod import CLAIM_PENDING, HAS_GATES, explanation_lines
 from linkwise.model.verdict import Offer
 from linkwise.model.views import FINISHED
 
@@ -213,7 +213,7 @@ def _explain_alone(state: State, pod: PodView) -> Explanation:
             *required,
             *preemption.of_pod(state, pod),
             *volcano_notes(state, pod),
-            *claim_obstacles(state, pod),
+            *_claim_notes(state, pod),
         ),
     )
     if pod.phase in FINISHED or pod.stopped:
@@ -225,6 +225,10 @@ def _explain_alone(state: State, pod: PodView) -> Explanation:
     if request.ask is None:
         return _without_ask(request, report, unknown_resource(state, pod))
     return report if pod.node else _unplaced(state, pod, request, report)
+
+
+def _claim_notes(state: State, pod: PodView) -> list[str]:
+    return [f"{CLAIM_PENDING}: {obstacle}" for obstacle in claim_obstacles(state, pod)]
 
 
 def _requested(state: State, ask: Ask | None, node: str) -> Requested | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from linkwise.broker.effects import Event
 from linkwise.dialects.kubernetes.claims.requests import claim_name
 from linkwise.explain.pod import explain_pod
+from linkwise.explain.published.publishing import finding_of
 from linkwise.explain.text.pod import explanation_lines
 from support.builders.dra_objects import claim, device, device_class, resource_slice
 from support.claim_cluster import ClaimCluster, claim_node, claim_pod, seen
@@ -90,6 +91,16 @@ def test_a_class_that_is_gone_is_named() -> None:
     )
     assert events(cluster) == [sentence]
     assert sentence in explained(cluster)
+
+
+def test_the_condition_of_the_pod_has_the_reason() -> None:
+    cluster = ungated(ClaimCluster(claim_node("n")))
+    cluster.see(seen(device_class(), gone=True))
+    report = explain_pod(cluster.broker, "uid-a", cluster.now)
+    assert report
+    finding = finding_of(report)
+    assert finding
+    assert "its ResourceClaim can't be allocated: no DeviceClass has" in finding.sentence
 
 
 def test_a_pool_that_is_incomplete_is_named() -> None:

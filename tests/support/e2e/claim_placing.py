@@ -29,6 +29,7 @@ class ClaimPlacing:
 
     def __init__(self, placing: Placing) -> None:
         self.placing, self.cluster, self.api = placing, placing.cluster, placing.cluster.api
+        wait_for(lambda: not self._left(), 30, "the service has seen the end of the test before")
         self.cluster.create([device_class()])
 
     def nodes(self, *things: Raw) -> None:
@@ -88,7 +89,8 @@ class ClaimPlacing:
 
     def claim(self, namespace: str, name: str) -> Raw:
         """The claim of a pod, by the pod's name."""
-        return self.api.get(f"{self._claims(namespace)}/{self.claim_name(self.cluster.pod(namespace, name))}")
+        name = self.claim_name(self.cluster.pod(namespace, name))
+        return dict(self.api.get(f"{self._claims(namespace)}/{name}"))
 
     def claims(self, namespace: str) -> list[Raw]:
         """All claims of a namespace."""
@@ -126,6 +128,9 @@ class ClaimPlacing:
                 wrong.append(f"{about['name']} is served twice: {pod['status']['extendedResourceClaimStatus']}")
         if wrong:
             raise UnsafeError("\n".join(wrong))
+
+    def _left(self) -> set[str]:
+        return {kind for kind in self.placing.snapshot()["shared"] if kind.endswith(".resource.k8s.io")}
 
     def _claims(self, namespace: str) -> str:
         return CLAIMS.replace("/resourceclaims", f"/namespaces/{namespace}/resourceclaims")

@@ -59,10 +59,8 @@ def incomplete_pools(state: State, most: int = 3) -> tuple[str, ...]:
 def _obstacles(state: State, request: ClaimRequest, plan: str) -> list[str]:
     node, parts = planned_devices(plan)
     inventory = state.cluster.inventories.get(node)
-    if not node:
-        return []
     if inventory is None:
-        return [f"node {node}, on which ResourceClaim {request.claim} names devices, is gone; delete the pod"]
+        return []  # an event of its own says that the node is gone
     reasons: dict[str, list[str]] = {}
     for device in (device for part in parts for device in part.devices):
         if reason := _reason(state, inventory, device):

@@ -55,6 +55,8 @@ CLAIM_GONE: Final = (
     " after a bind that it took for failed, and the pod must be created again"
 )
 HAS_GATES: Final = "it has scheduling gates"
+CLAIM_PENDING: Final = "its ResourceClaim can't be allocated"
+"""begins notes about what keeps kube-scheduler from allocating the claim that Linkwise wrote for a pod"""
 VOLCANO: Final = "Volcano "
 """starts the notes on what Volcano is expected to do"""
 OFFERED_IN_VAIN: Final = "check volumes, quotas and other scheduler filters"
@@ -123,8 +125,8 @@ def pending_sentence(report: Explanation) -> str:
         case "grouped":
             parts += filter(None, (report.standing, *report.lacks[:1]))
     gates = [note for note in report.notes if note.startswith(HAS_GATES)] if not report.group else []
-    volcano = [note for note in report.notes if note.startswith(VOLCANO)][:1]
-    return "; ".join([*parts, *gates, *volcano])
+    reported = [note for note in report.notes if note.startswith((VOLCANO, CLAIM_PENDING))][:1]
+    return "; ".join([*parts, *gates, *reported])
 
 
 def _allocation(report: Explanation) -> str:
