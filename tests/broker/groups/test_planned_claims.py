@@ -10,6 +10,8 @@ import pytest
 
 from linkwise.broker.effects import Evict
 from linkwise.broker.snapshot import BrokerState
+from linkwise.broker.watch_events import ClusterObject
+from linkwise.dialects.groups.conventions import VOLCANO
 from linkwise.dialects.groups.koordinator_gang import TOTAL
 from linkwise.explain.pod import explain_pod
 from linkwise.explain.published.lists import group_rows
@@ -299,3 +301,18 @@ def test_a_single_pod_is_listed_in_no_group_and_told_that_no_node_serves_it() ->
     assert report
     lines = explanation_lines(report)
     assert not any("group" in line or "extender" in line for line in lines if "split it into" not in line)
+
+
+def test_pods_of_volcano_wait_for_their_pod_group_and_get_claims_too() -> None:
+    cluster = ClaimCluster(claim_node("n"))
+    pods = [
+        replace(pod, scheduler="volcano", annotations={**pod.annotations, VOLCANO[0]: "job"})
+        for pod in (claim_pod("a", 2), claim_pod("b", 2))
+    ]
+    cluster.create(*pods)
+    assert not cluster.to_write
+    about = {"metadata": {"name": "job", "namespace": "default"}, "spec": {"minMember": 2}}
+    cluster.see(ClusterObject("PodGroup.scheduling.volcano.sh", "default/job", json.dumps(about).encode()))
+    cluster.settle()
+    assert cluster.bound() == {"a": "n", "b": "n"}
+    assert {tuple(cluster.devices_of(name)) for name in "ab"} == {("gpu-0", "gpu-1"), ("gpu-2", "gpu-3")}

@@ -75,7 +75,15 @@ def note_claims(state: State, now: float) -> None:
             del record.claims[uid]
             if record.claims:
                 continue
+        elif _has_its_devices(state, uid, known):
+            continue  # nothing follows for the others: large gangs are bound one after the other
         state.cluster.changes.groups[key] = None
+
+
+def _has_its_devices(state: State, uid: str, known: Claim | None) -> bool:
+    """Return whether a pod is bound, or being bound, with what is allocated to its claim."""
+    entry = state.cluster.ledger.get(uid)
+    return known is not None and bool(known.devices) and entry is not None and entry.state in {"ASSUMED", "ASSIGNED"}
 
 
 def _extend(state: State, key: str, now: float) -> None:
