@@ -55,9 +55,7 @@ def container_process(  # noqa: PLR0913 - all that a container depends on
     words = [_expanded(word, variables) for word in command]
     inside = folder / f"root-{spec['name']}"
     inside.mkdir(parents=True, exist_ok=True)
-    programs = (*about.shared, *image.path)
-    mounts = _mounts(spec, volumes, inside, about.hosts, about.shared, programs=programs)
-    script = "\n".join([*mounts, _start(spec, pod, image, inside)])
+    script = "\n".join([*_mounts(spec, volumes, inside, about.hosts, about.shared), _start(spec, pod, image, inside)])
     path = ":".join([*map(str, image.path), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"])
     environment = [f"{key}={value}" for key, value in {"PATH": path, "HOME": "/", **variables}.items()]
     directory = spec.get("workingDir", "/")
@@ -121,9 +119,7 @@ class Environment:
         return found or {}
 
 
-def _mounts(  # noqa: PLR0913 - all that a root is made of
-    spec: Raw, volumes: Volumes, inside: Path, hosts: Path, shared: Sequence[Path], *, programs: Sequence[Path]
-) -> list[str]:
+def _mounts(spec: Raw, volumes: Volumes, inside: Path, hosts: Path, shared: Sequence[Path]) -> list[str]:
     """Commands that build the root: nothing of it is left when the process ends."""
     base, root = shlex.quote(str(inside)), shlex.quote(str(inside / "root"))
     lines = [
@@ -132,13 +128,14 @@ def _mounts(  # noqa: PLR0913 - all that a root is made of
         f"mount -t tmpfs -o mode=755 container {base}",
         f"mkdir {base}/upper {base}/work {base}/root",
         f"mount -t overlay -o lowerdir=/,upperdir={base}/upper,workdir={base}/work container {root}",
-        # Programs may be below folders of root alone, such as /root/.cache, and another user has to run them.
-        *(f"[ ! -d {folder} ] || chmod a+x {folder}" for folder in _above(root, programs)),
         *(f"mount --rbind /{name} {root}/{name}" for name in ("proc", "sys", "dev")),
     ]
-    for folder in shared:
-        target = f"{root}{shlex.quote(str(folder))}"
-        lines += [f"mkdir -p {target}", f"mount --bind {shlex.quote(str(folder))} {target}"]
+    targets = {folder: f"{root}{shlex.quote(str(folder))}" for folder in shared}
+    # Another user has to reach them, also below root's home and a cache of mode 700. Only the overlay is changed.
+    above = sorted({parent for folder in shared for parent in folder.parents if parent != Path("/")})
+    lines += [f"mkdir -p {target}" for target in targets.values()]
+    lines += [f"chmod a+x {root}{shlex.quote(str(parent))}" for parent in above]
+    lines += [f"mount --bind {shlex.quote(str(folder))} {target}" for folder, target in targets.items()]
     lines += [f"touch {root}/etc/hosts", f"mount --bind {shlex.quote(str(hosts))} {root}/etc/hosts"]
     # A folder has to be there before what is mounted below it.
     for mount in sorted(spec.get("volumeMounts", []), key=lambda one: str(one["mountPath"])):
@@ -152,12 +149,6 @@ def _mounts(  # noqa: PLR0913 - all that a root is made of
     if spec.get("securityContext", {}).get("readOnlyRootFilesystem"):
         lines.append(f"mount -o remount,ro {root}")
     return lines
-
-
-def _above(root: str, folders: Sequence[Path]) -> list[str]:
-    """The folders that lead to these below a root, the outermost first."""
-    found = {parent for folder in folders for parent in folder.parents if parent != Path("/")}
-    return [f"{root}{shlex.quote(str(folder))}" for folder in sorted(found)]
 
 
 def _start(spec: Raw, pod: Raw, image: Image, inside: Path) -> str:
