@@ -135,9 +135,12 @@ def _mounts(spec: Raw, volumes: Volumes, inside: Path, hosts: Path, shared: Sequ
         f"mount -t overlay -o lowerdir=/,upperdir={base}/upper,workdir={base}/work container {root}",
         *(f"mount --rbind /{name} {root}/{name}" for name in ("proc", "sys", "dev")),
     ]
-    for folder in shared:
-        target = f"{root}{shlex.quote(str(folder))}"
-        lines += [f"mkdir -p {target}", f"mount --bind {shlex.quote(str(folder))} {target}"]
+    targets = {folder: f"{root}{shlex.quote(str(folder))}" for folder in shared}
+    # Another user has to reach them, also below root's home and a cache of mode 700. Only the overlay is changed.
+    above = sorted({parent for folder in shared for parent in folder.parents if parent != Path("/")})
+    lines += [f"mkdir -p {target}" for target in targets.values()]
+    lines += [f"chmod a+x {root}{shlex.quote(str(parent))}" for parent in above]
+    lines += [f"mount --bind {shlex.quote(str(folder))} {target}" for folder, target in targets.items()]
     lines += [f"touch {root}/etc/hosts", f"mount --bind {shlex.quote(str(hosts))} {root}/etc/hosts"]
     # A folder has to be there before what is mounted below it.
     for mount in sorted(spec.get("volumeMounts", []), key=lambda one: str(one["mountPath"])):
