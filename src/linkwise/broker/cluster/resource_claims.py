@@ -26,9 +26,8 @@ from linkwise.dialects.kubernetes.claims.objects import (
     slice_document,
     slice_of,
 )
-from linkwise.dialects.kubernetes.claims.pools import current_slices, devices_on, pool_problem, selected_on
+from linkwise.dialects.kubernetes.claims.pools import current_slices, devices_on, pool_problem, selected_on, with_rules
 from linkwise.dialects.kubernetes.claims.selectors import is_known
-from linkwise.dialects.kubernetes.claims.taints import with_rules
 from linkwise.dialects.registry import counts_whole_devices
 from linkwise.model.device import Device
 from linkwise.model.inventory import ClaimableDevices

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from linkwise.dialects.kubernetes.claims.objects import rule_document, rule_of, slice_document, slice_of
-from linkwise.dialects.kubernetes.claims.taints import Taint, TaintRule, with_rules
+from linkwise.dialects.kubernetes.claims.pools import with_rules
+from linkwise.dialects.kubernetes.claims.taints import Taint, TaintRule
 from support.builders.dra_objects import device, resource_slice, taint_rule
 
 SINCE = "2026-11-19T08:00:00Z"

@@ -7,6 +7,7 @@ share counters count only as far as all of them can be allocated together.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from linkwise.dialects.kubernetes.claims.objects import DeviceClass, Slice, SliceDevice
+    from linkwise.dialects.kubernetes.claims.taints import TaintRule
 
-__all__ = ["current_slices", "devices_on", "pool_problem", "selected_on"]
+__all__ = ["current_slices", "devices_on", "pool_problem", "selected_on", "with_rules"]
 
 Counters = dict[tuple[str, str], Decimal]
 """amounts by counter set and counter"""
@@ -76,6 +78,19 @@ def devices_on(
             _take(left, device)
             fitting.add(device.name)
     return [device for device in here if device.name in fitting]
+
+
+def with_rules(slices: Sequence[Slice], rules: Iterable[TaintRule]) -> Sequence[Slice]:
+    """The slices of a pool with the taints that rules add to their devices."""
+    covering = [rule for rule in rules if any(rule.covers(each.driver, each.pool) for each in slices)]
+    if not covering:
+        return slices
+    return [replace(each, devices=tuple(_tainted(device, covering) for device in each.devices)) for each in slices]
+
+
+def _tainted(device: SliceDevice, rules: Iterable[TaintRule]) -> SliceDevice:
+    added = tuple(rule.taint for rule in rules if rule.device in {"", device.name})
+    return replace(device, taints=(*device.taints, *added)) if added else device
 
 
 def _is_selected(wanted: DeviceClass, driver: str, device: SliceDevice) -> bool:

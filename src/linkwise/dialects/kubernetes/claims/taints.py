@@ -6,15 +6,10 @@ name, with the same effect. NoSchedule and NoExecute keep claims without a toler
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from linkwise.dialects.kubernetes.claims.objects import Slice, SliceDevice
-
-__all__ = ["Taint", "TaintRule", "with_rules"]
+__all__ = ["Taint", "TaintRule"]
 
 _BLOCKING: Final = ("NoSchedule", "NoExecute")
 
@@ -55,16 +50,3 @@ class TaintRule:
     def covers(self, driver: str, pool: str) -> bool:
         """Whether it may select devices of a pool."""
         return self.driver in {"", driver} and self.pool in {"", pool}
-
-
-def with_rules(slices: Sequence[Slice], rules: Iterable[TaintRule]) -> Sequence[Slice]:
-    """The slices of a pool with the taints that rules add to their devices."""
-    covering = [rule for rule in rules if any(rule.covers(each.driver, each.pool) for each in slices)]
-    if not covering:
-        return slices
-    return [replace(each, devices=tuple(_with(device, covering) for device in each.devices)) for each in slices]
-
-
-def _with(device: SliceDevice, rules: Iterable[TaintRule]) -> SliceDevice:
-    added = tuple(rule.taint for rule in rules if rule.device in {"", device.name})
-    return replace(device, taints=(*device.taints, *added)) if added else device
