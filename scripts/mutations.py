@@ -35,6 +35,9 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "linkwise/broker/groups/planning/priority.py _plans_to_preempt: return [] -> return None": (
         "the caller asks only whether there are any"
     ),
+    "linkwise/broker/groups/reservations.py give_up_places: state.groups.note_deadline(key) -> pass": (
+        "a group that is noted without a date is skipped"
+    ),
     "linkwise/broker/volcano/members.py member_on: return pod.uid -> return None": (
         "filter answers with a member's own node, and booking asks only for another one"
     ),

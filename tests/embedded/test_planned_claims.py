@@ -5,13 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from linkwise.cli.inputs.fleet import DEFAULT, with_dra
 from linkwise.embedded.apiserver.faults import Fault
 from linkwise.vendors.machines import profile
+from support.embedded.claims import (
+    CLAIMS,
+    DRIVER,
+    GPU,
+    allocated,
+    claim_of,
+    no_device_is_allocated_twice,
+    swapped,
+)
 from support.embedded.cluster import ClusterUnderTest, embedded
 from support.embedded.local import SECONDS, Trial, trial
 
@@ -21,10 +30,7 @@ if TYPE_CHECKING:
     from linkwise.embedded.storage.collection import Raw
     from linkwise.embedded.store import Store
 
-GPU: Final = "nvidia.com/gpu"
-DRIVER: Final = "gpu.nvidia.com"
 MACHINE: Final = "dgx1-v100/dra"
-CLAIMS: Final = "resourceclaims.resource.k8s.io"
 LINKS: Final = profile("dgx1-v100").topology.links
 GANG: Final = "gang.scheduling.koordinator.sh"
 
@@ -37,28 +43,6 @@ def pod(name: str, count: int, **annotations: str) -> Raw:
 
 def gang(count: int) -> dict[str, str]:
     return {f"{GANG}/name": "job", f"{GANG}/min-available": str(count), f"{GANG}/total-number": str(count)}
-
-
-def allocated(store: Store) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Node and devices by claim."""
-    found = {}
-    for claim in store.list(CLAIMS).items:
-        allocation = claim.read().get("status", {}).get("allocation", {})
-        results = allocation.get("devices", {}).get("results", [])
-        if results:
-            devices = sorted(int(result["device"].removeprefix("gpu-")) for result in results)
-            found[claim.name] = (results[0]["pool"], tuple(devices))
-    return found
-
-
-def claim_of(store: Store, name: str) -> str:
-    (claim,) = store.get("pods", name, "default").read()["spec"]["resourceClaims"]
-    return str(claim["resourceClaimName"])
-
-
-def no_device_is_allocated_twice(store: Store) -> None:
-    devices = [(node, device) for node, indices in allocated(store).values() for device in indices]
-    assert len(devices) == len(set(devices))
 
 
 async def until(store: Store, holds: Callable[[], object]) -> None:
@@ -146,17 +130,6 @@ async def test_a_failed_device_is_not_planned(tried: Trial) -> None:
     await tried.create("pods", pod("train", 6))
     await tried.running("train")
     assert list(allocated(tried.store).values()) == [("dgx1-v100-dra-0", (1, 2, 4, 5, 6, 7))]
-
-
-def swapped(number: int, count: int) -> dict[str, Any]:
-    """What the webhook makes of a pod."""
-    name = f"lw-{number:016x}"
-    asked = {"claim": name, "class": DRIVER, "resource": GPU, "containers": {"main": count}}
-    return {
-        "annotations": {"linkwise.dev/claim-request": json.dumps(asked)},
-        "schedulingGates": [{"name": "linkwise.dev/gang"}],
-        "resourceClaims": [{"name": "linkwise-gpu", "resourceClaimName": name}],
-    }
 
 
 def create_swapped(cluster: ClusterUnderTest, number: int, count: int) -> None:

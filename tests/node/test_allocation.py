@@ -109,6 +109,21 @@ def test_the_earliest_pod_of_the_same_size_is_served_first() -> None:
     assert allocations.preferred(UNITS[:12], [], 2) == ("GPU-1-_-0", "GPU-1-_-1")
 
 
+@pytest.mark.rule("004.allocate")
+def test_the_last_units_of_the_recorded_device_are_enough() -> None:
+    allocations = shared(pod("a", 2, resource=MEMORY, main=(3,)))
+    left = [*(unit for unit in UNITS if not unit.startswith("GPU-3")), "GPU-3-_-11", "GPU-3-_-2"]
+    assert allocations.preferred(left, [], 2) == ("GPU-3-_-2", "GPU-3-_-11")
+
+
+@pytest.mark.rule("004.allocate")
+def test_units_of_two_devices_are_not_preferred_whatever_is_required_or_left() -> None:
+    allocations = shared(pod("a", 2, resource=MEMORY, main=(3,)))
+    assert allocations.preferred(UNITS, ["GPU-3-_-3"], 2) == ("GPU-3-_-3", "GPU-3-_-0")
+    assert allocations.preferred(UNITS, ["GPU-1-_-0"], 2) == ("GPU-1-_-0", "GPU-1-_-1")
+    assert "GPU-3-_-0" not in allocations.preferred(UNITS[:13], [], 2)
+
+
 def test_pods_that_the_kubelet_serves_in_another_order_swap_their_records() -> None:
     allocations = whole(pod("a", 1, main=(0,)), pod("b", 1, main=(1,)))
     allocations.allocate(["GPU-0"], 0.0)

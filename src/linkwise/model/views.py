@@ -98,11 +98,16 @@ class PodTerm:
 
     topology_key: str
     """the node label that defines the topology domain"""
-    match_labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    match_labels: Mapping[str, str] = field(default_factory=dict)
     expressions: tuple[SelectorRequirement, ...] = ()
     namespaces: tuple[str, ...] = ()
     """of the selected pods; the pod's own if the spec names none"""
     all_namespaces: bool = False
+
+    def __hash__(self) -> int:
+        # With the labels: a pod may have thousands of terms that differ in nothing else, and they are counted by term.
+        labels = frozenset(self.match_labels.items())
+        return hash((self.topology_key, labels, self.expressions, self.namespaces, self.all_namespaces))
 
 
 @dataclass(frozen=True, slots=True)

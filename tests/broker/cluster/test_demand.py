@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from linkwise import ContainerView, NodeView, PodView, Toleration
-from linkwise.broker.cluster.demand import capacity_of, demand_of
+from linkwise.broker.cluster.demand import MOST_TERMS, capacity_of, demand_of
 from linkwise.dialects.pod_resources import combined, quantity
+from linkwise.engine.selectors import meets, tolerates
 from linkwise.model.ask import Capacity, Demand
-from linkwise.model.views import HostPort, NodeTerm, PodTerm
+from linkwise.model.views import HostPort, NodeTerm, PodTerm, SelectorRequirement, Taint
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -126,3 +127,35 @@ def test_no_text_is_an_error(one: str, other: str) -> None:
     demand, problems = demand_of(pod(container(one, other)))
     assert problems or demand.cpu >= 0
     assert (capacity_of(NodeView("n", allocatable={"cpu": one})).cpu or 0) >= 0
+
+
+def test_of_thousands_of_constraints_so_many_are_considered_that_no_other_pod_waits_for_long() -> None:
+    many = range(40 * MOST_TERMS)
+    apart = tuple(PodTerm("kubernetes.io/hostname", {f"k{number}": "v"}) for number in many)
+    ports = tuple(HostPort(1 + number, "TCP") for number in many)
+    demand, _ = demand_of(PodView("ns", "p", "u", (), apart=apart, together=apart, ports=ports))
+    assert (demand.apart, demand.together, demand.ports) == (
+        apart[:MOST_TERMS],
+        apart[:MOST_TERMS],
+        ports[:MOST_TERMS],
+    )
+    wide = PodTerm("kubernetes.io/hostname", {}, tuple(SelectorRequirement(f"k{number}", "Exists") for number in many))
+    assert demand_of(PodView("ns", "p", "u", (), apart=(wide, apart[0])))[0].apart == apart[:1]
+
+
+def test_alternatives_that_are_too_many_to_be_considered_exclude_no_node() -> None:
+    terms = [NodeTerm((SelectorRequirement(f"k{number}", "Exists"),)) for number in range(MOST_TERMS + 1)]
+    few, many = (demand_of(PodView("ns", "p", "u", (), affinity=tuple(terms[:end])))[0] for end in (MOST_TERMS, None))
+    assert few.affinity is not None
+    assert not any(meets(NodeView("n"), term) for term in few.affinity)
+    assert many.affinity is None
+    tolerations = tuple(Toleration(f"k{number}", "Exists") for number in range(MOST_TERMS + 1))
+    demand, _ = demand_of(PodView("ns", "p", "u", (), tolerations=tolerations))
+    assert tolerates(demand.tolerations, Taint("other", "x", "NoSchedule"))
+
+
+def test_terms_that_differ_in_their_labels_alone_are_different_keys() -> None:
+    """Pods on a node are counted by term, and thousands of equal hashes would take as long as their square."""
+    terms = [PodTerm("kubernetes.io/hostname", {f"k{number}": "v"}) for number in range(1000)]
+    assert len(set(map(hash, terms))) > 900
+    assert hash(PodTerm("zone", {"a": "1", "b": "2"})) == hash(PodTerm("zone", {"b": "2", "a": "1"}))

@@ -118,12 +118,13 @@ def test_a_job_of_an_invalid_shape_fits_on_no_node_whatever_is_evicted() -> None
     assert per_pod.predicate(pods[0], "n", 0.0).code == FITS
 
 
+@pytest.mark.parametrize("node", ["n", "a node that is not known yet"])
 @pytest.mark.parametrize("amount", [3, 5, 6, 7, 9])
 @pytest.mark.rule("003.valid-job")
-def test_a_request_that_no_node_can_serve_is_unresolvable(amount: int) -> None:
+def test_a_request_that_no_node_can_serve_is_unresolvable(amount: int, node: str) -> None:
     broker, pod = broker_of(RING), volcano_pod("a", amount)
     broker.observe([pod], 0.0)
-    fit = broker.predicate(pod, "n", 0.0)
+    fit = broker.predicate(pod, node, 0.0)
     assert (fit.code, str(amount) in fit.reason) == (UNRESOLVABLE, True)
 
 

@@ -125,6 +125,24 @@ async def test_a_replaced_claim_frees_its_pod(cluster: ClusterUnderTest) -> None
     assert devices(cluster, "mine") == ["gpu-1"]
 
 
+@embedded()
+async def test_a_pod_whose_claim_is_deleted_while_it_is_pending_is_not_started_without_it(
+    cluster: ClusterUnderTest,
+) -> None:
+    await published(cluster, resource_slice("a", 2))
+    claim(cluster, "other", pinned("gpu-0"))
+    await cluster.place("holder", **uses("other"))
+    claim(cluster, "mine", pinned("gpu-0"))
+    cluster.create("p", **uses("mine"))
+    await cluster.refused("p", "cannot allocate all claims")
+    cluster.store.delete(CLAIMS, "mine", "default")
+    await cluster.refused("p", 'resourceclaim "mine" not found')
+    await cluster.gone("holder")
+    claim(cluster, "mine", pinned("gpu-0"))
+    await cluster.placed("p")
+    assert devices(cluster, "mine") == ["gpu-0"]
+
+
 @pytest.mark.parametrize(("taken", "rank"), [((), "rank-0"), (("gpu-2",), "rank-1")])
 @embedded()
 async def test_of_ranked_sets_the_first_that_is_free_is_taken(

@@ -16,9 +16,11 @@ from linkwise.embedded.apiserver.faults import Fault
 from support.embedded.invariants import no_pod_waits_in_vain, nothing_is_sold_twice
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from support.embedded.cluster import ClusterUnderTest
 
-__all__ = ["CROWDED", "FLEET", "Chaos"]
+__all__ = ["CROWDED", "FAULTS", "FLEET", "Chaos"]
 
 FLEET: Final = {
     "dgx1-v100": 2,
@@ -75,8 +77,10 @@ GANG: Final = "gang.scheduling.koordinator.sh"
 class Chaos:
     """What happens to one cluster."""
 
-    def __init__(self, cluster: ClusterUnderTest, seed: int, most: int = MOST) -> None:
-        self.cluster, self.most = cluster, most
+    def __init__(
+        self, cluster: ClusterUnderTest, seed: int, most: int = MOST, faults: Sequence[Fault] = FAULTS
+    ) -> None:
+        self.cluster, self.most, self.faults = cluster, most, faults
         self.made = 0
         """pods so far"""
         self.happened: Counter[str] = Counter()
@@ -86,18 +90,25 @@ class Chaos:
 
     async def run(self, pods: int) -> None:
         """Let things happen until so many pods were made, then let all go well and look at what is left."""
-        words, weights = list(WEIGHTS), list(WEIGHTS.values())
         while self.made < pods:
-            word = self._chance.choices(words, weights)[0]
-            if len(self.cluster.store.list("pods").items) > self.most:
-                word = self._chance.choice(("delete", "sweep", "calm"))
-            self.happened[word] += 1
-            await getattr(self, f"_{word}")()
+            await self.step()
             nothing_is_sold_twice(self.cluster.store, self._corrected())
-        await self._end()
+        await self.calm_down()
+        await self.cluster.settled(60.0)
+        await no_pod_waits_in_vain(self.cluster)
+        await self.cluster.settled(60.0)
         nothing_is_sold_twice(self.cluster.store)
 
-    async def _end(self) -> None:
+    async def step(self) -> None:
+        """Let one thing happen."""
+        word = self._chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        if len(self.cluster.store.list("pods").items) > self.most:
+            word = self._chance.choice(("delete", "sweep", "calm"))
+        self.happened[word] += 1
+        await getattr(self, f"_{word}")()
+
+    async def calm_down(self) -> None:
+        """End all faults, and repair what failed."""
         self.cluster.embedded.api.faults.clear()
         self.cluster.service.ahead = 0.0
         for node in sorted(self._silent):
@@ -106,9 +117,6 @@ class Chaos:
             self.cluster.embedded.nodes.repair_device(node, index)
         # What a watch never delivered is found only by the next list.
         await self.cluster.embedded.api.restart(lose_history=True)
-        await self.cluster.settled(60.0)
-        await no_pod_waits_in_vain(self.cluster)
-        await self.cluster.settled(60.0)
 
     def _corrected(self) -> set[str]:
         """Pods whose record was corrected to the devices that a kubelet gave them."""
@@ -156,7 +164,7 @@ class Chaos:
                 self.cluster.store.delete("jobs.batch", stored.name, stored.namespace)
 
     async def _fault(self) -> None:
-        self.cluster.embedded.api.faults.add(self._chance.choice(FAULTS))
+        self.cluster.embedded.api.faults.add(self._chance.choice(self.faults))
 
     async def _cut(self) -> None:
         self.cluster.embedded.api.abort_connections()

@@ -15,17 +15,26 @@ from linkwise.dialects.pod_resources import combined, quantity
 from linkwise.errors import InputError
 from linkwise.model.ask import Capacity, Demand
 from linkwise.model.verdict import Problem
+from linkwise.model.views import Toleration
 
 if TYPE_CHECKING:
     from linkwise.model.ask import Ask
-    from linkwise.model.views import ContainerView, NodeView, PodView
+    from linkwise.model.views import ContainerView, NodeTerm, NodeView, PodTerm, PodView
 
-__all__ = ["capacity_of", "demand_of", "with_exclusive_cpus"]
+__all__ = ["MOST_TERMS", "capacity_of", "demand_of", "with_exclusive_cpus"]
+
+MOST_TERMS: Final = 64
+"""constraints of one kind that are considered of a pod, on each node and beside each pod there: others wait meanwhile.
+
+kube-scheduler considers all of them, and a plan follows the nodes that it names, so what is left out never excludes a node.
+"""
 
 _CPU: Final = "cpu"
 _MEMORY: Final = "memory"
 _EPHEMERAL: Final = "ephemeral-storage"
 _PODS: Final = "pods"
+
+_EVERYTHING: Final = (Toleration(operator="Exists"),)
 
 _MILLI: Final = 10**6  # of the billionths that sums are made in, so that only the whole is rounded
 _ONE: Final = 10**9
@@ -42,13 +51,27 @@ def demand_of(pod: PodView) -> tuple[Demand, tuple[Problem, ...]]:
         namespace=pod.namespace,
         labels=pod.labels,
         selector=pod.node_selector,
-        affinity=pod.affinity,
-        tolerations=pod.tolerations,
-        ports=pod.ports,
-        apart=pod.apart,
-        together=pod.together,
+        affinity=_node_terms(pod.affinity),
+        tolerations=pod.tolerations if len(pod.tolerations) <= MOST_TERMS else _EVERYTHING,
+        ports=pod.ports[:MOST_TERMS],
+        apart=_pod_terms(pod.apart),
+        together=_pod_terms(pod.together),
     )
     return demand, tuple(broken)
+
+
+def _node_terms(terms: tuple[NodeTerm, ...] | None) -> tuple[NodeTerm, ...] | None:
+    """Return the terms of which a node meets one; None, which excludes no node, instead of too many."""
+    if terms is None or max(len(terms), *(len(each.expressions) for each in terms), 0) <= MOST_TERMS:
+        return terms
+    return None
+
+
+def _pod_terms(terms: tuple[PodTerm, ...]) -> tuple[PodTerm, ...]:
+    """Return the first terms, which all have to be met, without those that have too many requirements themselves."""
+    if not terms:
+        return terms
+    return tuple(term for term in terms[:MOST_TERMS] if len(term.expressions) <= MOST_TERMS)
 
 
 def capacity_of(view: NodeView) -> Capacity:

@@ -156,16 +156,14 @@ def victims(state: State, pod: PodView, uids: Sequence[str]) -> Victims:
     own = {pod.uid} if state.cluster.ledger.get(pod.uid) else set()
     preemptor = Preemptor(state, pod, query, frozenset(own))
     views = [view for uid in dict.fromkeys(uids) if (view := state.cluster.pods.get(uid)) and view.node]
-    served = False
     for node in dict.fromkeys(view.node for view in views):
         if not preemptor.serves(node):
             continue
-        served = True
         if preemptor.frees_devices(node, leaving_on(state, node)):
             return Victims(ABSTAIN)  # devices are not what it lacks
         if found := _least_harm(preemptor, node, views):
             return Victims(PERMIT, tuple(sorted(each.uid for each in found)))
-    return Victims(REJECT if served or views else ABSTAIN)
+    return Victims(REJECT if views else ABSTAIN)
 
 
 @dataclass(frozen=True, slots=True)

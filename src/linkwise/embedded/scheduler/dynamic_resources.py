@@ -165,9 +165,14 @@ class DynamicResources:
         found = PodClaims(self, pod, extended=tuple(self._extended(document)))
         for name in claim_names(document) if named else ():
             claim = self._store.find(CLAIMS, name or "", pod.namespace)
-            if claim is not None and (status := _allocated_status(claim)):
+            if claim is None or b'"deletionTimestamp"' in claim.data:  # it was there when the pod was queued
+                found.blocked = (
+                    f'resourceclaim "{name}" not found' if claim is None else "resourceclaim is being deleted"
+                )
+                return found
+            if status := _allocated_status(claim):
                 found.allocated.append((claim, status["allocation"].get("nodeSelector")))
-            elif claim is not None:
+            else:
                 found.unallocated.append((claim, claim_spec(claim.read())))
         if not (found.allocated or found.unallocated or found.extended):
             return None
@@ -193,7 +198,10 @@ class DynamicResources:
 
     def reserve(self, claims: PodClaims, node: NodeInfo) -> list[Raw] | None:
         """Reserve devices on the chosen node; returns the allocations, None if they are not available any more."""
-        found = self.allocate(claims, node)
+        try:
+            found = self.allocate(claims, node)
+        except AllocationError:  # of devices that were published meanwhile
+            found = None
         if found is None:
             return None
         devices = tuple(device.name for results in found for request, device in results if not request.admin)

@@ -22,8 +22,6 @@ __all__ = ["Image", "container_process", "image_of"]
 
 REFERENCE: Final = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)|\$\$")
 ALL: Final = "ALL"
-READABLE: Final = 0o5
-"""mode of a folder that everybody can read and enter"""
 
 
 @dataclass(frozen=True)
@@ -57,10 +55,7 @@ def container_process(  # noqa: PLR0913 - all that a container depends on
     words = [_expanded(word, variables) for word in command]
     inside = folder / f"root-{spec['name']}"
     inside.mkdir(parents=True, exist_ok=True)
-    mounts = [*_mounts(spec, volumes, inside, about.hosts, about.shared), *_opened(image, inside)]
-    if spec.get("securityContext", {}).get("readOnlyRootFilesystem"):
-        mounts.append(f"mount -o remount,ro {shlex.quote(f'{inside}/root')}")
-    script = "\n".join([*mounts, _start(spec, pod, image, inside)])
+    script = "\n".join([*_mounts(spec, volumes, inside, about.hosts, about.shared), _start(spec, pod, image, inside)])
     path = ":".join([*map(str, image.path), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"])
     environment = [f"{key}={value}" for key, value in {"PATH": path, "HOME": "/", **variables}.items()]
     directory = spec.get("workingDir", "/")
@@ -151,16 +146,9 @@ def _mounts(spec: Raw, volumes: Volumes, inside: Path, hosts: Path, shared: Sequ
         source = shlex.quote(str(volumes.path(mount["name"])))
         lines += [f"mkdir -p {target}", f"mount --bind {source} {target}"]
         lines += [f"mount -o remount,bind,ro {target}"] if mount.get("readOnly") else []
+    if spec.get("securityContext", {}).get("readOnlyRootFilesystem"):
+        lines.append(f"mount -o remount,ro {root}")
     return lines
-
-
-def _opened(image: Image, inside: Path) -> list[str]:
-    """Commands that let the user of an image reach its programs and the interpreter, which may be below root's home."""
-    folders = {
-        parent for program in (*image.path, Path(sys.executable).resolve()) for parent in (program, *program.parents)
-    }
-    closed = [folder for folder in sorted(folders) if folder.is_dir() and folder.stat().st_mode & READABLE != READABLE]
-    return [f"chmod a+rx {shlex.quote(f'{inside}/root{folder}')}" for folder in closed]
 
 
 def _start(spec: Raw, pod: Raw, image: Image, inside: Path) -> str:

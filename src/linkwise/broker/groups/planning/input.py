@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from linkwise.broker.access import barred_nodes
 from linkwise.broker.candidates import company_in, needed_by
-from linkwise.broker.cluster.demand import capacity_of
+from linkwise.broker.cluster.demand import MOST_TERMS, capacity_of
 from linkwise.broker.cluster.pods import holds_devices
 from linkwise.broker.holding.reserved_devices import reserved_nodes
 from linkwise.dialects.groups.network import HOSTNAME, Ladder, current_labels, same_level
@@ -181,8 +181,8 @@ class _Spread:
     ) -> Generator[None, None, tuple[tuple[PodTerm, int], ...]]:
         """Return the limit of each constraint between nodes; others are between domains of several."""
         crowd = []
-        for constraint in pod.spread:
-            if constraint.topology_key != HOST:
+        for constraint in pod.spread[:MOST_TERMS]:
+            if constraint.topology_key != HOST or len(constraint.term.expressions) > MOST_TERMS:
                 continue
             size = query.ask.devices if query else 0
             selector = (tuple(sorted(demand.selector.items())), demand.affinity, demand.tolerations)
