@@ -25,8 +25,12 @@ def volcano_mode() -> Mode:
 
 @pytest.fixture
 def claims(volcano: VolcanoPlacing) -> ClaimPlacing:
-    """An empty cluster whose Volcano allocates claims."""
+    """An empty cluster whose Volcano allocates claims.
+
+    Its action enqueue would compare what a Job requests with what is allocatable, where devices of claims do not count.
+    """
     configuration = yaml.safe_load(volcano.volcano.configuration.read_text())
+    configuration["actions"] = "allocate, backfill"
     for plugin in (plugin for tier in configuration["tiers"] for plugin in tier["plugins"]):
         if plugin["name"] == "predicates":
             plugin["arguments"] = {**plugin.get("arguments", {}), **ALLOCATES}
