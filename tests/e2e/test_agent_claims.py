@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from linkwise.dialects.kubernetes.claims.driver import DRIVER
+from support.e2e.agent import GPU
 from support.e2e.config_files import AGENT
 from support.e2e.processes import wait_for
 from support.e2e.real_node.node import scheduled_pod
@@ -130,6 +131,21 @@ def test_a_claim_that_names_a_device_gets_it_and_no_set_with_it(
     real_node.run(other)
     assert len(cards(real_node, other)) == 4
     assert "/dev/nvidia5" not in cards(real_node, other)
+
+
+def test_a_pod_that_requests_an_extended_resource_gets_single_devices(
+    driver: Agent, real_node: RealNode, namespace: str
+) -> None:
+    driver.cluster.apply(printed("manifests", "device-classes", "--extended-resource", GPU))
+    pod = scheduled_pod(namespace, "train", {GPU: 2})
+    real_node.run(pod)
+    given = cards(real_node, pod)
+    assert len(given) == 2
+    assert len(real_node.environment(pod)["CUDA_VISIBLE_DEVICES"].split(",")) == 2
+    claim(driver, namespace, "four", f"four.{DRIVER}")
+    other = claiming(namespace, "four")
+    real_node.run(other)
+    assert cards(real_node, other).isdisjoint(given)
 
 
 def test_a_fault_is_in_the_status_of_the_pod_within_two_seconds(

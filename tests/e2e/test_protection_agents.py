@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from linkwise.dialects.kubernetes.claims.driver import slice_object
 from support.e2e.agent import MEMORY, Agent
 from support.e2e.api_client import MERGE, Api, marked
 from support.e2e.cluster import RBAC
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from support.e2e.service import Placing
 
 INVENTORIES = "/apis/linkwise.dev/v1alpha1/deviceinventories"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 DEVICES = "/apis/scheduling.koordinator.sh/v1alpha1/devices"
 INDEX = "ALIYUN_COM_GPU_MEM_IDX"
 ALL = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
@@ -37,7 +39,7 @@ ALL = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
 @pytest.fixture(scope="module", autouse=True)
 def shipped_role(kubernetes: Cluster) -> Iterator[None]:
     """Policies, the agents' account with the role that is shipped, and Koordinator's Device."""
-    role = printed("manifests", "rbac", "--agent", "--koordinator", "--device-info", "--namespace", AGENTS)
+    role = printed("manifests", "rbac", "--agent", "--koordinator", "--device-info", "--dra", "--namespace", AGENTS)
     kubernetes.kubectl("apply", "--filename", "-", stdin=role)
     kubernetes.define(device_definition())
     try:
@@ -93,6 +95,22 @@ def test_an_agent_publishes_its_own_inventory_and_no_other(cluster: Cluster, age
     cluster.api.create(inventory("n2"))
     for path in (f"{INVENTORIES}/n2", f"{INVENTORIES}/n2/status"):
         refusal(agent_of_n1, "PATCH", path, {"metadata": {"labels": {"a": "b"}}, **status}, MERGE)
+
+
+def test_an_agent_publishes_slices_of_its_own_node_and_driver_and_no_others(cluster: Cluster, agent_of_n1: Api) -> None:
+    own: Raw = slice_object("n1", 0, {"devices": [{"name": "gpu-0"}]}, 1, 1)
+    made = agent_of_n1.call("POST", SLICES, own)
+    other, foreign = (
+        {**own, "metadata": {"name": "other"}, "spec": {**own["spec"], **change}}
+        for change in ({"nodeName": "n2"}, {"driver": "gpu.example.com"})
+    )
+    for slice_ in (other, foreign):
+        text = refusal(agent_of_n1, "POST", SLICES, slice_)
+        assert "the agent of node n1 may change this node" in text
+    cluster.api.call("POST", SLICES, other)
+    refusal(agent_of_n1, "DELETE", f"{SLICES}/other")
+    agent_of_n1.call("PUT", f"{SLICES}/{made['metadata']['name']}", made)
+    agent_of_n1.call("DELETE", f"{SLICES}/{made['metadata']['name']}")
 
 
 def test_an_agent_labels_its_own_node_and_no_other(agent_of_n1: Api) -> None:

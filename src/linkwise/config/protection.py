@@ -16,6 +16,7 @@ from linkwise.config.yaml_documents import yaml_with_comments
 from linkwise.dialects.aliyun import COUNT
 from linkwise.dialects.ascend.dialect import Ascend
 from linkwise.dialects.ascend.node import NAMESPACE, PREFIX, no_annotations
+from linkwise.dialects.kubernetes.claims.driver import DRIVER
 from linkwise.dialects.kubernetes.claims.objects import PLAN
 from linkwise.dialects.kubernetes.claims.requests import CLAIM_PREFIX, CLAIM_REQUEST, POD_CLAIM
 from linkwise.dialects.linkwise.accelerator_policy import CREATOR, GROUPS, SEPARATOR, USER
@@ -411,11 +412,12 @@ def _agents(writers: _Writers) -> _Policy:
     return _Policy(
         "linkwise-agents",
         "A node agent changes its own node only: the Node, its DeviceInventory, Koordinator's Device of that name, the ConfigMap"
-        " of Huawei's device plugin for that node, and pods bound to it. The node is the one that the agent's token is bound"
+        " of Huawei's device plugin for that node, ResourceSlices of it, and pods bound to it. The node is the one that the agent's token is bound"
         " to.",
         (
             _rule(("linkwise.dev",), ("*",), ("deviceinventories", "deviceinventories/status")),
             _rule(("scheduling.koordinator.sh",), ("*",), ("devices", "devices/status")),
+            _rule(("resource.k8s.io",), ("*",), ("resourceslices",)),
             _rule(_CORE, ("*",), ("nodes", "nodes/status")),
             _rule(_CORE, ("*",), ("configmaps",)),
             _rule(_CORE, ("CREATE", "UPDATE", "DELETE"), ("pods", *_UPDATED, *_BOUND)),
@@ -427,6 +429,9 @@ def _agents(writers: _Writers) -> _Policy:
             "pod": 'request.resource.resource in ["pods", "bindings"]',
             "name": f'request.resource.resource == "configmaps"\n? {_text(PREFIX)} + variables.node : variables.node',
             "inside": f'request.resource.resource != "configmaps" || request.namespace == {_text(NAMESPACE)}',
+            "slice": 'request.resource.resource == "resourceslices"',
+            "slices": "[object, oldObject].all(o, o == null || (has(o.spec.nodeName) && o.spec.nodeName == variables.node\n"
+            f"  && o.spec.driver == {_text(DRIVER)}))",
             "where": 'variables.pod && request.operation == "UPDATE" && has(oldObject.spec.nodeName)'
             " ? oldObject.spec.nodeName : ''",
         },
@@ -440,14 +445,15 @@ def _agents(writers: _Writers) -> _Policy:
             ),
             (
                 (
-                    "variables.node == '' || (variables.pod ? variables.where == variables.node\n"
+                    "variables.node == '' || (variables.slice ? variables.slices\n"
+                    "  : variables.pod ? variables.where == variables.node\n"
                     "  : request.name == variables.name && variables.inside)"
                 ),
                 _message(
                     "the agent of node ",
                     "variables.node",
                     " may change this node, its DeviceInventory, its Device and its ConfigMap"
-                    f" {NAMESPACE}/{PREFIX}NODE, and update pods bound to it, and not ",
+                    f" {NAMESPACE}/{PREFIX}NODE and ResourceSlices of it, and update pods bound to it, and not ",
                     "request.resource.resource + '/' + request.name",
                     "; check the NODE_NAME of the agent",
                 ),

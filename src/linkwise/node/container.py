@@ -52,7 +52,8 @@ _VOLUMES: Final = "/var/run/nvidia-container-devices/"
 """where NVIDIA's plugin mounts a file for each device, if it is configured to name devices by mounts"""
 VERSION: Final = "0.5.0"
 """the first version with paths on the host"""
-CLAIM_KIND: Final = "linkwise.dev/claim"
+_DOMAIN: Final = "linkwise.dev"
+CLAIM_KIND: Final = f"{_DOMAIN}/claim"
 """of the CDI specifications of ResourceClaims"""
 
 
@@ -172,7 +173,7 @@ def siblings_of(answer: Allocated, devices: Mapping[str, Device], visibility: Vi
 
 def cdi_kind(vendor: str) -> str:
     """Vendor and class of the names."""
-    return f"linkwise.dev/{vendor}"
+    return f"{_DOMAIN}/{vendor}"
 
 
 def cdi_file(vendor: str) -> str:

@@ -196,6 +196,7 @@ def test_the_role_is_bound_to_a_user_and_omits_disabled_features(run: Config) ->
         (["--namespace", ""], "--namespace: '' is not a valid namespace"),
         (["--user", ""], "--user: the name is empty; use the user name"),
         (["--koordinator"], "--koordinator: only the agent writes Device objects; add --agent"),
+        (["--dra"], "--dra: only the agent publishes ResourceSlices; add --agent"),
     ],
 )
 def test_invalid_names_print_no_role(run: Config, words: list[str], said: str) -> None:
@@ -209,6 +210,33 @@ def test_the_role_of_the_agent_has_a_name_of_its_own(run: Config, words: list[st
     _, role, _ = yaml.safe_load_all(run("manifests", "rbac", "--agent", "--koordinator", *words).stdout)
     assert role["metadata"]["name"] == name
     assert role["rules"][-1]["resources"] == ["devices"]
+
+
+def test_the_agent_publishes_slices_on_request(run: Config) -> None:
+    shown = [run("manifests", "rbac", "--agent", *words).stdout for words in ([], ["--dra"])]
+    assert ["resourceslices" in text for text in shown] == [False, True]
+
+
+def test_classes_of_devices_have_an_extended_resource_on_request(run: Config) -> None:
+    words: list[list[str]] = [[], ["--extended-resource", "nvidia.com/gpu"]]
+    shown = [list(yaml.safe_load_all(run("manifests", "device-classes", *each).stdout)) for each in words]
+    assert [[one["spec"].get("extendedResourceName", "") for one in each] for each in shown] == [
+        ["", "", ""],
+        ["nvidia.com/gpu", "", ""],
+    ]
+
+
+@pytest.mark.parametrize("name", ["gpu", "nvidia.com/", "/gpu", "a b/c", "nvidia.com/gpu/x", "nvidia.com/gpu\nspec: 1"])
+def test_an_extended_resource_that_is_none_prints_no_class(run: Config, name: str) -> None:
+    shown = run("manifests", "device-classes", "--extended-resource", name)
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert "is not a resource such as nvidia.com/gpu" in shown.stderr
+
+
+def test_an_agent_that_serves_claims_needs_cdi(run: Config) -> None:
+    shown = run("agent", "--mode", "dra", LINKWISE_AGENT_CDI="never")
+    assert shown.returncode == 2
+    assert "with agent.mode dra containers get devices by CDI names; set auto or always" in shown.stderr
 
 
 def test_policies_for_other_programs_are_printed(run: Config) -> None:

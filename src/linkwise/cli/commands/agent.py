@@ -16,7 +16,7 @@ Examples:
   linkwise agent --kubeconfig ~/.kube/config   # on a node, as root
   linkwise agent --driver simulated --source dgx1-v100 --plugin never
   linkwise agent --plugin never                # publish, allocate nothing
-  linkwise agent --mode dra                    # serve ResourceClaims instead of a resource
+  linkwise agent --mode dra                    # serve ResourceClaims
   linkwise manifests rbac --agent | kubectl apply -f -
   linkwise agent measure --run                 # measure bandwidth
 

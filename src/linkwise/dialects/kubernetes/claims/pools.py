@@ -33,6 +33,14 @@ def current_slices(slices: Iterable[Slice]) -> list[Slice]:
     return [each for each in ordered if each.generation == newest]
 
 
+def with_rules(slices: Sequence[Slice], rules: Iterable[TaintRule]) -> Sequence[Slice]:
+    """The slices of a pool with the taints that rules add to their devices."""
+    covering = [rule for rule in rules if any(rule.covers(each.driver, each.pool) for each in slices)]
+    if not covering:
+        return slices
+    return [replace(each, devices=tuple(_tainted(device, covering) for device in each.devices)) for each in slices]
+
+
 def pool_problem(slices: Sequence[Slice]) -> str:
     """Why the current slices of a pool can't be used; empty if they can."""
     if any(each.total != len(slices) for each in slices):
@@ -78,14 +86,6 @@ def devices_on(
             _take(left, device)
             fitting.add(device.name)
     return [device for device in here if device.name in fitting]
-
-
-def with_rules(slices: Sequence[Slice], rules: Iterable[TaintRule]) -> Sequence[Slice]:
-    """The slices of a pool with the taints that rules add to their devices."""
-    covering = [rule for rule in rules if any(rule.covers(each.driver, each.pool) for each in slices)]
-    if not covering:
-        return slices
-    return [replace(each, devices=tuple(_tainted(device, covering) for device in each.devices)) for each in slices]
 
 
 def _tainted(device: SliceDevice, rules: Iterable[TaintRule]) -> SliceDevice:
