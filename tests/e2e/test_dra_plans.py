@@ -18,7 +18,7 @@ from support.e2e.claim_placing import ClaimPlacing
 from support.e2e.node_objects import device_ids
 from support.e2e.processes import wait_for
 from support.e2e.seed_manifests import KEP, KUBERNETES_2016
-from support.e2e.service import Placing, printed
+from support.e2e.service import Placing
 from support.e2e.webhook import running_webhook
 from support.profile import rounds
 
@@ -255,21 +255,6 @@ def quota_text(claims: ClaimPlacing, namespace: str, names: list[str]) -> str:
     """The first event that names the quota."""
     said = [text for name in names for text in claims.cluster.events(namespace, name)]
     return next((text for text in said if "quota" in text), "")
-
-
-def test_without_the_service_pods_are_served_by_plain_claims(claims: ClaimPlacing) -> None:
-    claims.nodes(*claim_node("a"))
-    namespace, serve = claims.cluster.namespace(), claims.placing.serve
-    serve.stop()
-    try:
-        claims.cluster.scheduler.run(claims.cluster.scheduling())
-        claims.placing.create(namespace, "plain", {GPU: 2})
-        found = claims.cluster.wait_bound(namespace, "plain", 30)
-        assert found["status"]["extendedResourceClaimStatus"]["resourceClaimName"].startswith("plain-")
-    finally:
-        serve.start()
-        way = ["--kubeconfig", str(claims.cluster.kubeconfig("scheduler")), "--no-leader-elect"]
-        claims.cluster.scheduler.run(printed("config", "scheduler", "--url", serve.url, "--default-scheduler", *way))
 
 
 def test_first_fit_takes_the_first_devices_where_nobody_plans(claims: ClaimPlacing) -> None:
