@@ -167,7 +167,7 @@ REMEMBERED = {
         *("_invalid_labels", "_label_keys", "access", "namespaces", "_readers", "claiming"),
     },
     "state.cluster.claims": {
-        *("_slices", "_classes", "_claims"),
+        *("_slices", "_classes", "_claims", "_rules"),
         *("_changes", "_pools", "_pools_on", "_claims_in", "_planned"),
     },
     "state.cluster.known": {"views", "gone", *("unschedulable", "_named", "_on", "_loads")},

@@ -64,10 +64,11 @@ def test_the_score_card_compares_all_stories(piped: subprocess.CompletedProcess[
         "✓ 1 Bandwidth slowest link 48 GB/s (3.1x) 15 GB/s",
         "✓ 2 Device failure link after failure 2 NVLinks PCIe only",
         "✓ 3 Gang GPUs kept idle 0 2",
-        "✓ 4 Link scoring link of the pod 2 NVLinks 1 NVLink or PCIe",
-        "✓ 5 Ascend rings pods across rings 0 of 6 2 of 6",
-        "✓ 6 GPU share pods that start 2 of 2 1 of 2",
-        "✓ 7 Packing pod with two GPUs runs pending",
+        "✓ 4 ResourceClaims slowest link 48 GB/s (3.1x) 15 GB/s",
+        "✓ 5 Link scoring link of the pod 2 NVLinks 1 NVLink or PCIe",
+        "✓ 6 Ascend rings pods across rings 0 of 6 2 of 6",
+        "✓ 7 GPU share pods that start 2 of 2 1 of 2",
+        "✓ 8 Packing pod with two GPUs runs pending",
     ]
     assert any(line.startswith("linkwise up ") for line in card)
     assert any(line.startswith("linkwise explain ") for line in card)

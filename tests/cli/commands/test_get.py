@@ -210,9 +210,9 @@ def test_devices_that_resource_claims_allocated_are_shown_as_such(tmp_path: Path
         devices = made.ask("get", "devices", "dra", "-o", "wide", columns=200)
         text = made.ask("explain", "node/dra")
     assert "2/4" in wide.stdout
-    assert "ResourceClaims: gpu-0, gpu-1" in wide.stdout
+    assert "ResourceClaims: GPU-gpu-0, GPU-gpu-1" in wide.stdout
     assert devices.stdout.count("ResourceClaim default/mine") == 2
-    assert "allocated by a ResourceClaim: gpu-0, gpu-1" in text.stdout
+    assert "allocated by a ResourceClaim: GPU-gpu-0, GPU-gpu-1" in text.stdout
 
 
 def test_usage_is_listed_by_namespace_with_totals(cluster: AskedCluster) -> None:

@@ -68,7 +68,9 @@ def claim(  # noqa: PLR0913 - a builder: every field but three has a default
         for each in names
     ]
     status = {"allocation": {"devices": {"results": results}}} if names else {}
-    return {"apiVersion": VERSION, "kind": "ResourceClaim", "metadata": about, "spec": {}, "status": status}
+    wanted = {"deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount", "count": max(1, len(names))}
+    spec = {"devices": {"requests": [{"name": "r", "exactly": wanted}]}}
+    return {"apiVersion": VERSION, "kind": "ResourceClaim", "metadata": about, "spec": spec, "status": status}
 
 
 def taint_rule(name: str, selector: object, taint: Mapping[str, str], *, version: str = "v1beta2") -> Raw:

@@ -21,7 +21,7 @@ Examples:
   linkwise up --nodes 5000                        # up to 20,000
   linkwise up --fleet dgx1-v100=8,atlas-800=2     # machines of your choice
   linkwise up --fleet fleet.yaml --nodes 100
-  linkwise up --dra                               # GPUs of ResourceSlices, without device plugins
+  linkwise up --dra                               # devices in ResourceSlices
   linkwise up --kubeconfig trial.kubeconfig &     # for scripts
 
 A fleet is PROFILE=COUNT,... or a YAML file with a map `nodes:` of PROFILE: COUNT; a profile without a count is one
@@ -36,7 +36,7 @@ A suffix sets the sharing mode of an NVIDIA profile:
   dgx1-v100/whole     whole devices (nvidia.com/gpu), the default
   dgx1-v100/share     GiB of device memory (aliyun.com/gpu-mem)
   dgx1-v100/percent   percent of a device (koordinator.sh/gpu)
-  dgx1-v100/dra       whole devices in ResourceSlices, allocated by ResourceClaims
+  dgx1-v100/dra       whole devices in ResourceSlices, by ResourceClaims
 
 --dra does this for all NVIDIA GPUs that are not shared by memory. Their class gpu.nvidia.com serves
 nvidia.com/gpu.
