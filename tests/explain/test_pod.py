@@ -127,7 +127,7 @@ def test_devices_reserved_by_a_plan_are_shown_before_the_bind() -> None:
         [Entry(Grant("member", "bandwidth", offer, "p1"), "PLANNED", expires=99.0)]
     )
     explanation = lines(runner, "member")
-    assert explanation[0] == "pod team/member has devices 4, 5 on node a reserved by the plan of its group"
+    assert explanation[0] == "pod team/member has devices 4, 5 on node a reserved for it"
     assert "{4,5}: slowest pair 576 GB/s (typical for its link kind)" in explanation
 
 
