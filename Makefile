@@ -62,7 +62,7 @@ bench: $(READY)  ## benchmarks, each with its bar: choice, filter, cold start, c
 	@code=0; for part in $(BENCHES); do $(BIN)/python bench/$$part.py $(ARGS) || code=1; done; exit $$code
 
 bench-cluster: $(READY)  ## real kube-scheduler and Volcano with and without the service, HTTP filter, memory over 20,000 pods (about 30 minutes)
-	@code=0; for part in cluster volcano_cluster calls memory; do $(BIN)/python bench/$$part.py || code=1; done; exit $$code
+	@code=0; for part in cluster cluster_claims volcano_cluster calls memory; do $(BIN)/python bench/$$part.py || code=1; done; exit $$code
 
 soak: $(READY)  ## fuzz the parsers and the broker (SECONDS=600, or STEPS of each kind), 50,000 pods on the embedded cluster, an attack on the port, then soak-cluster
 	$(BIN)/python scripts/soak.py $(if $(STEPS),--steps $(STEPS) --jobs $(or $(JOBS),2),$(or $(SECONDS),600))

@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from support.e2e.api_client import path_of
 from support.e2e.claim_nodes import DRIVER, GPU, allocated, claim_node, slice_path, taint, template
 from support.e2e.claim_placing import ClaimPlacing
 from support.e2e.node_objects import device_ids
 from support.e2e.processes import wait_for
 from support.e2e.seed_manifests import KEP, KUBERNETES_2016
-from support.e2e.service import Placing
+from support.e2e.service import Placing, printed
 from support.e2e.webhook import running_webhook
 from support.profile import rounds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from support.e2e.api_client import Raw
     from support.e2e.cluster import Cluster
@@ -255,6 +256,36 @@ def quota_text(claims: ClaimPlacing, namespace: str, names: list[str]) -> str:
     """The first event that names the quota."""
     said = [text for name in names for text in claims.cluster.events(namespace, name)]
     return next((text for text in said if "quota" in text), "")
+
+
+def test_without_the_service_pods_are_served_by_plain_claims(claims: ClaimPlacing, webhook: WebhookService) -> None:
+    claims.nodes(*claim_node("a"))
+    namespace, serve = claims.cluster.namespace(), claims.placing.serve
+    before = with_policies(claims, webhook)
+    serve.stop()
+    try:
+        claims.cluster.scheduler.run(claims.cluster.scheduling())
+        claims.placing.create(namespace, "plain", {GPU: 2})
+        found = claims.cluster.wait_bound(namespace, "plain", 30)
+        assert found["status"]["extendedResourceClaimStatus"]["resourceClaimName"].startswith("plain-")
+    finally:
+        serve.start()
+        with_policies(claims, webhook, before)
+        way = ["--kubeconfig", str(claims.cluster.kubeconfig("scheduler")), "--no-leader-elect"]
+        claims.cluster.scheduler.run(printed("config", "scheduler", "--url", serve.url, "--default-scheduler", *way))
+
+
+def with_policies(
+    claims: ClaimPlacing, webhook: WebhookService, policies: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Set what the API server does with objects while the webhook does not answer, by hook; what it was before."""
+    before: dict[str, str] = {}
+    for found in webhook.configurations():
+        before |= {hook["name"]: hook["failurePolicy"] for hook in found["webhooks"]}
+        for hook in found["webhooks"]:
+            hook["failurePolicy"] = policies[hook["name"]] if policies else "Ignore"
+        claims.api.call("PUT", path_of(found), found)
+    return before
 
 
 def test_first_fit_takes_the_first_devices_where_nobody_plans(claims: ClaimPlacing) -> None:
