@@ -152,7 +152,7 @@ def test_claims_of_pods_themselves_count_and_explanations_name_the_devices(devic
     assert (granted.node, granted.devices) == ("dra-1", ())
     assert "a ResourceClaim allocates the devices" in devices.wait_for_event(namespace, "one", "NodeChosen")
     (name,) = [each for claim, found in allocated(devices).items() if claim != "mine" for _, each in found]
-    assert f"allocated by a ResourceClaim: {name}" in devices.explain(namespace, "one")
+    assert f"allocated by a ResourceClaim: GPU-{name}" in devices.explain(namespace, "one")  # its UUID
 
 
 def test_on_a_node_with_both_the_device_plugin_serves_the_resource(devices: Placing) -> None:
