@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
@@ -53,6 +54,7 @@ class UnixServer:
         """Listen, with these methods by service; a socket that an earlier process left is replaced."""
         if len(str(self.socket).encode()) > LONGEST_PATH:
             raise LinkwiseError(f"{self.socket}: the path of a unix socket has at most {LONGEST_PATH} bytes")
+        _keep_polling()
         with suppress(FileNotFoundError):
             self.socket.unlink()
         self._server = aio.server(options=(("grpc.so_reuseport", 0),))
@@ -136,3 +138,13 @@ class Calls:
 def _encode(message: Message) -> bytes:
     encoded: bytes = message.SerializeToString()
     return encoded
+
+
+@cache
+def _keep_polling() -> None:
+    """Let gRPC keep its polling thread.
+
+    It ends it with the last server or channel, possibly in a garbage collection, and waits there until all calls are
+    completed. Those of an event loop that is closed never are.
+    """
+    aio.init_grpc_aio()
