@@ -193,7 +193,8 @@ def test_an_agent_whose_successor_stands_by_ends_at_once() -> None:
             last.stop()
             await first
             assert not last.agent.stopping
-            await kubelet.until(lambda: kubelet.registrations == ["nvidia.com/gpu"] * 2)
+            await until(lambda: following.agent.registrar.status.enforced)  # a moment after the kubelet noted it
+            assert kubelet.registrations == ["nvidia.com/gpu"] * 2
             following.stop()
             await second
             assert following.agent.stopping
