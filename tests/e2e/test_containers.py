@@ -33,7 +33,7 @@ GPU: Final = "nvidia.com/gpu"
 OLD: Final = linkwise.__version__
 NEW: Final = f"{OLD}-new"
 USER: Final = "65532"
-ACCOUNT: Final = "var/run/secrets/kubernetes.io/serviceaccount"
+ACCOUNT: Final = "run/secrets/kubernetes.io/serviceaccount"
 FILTERED: Final = "2"
 """seccomp mode of /proc"""
 SECONDS: Final = 60.0
