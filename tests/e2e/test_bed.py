@@ -85,7 +85,8 @@ def test_the_scheduler_runs_with_the_configuration_it_is_given(cluster: Cluster,
 def test_clearing_leaves_neither_pods_nor_nodes(own_cluster: OwnCluster) -> None:
     own_cluster.create([node("cpu-1")])
     own_cluster.apply(DEPLOYMENT)
-    wait_for(lambda: len(own_cluster.api.list("/api/v1/pods")) == 3, 30, "the controllers make three pods")
+    made = "/api/v1/pods?labelSelector=app%3Dweb"
+    wait_for(lambda: len(own_cluster.api.list(made)) == 3, 60, "the controllers make three pods")
     own_cluster.clear()
     what = "a controller that was making a pod has noticed"
     wait_for(lambda: not own_cluster.api.list("/api/v1/pods") + own_cluster.api.list("/api/v1/nodes"), 20, what)

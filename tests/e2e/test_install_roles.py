@@ -21,7 +21,7 @@ import yaml
 from linkwise.assembly.cluster_reader import with_cluster
 from linkwise.assembly.doctor import Examination, gather
 from linkwise.doctor.examine import examine
-from support.e2e.all_it_does import NOT_SERVED, all_it_does, define_sources
+from support.e2e.all_it_does import NOT_SERVED, ONLY_FOR_CLAIMS, all_it_does, define_sources
 from support.e2e.audit import audit_flags, trail_of
 from support.e2e.helm import NAMESPACE, RELEASE
 from support.e2e.installation import installed_cluster
@@ -42,7 +42,7 @@ ACCOUNTS: Final = {"service": RELEASE, "agent": f"{RELEASE}-agent", "scheduler":
 SECONDS: Final = 10.0
 UNUSED: Final = {
     # The API server authorizes it within the patch that creates a Secret, and logs one call.
-    "service": {("", "secrets", "create")},
+    "service": {("", "secrets", "create"), *ONLY_FOR_CLAIMS},
     # Without a kubelet, devices in use and shared devices an agent has nothing to correct or to count; tests of the agent
     # on a real kubelet, with rules from the same table, use all of them.
     "agent": {

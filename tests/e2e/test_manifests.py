@@ -25,6 +25,8 @@ PRINTED: Final = (
     ("rbac",),
     ("rbac", "--rank-tables", "--tls"),
     ("rbac", "--agent", "--koordinator", "--device-info"),
+    ("rbac", "--agent", "--dra"),
+    ("device-classes", "--extended-resource", "nvidia.com/gpu"),
     ("webhook",),
     ("protection",),
 )

@@ -17,12 +17,17 @@ if TYPE_CHECKING:
     from support.e2e.cluster import Cluster
     from support.e2e.service import Placing
 
-__all__ = ["NOT_SERVED", "all_it_does", "define_sources"]
+__all__ = ["NOT_SERVED", "ONLY_FOR_CLAIMS", "all_it_does", "define_sources"]
 
 GPU: Final = "nvidia.com/gpu"
 MEMORY: Final = "aliyun.com/gpu-mem"
 NOT_SERVED: Final = {"scheduling.k8s.io"}
 """API groups of kinds that only an alpha switch of the API server brings: nothing there can be used"""
+ONLY_FOR_CLAIMS: Final = {
+    *(("resource.k8s.io", "resourceclaims", verb) for verb in ("create", "delete", "get")),
+    *(("resource.k8s.io", "devicetaintrules", verb) for verb in ("list", "watch")),
+}
+"""rights that are used only where DRA drivers publish devices, and where DeviceTaintRules are served: by the tests of claims"""
 DEFINED: Final = {"linkwise.dev", "policy", "resource.k8s.io", "storage.k8s.io"}
 """API groups that need no definition of the test: our own, and those of the API server"""
 
