@@ -9,6 +9,7 @@ from linkwise.broker.cluster.pods import usage_of_entry
 from linkwise.broker.readers import domains_for
 from linkwise.engine.reasons.phrases import OTHER_NAMESPACE, OTHER_POD
 from linkwise.model.node import FREE
+from linkwise.speed.fast_dataclass import fast_constructor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -128,6 +129,9 @@ class NodeInspection:
     """pods whose records have device ids that the node does not report, so that the index identifies their devices"""
 
 
+_new_device: Final = fast_constructor(InspectedDevice)
+
+
 def inspect_nodes(
     broker: Broker, name: str | None, now: float, readable: frozenset[str] | None = None
 ) -> tuple[NodeInspection, ...]:
@@ -229,7 +233,7 @@ def _device(inventory: NodeInventory, node: Node, device: Device, room: int, pod
     claim = inventory.claims.get(device.id, "") if inventory.claims else ""
     # Without a claim, a device of such a node only stands for the number that a pod will get.
     use = FREE if inventory.by_claims and not claim else node.used.get(device.id, FREE)
-    return InspectedDevice(
+    return _new_device(
         device.id,
         device.index,
         device.model,
@@ -239,12 +243,12 @@ def _device(inventory: NodeInventory, node: Node, device: Device, room: int, pod
         use.core,
         use.whole,
         room,
-        tuple(sorted({pod.namespace for pod in pods if pod.namespace and use.domains})),
+        tuple(sorted({pod.namespace for pod in pods if pod.namespace})) if use.domains else (),
         tuple(pods),
         claim,
-        tuple(sorted(use.domains)),
+        tuple(sorted(use.domains)) if use.domains else (),
         device.reachable,
-        next((hold for hold in inventory.holds if hold.device == device.id), None),
+        next((hold for hold in inventory.holds if hold.device == device.id), None) if inventory.holds else None,
         inventory.faults.get(device.id, ""),
         device.id in inventory.cordoned,
         inventory.cordoned.get(device.id, ""),

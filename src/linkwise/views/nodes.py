@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
@@ -222,15 +222,18 @@ def _rings(inventory: NodeInventory) -> list[str]:
     return [f"{count} of {' or '.join(map(str, sizes))}"]
 
 
-def _kinds(topology: Topology | None) -> list[str]:
+def _kinds(topology: Topology | None) -> tuple[str, ...]:
     """Return the kinds of direct links, and PCIe if some pairs have nothing else."""
-    if topology is None or not topology.links:
-        return []
-    pairs = [topology.links[i][j] for i, j in combinations(range(len(topology.devices)), 2)]
+    return _kinds_of(topology.links) if topology and topology.links else ()
+
+
+@lru_cache(maxsize=256)  # the nodes of a cluster have few kinds of machines
+def _kinds_of(links: tuple[tuple[Link, ...], ...]) -> tuple[str, ...]:
+    pairs = [links[i][j] for i, j in combinations(range(len(links)), 2)]
     names = link_names()
     kinds = {kind_name(link, names) for link in pairs if link.direct}
     unlinked = any(not link.direct and link.pcie for link in pairs)
-    return [*sorted(kinds), *(["PCIe"] if unlinked else [])]
+    return (*sorted(kinds), *(["PCIe"] if unlinked else []))
 
 
 def link_names() -> dict[str, str]:
