@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import inspect
 import json
 from collections.abc import Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -30,6 +28,7 @@ from linkwise.model.link import Link
 from linkwise.model.topology import Topology
 from linkwise.model.views import NodeView
 from linkwise.net.timing import Timing
+from support.agent_stories import beside
 from support.fakes.agent_cluster import NodeApi
 from support.fakes.claims import CLAIMS, ClaimKubelet, ClaimStore, call, claim_object
 from support.fakes.kubelet import PATIENCE, FakeKubelet
@@ -145,24 +144,7 @@ Story = Callable[[Bed], Coroutine[Any, Any, None]]
 
 def beside_a_kubelet(**settings: Any) -> Callable[[Story], Callable[[], None]]:  # noqa: ANN401 - as `running` has them
     """Make a test of a coroutine: it is run with a registered agent in mode dra."""
-
-    def wrap(story: Story) -> Callable[[], None]:
-        @functools.wraps(story)
-        def test() -> None:
-            with TemporaryDirectory(prefix="lw") as short:  # unix sockets need short paths
-                asyncio.run(_play(story, Path(short), settings))
-
-        del test.__dict__["__wrapped__"]
-        test.__dict__["__signature__"] = inspect.Signature()
-        return test
-
-    return wrap
-
-
-async def _play(story: Story, folder: Path, settings: dict[str, Any]) -> None:
-    async with running(folder, **settings) as bed:
-        await bed.ready()
-        await story(bed)
+    return beside(running, settings, Bed.ready)
 
 
 @beside_a_kubelet()

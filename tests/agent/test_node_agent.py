@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import inspect
 import json
 import socket
 import time
@@ -33,6 +31,7 @@ from linkwise.model.driver import Driver
 from linkwise.model.inventory import Discovery
 from linkwise.model.views import ContainerView, NodeView, PodView
 from linkwise.net.timing import Timing
+from support.agent_stories import beside
 from support.fakes.agent_cluster import NodeApi
 from support.fakes.kubelet import PATIENCE, AdmissionError, FakeKubelet
 
@@ -150,23 +149,7 @@ Story = Callable[[Bench], Coroutine[Any, Any, None]]
 
 def beside_a_kubelet(**settings: Any) -> Callable[[Story], Callable[[], None]]:  # noqa: ANN401 - fields of the settings
     """Make a test of a coroutine: it is run with an agent that has these settings."""
-
-    def wrap(story: Story) -> Callable[[], None]:
-        @functools.wraps(story)
-        def test() -> None:
-            with TemporaryDirectory(prefix="lw") as short:  # unix sockets need short paths
-                asyncio.run(_play(story, Path(short), settings))
-
-        del test.__dict__["__wrapped__"]
-        test.__dict__["__signature__"] = inspect.Signature()
-        return test
-
-    return wrap
-
-
-async def _play(story: Story, folder: Path, settings: dict[str, Any]) -> None:
-    async with running(folder, **settings) as bench:
-        await story(bench)
+    return beside(running, settings)
 
 
 def record(uid: str, *parts: tuple[str, tuple[int, ...], int]) -> dict[str, str]:

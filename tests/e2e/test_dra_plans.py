@@ -18,7 +18,7 @@ from support.e2e.claim_nodes import DRIVER, GPU, allocated, claim_node, slice_pa
 from support.e2e.claim_placing import ClaimPlacing
 from support.e2e.node_objects import device_ids
 from support.e2e.processes import wait_for
-from support.e2e.seed_manifests import KEP, KUBERNETES_2016
+from support.e2e.seed_manifests import KEP, KUBERNETES_2016, WORKER
 from support.e2e.service import Placing, printed
 from support.e2e.webhook import running_webhook
 from support.profile import rounds
@@ -33,25 +33,6 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger(__name__)
 
 KILLS: Final = rounds(4, 100)
-WORKER: Final = """
-apiVersion: v1
-kind: Pod
-metadata:
-  name: worker-{number}
-  labels:
-    gputopology.scheduling.koordinator.sh/name: "train"
-    gputopology.scheduling.koordinator.sh/replica: "2"
-  annotations:
-    gang.scheduling.koordinator.sh/name: "train"
-    gang.scheduling.koordinator.sh/min-available: "2"
-spec:
-  containers:
-  - name: worker
-    image: pytorch/pytorch
-    resources:
-      limits:
-        nvidia.com/gpu: 2
-"""
 """the group of seed 001, whose pods request two cards each"""
 
 
@@ -92,8 +73,8 @@ def test_the_manifest_of_seed_000_gets_the_best_pair_and_not_the_first(claims: C
 def test_two_workers_of_seed_001_get_four_devices_of_one_machine(claims: ClaimPlacing) -> None:
     claims.nodes(*claim_node("a"), *claim_node("b"))
     namespace = claims.cluster.namespace()
-    claims.cluster.apply(WORKER.format(number=0), namespace)
-    claims.cluster.apply(WORKER.format(number=1), namespace)
+    claims.cluster.apply(WORKER.format(number=0, request=f"{GPU}: 2"), namespace)
+    claims.cluster.apply(WORKER.format(number=1, request=f"{GPU}: 2"), namespace)
     found = claims.wait_all_bound(namespace, 2)
     assert len({one["spec"]["nodeName"] for one in found}) == 1
     assert {*positions(claims, found[0]), *positions(claims, found[1])} in ({0, 1, 2, 3}, {4, 5, 6, 7})

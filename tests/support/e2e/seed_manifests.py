@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["ALL", "ASCEND_JOBS", "GPU_SHARE", "KEP", "KOORDINATOR", "KUBERNETES_2016"]
+__all__ = ["ALL", "ASCEND_JOBS", "GPU_SHARE", "KEP", "KOORDINATOR", "KUBERNETES_2016", "WORKER"]
 
 KEP: Final = """
 apiVersion: v1
@@ -20,7 +20,7 @@ spec:
         nvidia.com/gpu: 2
 """
 
-_WORKER: Final = """
+WORKER: Final = """
 apiVersion: v1
 kind: Pod
 metadata:
@@ -37,7 +37,7 @@ spec:
     image: pytorch/pytorch
     resources:
       limits:
-        koordinator.sh/gpu: 200
+        {request}
 """
 
 _PERCENT: Final = """
@@ -56,7 +56,9 @@ spec:
 """
 """names of resources as in the Device object of seed 001"""
 
-KOORDINATOR: Final = "---".join([*(_WORKER.format(number=number) for number in range(2)), _PERCENT])
+KOORDINATOR: Final = "---".join(
+    [*(WORKER.format(number=number, request="koordinator.sh/gpu: 200") for number in range(2)), _PERCENT]
+)
 
 KUBERNETES_2016: Final = """
 apiVersion: v1

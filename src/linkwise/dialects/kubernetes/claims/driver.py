@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from linkwise.dialects.kubernetes.claims.fields import object_at, objects_at, text_at
 from linkwise.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
     "API_VERSION",
@@ -140,18 +140,18 @@ def slice_object(node: str, number: int, part: Mapping[str, object], generation:
 
 def slice_part(document: Mapping[str, object]) -> Part:
     """The content of a slice as the API server has it, without the times of taints, which it adds."""
-    spec = _object(document, "spec")
+    spec = object_at(document, "spec")
     part: Part = {}
     if counters := spec.get("sharedCounters"):
         part["sharedCounters"] = counters
-    if devices := _objects(spec, "devices"):
+    if devices := objects_at(spec, "devices"):
         part["devices"] = [_without_times(device) for device in devices]
     return part
 
 
 def generation_of(document: Mapping[str, object]) -> tuple[int, int]:
     """Generation and number of slices of the pool that a slice belongs to; 0 for what can't be read."""
-    pool = _object(_object(document, "spec"), "pool")
+    pool = object_at(object_at(document, "spec"), "pool")
     numbers = [pool.get(name) for name in ("generation", "resourceSliceCount")]
     generation, total = (one if isinstance(one, int) and not isinstance(one, bool) else 0 for one in numbers)
     return generation, total
@@ -161,36 +161,37 @@ def with_known_times(part: Mapping[str, object], known: Mapping[str, object]) ->
     """The content with the times of taints that a slice of the API server has already: an update would renew them."""
     times = {
         (str(device.get("name")), _taint_key(taint)): taint["timeAdded"]
-        for device in _objects(_object(known, "spec"), "devices")
-        for taint in _objects(device, "taints")
+        for device in objects_at(object_at(known, "spec"), "devices")
+        for taint in objects_at(device, "taints")
         if "timeAdded" in taint
     }
     if not times or "devices" not in part:
         return dict(part)
-    return {**part, "devices": [_with_times(device, times) for device in _objects(part, "devices")]}
+    return {**part, "devices": [_with_times(device, times) for device in objects_at(part, "devices")]}
 
 
 def allocation_of(document: Mapping[str, object], uid: str, pool: str) -> ClaimAllocation:
     """Read a claim that the kubelet names by its UID; InputError if it has no devices of the driver in the pool."""
-    metadata = _object(document, "metadata")
-    namespace, name = _text(metadata, "namespace"), _text(metadata, "name")
+    metadata = object_at(document, "metadata")
+    namespace, name = text_at(metadata, "namespace"), text_at(metadata, "name")
     where = f"ResourceClaim {namespace}/{name}"
-    if (found := _text(metadata, "uid")) != uid:
+    if (found := text_at(metadata, "uid")) != uid:
         raise InputError(f"{where} has UID {found or '(none)'}, and the kubelet asks for {uid}: it was created again")
-    allocation = _object(_object(_object(document, "status"), "allocation"), "devices")
+    allocation = object_at(object_at(object_at(document, "status"), "allocation"), "devices")
     if not allocation:
         raise InputError(f"{where} is not allocated")
-    for each in _objects(allocation, "config"):
-        if _text(_object(each, "opaque"), "driver") == DRIVER:
+    for each in objects_at(allocation, "config"):
+        if text_at(object_at(each, "opaque"), "driver") == DRIVER:
             raise InputError(f"{where} has parameters for {DRIVER}, which takes none")
-    results = [one for one in _objects(allocation, "results") if _text(one, "driver") == DRIVER]
+    results = [one for one in objects_at(allocation, "results") if text_at(one, "driver") == DRIVER]
     for one in results:
-        if _text(one, "pool") != pool:
+        if text_at(one, "pool") != pool:
             raise InputError(
-                f"{where} has device {_text(one, 'device')!r} of node {_text(one, 'pool')!r}, not {pool!r}"
+                f"{where} has device {text_at(one, 'device')!r} of node {text_at(one, 'pool')!r}, not {pool!r}"
             )
     devices = tuple(
-        AllocatedDevice(_text(one, "request"), _text(one, "device"), one.get("adminAccess") is True) for one in results
+        AllocatedDevice(text_at(one, "request"), text_at(one, "device"), one.get("adminAccess") is True)
+        for one in results
     )
     if not devices or not all(one.request and one.device for one in devices):
         raise InputError(f"{where} has no devices of {DRIVER}")
@@ -238,32 +239,19 @@ def _mebibytes(amount: int) -> str:
 
 
 def _without_times(device: Mapping[str, object]) -> dict[str, object]:
-    taints = [{name: one for name, one in taint.items() if name != "timeAdded"} for taint in _objects(device, "taints")]
+    taints = [
+        {name: one for name, one in taint.items() if name != "timeAdded"} for taint in objects_at(device, "taints")
+    ]
     return {**device, "taints": taints} if taints else dict(device)
 
 
 def _with_times(device: Mapping[str, object], times: Mapping[tuple[str, tuple[str, ...]], object]) -> dict[str, object]:
     taints = [
         {**taint, "timeAdded": times[key]} if (key := (str(device.get("name")), _taint_key(taint))) in times else taint
-        for taint in _objects(device, "taints")
+        for taint in objects_at(device, "taints")
     ]
     return {**device, "taints": taints} if taints else dict(device)
 
 
 def _taint_key(taint: Mapping[str, object]) -> tuple[str, ...]:
     return tuple(str(taint.get(name, "")) for name in ("key", "value", "effect"))
-
-
-def _object(raw: Mapping[str, object], name: str) -> Mapping[str, object]:
-    value = raw.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _objects(raw: Mapping[str, object], name: str) -> list[Mapping[str, object]]:
-    value = raw.get(name)
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list | tuple) else []
-
-
-def _text(raw: Mapping[str, object], name: str) -> str:
-    value = raw.get(name)
-    return value if isinstance(value, str) and value.isprintable() else ""

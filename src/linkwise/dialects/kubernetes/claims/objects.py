@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from linkwise.dialects.kubernetes.claims.fields import object_at, objects_at, text_at
 from linkwise.dialects.kubernetes.claims.taints import Taint, TaintRule
 from linkwise.dialects.pod_resources import quantity
 from linkwise.errors import InputError
@@ -148,16 +149,16 @@ def by_claim(resource: str) -> str:
 
 def slice_of(name: str, document: Mapping[str, object]) -> Slice | None:
     """Read a ResourceSlice; None if it can't be assigned to a pool."""
-    spec = _object(document, "spec")
-    pool = _object(spec, "pool")
-    driver, of_pool = _text(spec, "driver"), _text(pool, "name")
+    spec = object_at(document, "spec")
+    pool = object_at(spec, "pool")
+    driver, of_pool = text_at(spec, "driver"), text_at(pool, "name")
     generation, total = _count(pool, "generation"), _count(pool, "resourceSliceCount")
     if not (driver and of_pool) or generation is None or total is None:
         return None
-    devices = [_device(driver, device) for device in _objects(spec, "devices")]
+    devices = [_device(driver, device) for device in objects_at(spec, "devices")]
     counters = [
-        (_text(each, "name"), counter, amount)
-        for each in _objects(spec, "sharedCounters")
+        (text_at(each, "name"), counter, amount)
+        for each in objects_at(spec, "sharedCounters")
         for counter, amount in _amounts(each, invalid="0")
     ]
     return Slice(
@@ -166,7 +167,7 @@ def slice_of(name: str, document: Mapping[str, object]) -> Slice | None:
         of_pool,
         generation,
         total,
-        _text(spec, "nodeName"),
+        text_at(spec, "nodeName"),
         tuple(device for device in devices if device.name),
         tuple(counters),
     )
@@ -174,39 +175,39 @@ def slice_of(name: str, document: Mapping[str, object]) -> Slice | None:
 
 def class_of(name: str, document: Mapping[str, object]) -> DeviceClass | None:
     """Read a DeviceClass; None if it has no extended resource name."""
-    spec = _object(document, "spec")
-    resource = _text(spec, "extendedResourceName")
-    expressions = [_text(_object(each, "cel"), "expression") for each in _objects(spec, "selectors")]
-    created = _text(_object(document, "metadata"), "creationTimestamp")
+    spec = object_at(document, "spec")
+    resource = text_at(spec, "extendedResourceName")
+    expressions = [text_at(object_at(each, "cel"), "expression") for each in objects_at(spec, "selectors")]
+    created = text_at(object_at(document, "metadata"), "creationTimestamp")
     return DeviceClass(name, resource, created, tuple(expressions)) if resource else None
 
 
 def claim_of(name: str, document: Mapping[str, object]) -> Claim | None:
     """Read a ResourceClaim; None while it has no devices, unless Linkwise wrote it."""
-    metadata, status = _object(document, "metadata"), _object(document, "status")
-    results = _objects(_object(_object(status, "allocation"), "devices"), "results")
+    metadata, status = object_at(document, "metadata"), object_at(document, "status")
+    results = objects_at(object_at(object_at(status, "allocation"), "devices"), "results")
     devices = [
-        (_text(each, "driver"), _text(each, "pool"), _text(each, "device"))
+        (text_at(each, "driver"), text_at(each, "pool"), text_at(each, "device"))
         for each in results
         if each.get("adminAccess") is not True
     ]
     devices = [device for device in devices if all(device)]
-    plan = _text(_object(metadata, "annotations"), PLAN)
+    plan = text_at(object_at(metadata, "annotations"), PLAN)
     if not devices and not plan:
         return None
-    users = [_text(each, "name") for each in _objects(status, "reservedFor") if _text(each, "resource") == "pods"]
+    users = [text_at(each, "name") for each in objects_at(status, "reservedFor") if text_at(each, "resource") == "pods"]
     deleting = "deletionTimestamp" in metadata
     return Claim(name, tuple(dict.fromkeys(devices)), _served_pod(document), plan, tuple(users), deleting)
 
 
 def rule_of(name: str, document: Mapping[str, object]) -> TaintRule | None:
     """Read a DeviceTaintRule; None if it selects no devices, as without a selector, or by CEL, as early versions could."""
-    spec = _object(document, "spec")
+    spec = object_at(document, "spec")
     selector = spec.get("deviceSelector")
     if not isinstance(selector, Mapping) or not selector.keys() <= _SELECTORS:
         return None
-    words = {key: _text(selector, key) for key in selector}
-    return TaintRule(_taint(_object(spec, "taint"), name), **words) if all(words.values()) else None
+    words = {key: text_at(selector, key) for key in selector}
+    return TaintRule(_taint(object_at(spec, "taint"), name), **words) if all(words.values()) else None
 
 
 def slice_document(found: Slice) -> dict[str, object]:
@@ -263,27 +264,27 @@ def rule_document(found: TaintRule) -> dict[str, object]:
 
 
 def _device(driver: str, raw: Mapping[str, object]) -> SliceDevice:
-    body = _object(raw, "basic") or raw  # v1beta1 has the fields one level deeper
-    attributes = _object(body, "attributes")
+    body = object_at(raw, "basic") or raw  # v1beta1 has the fields one level deeper
+    attributes = object_at(body, "attributes")
     return SliceDevice(
-        _text(raw, "name"),
-        _text(body, "nodeName"),
+        text_at(raw, "name"),
+        text_at(body, "nodeName"),
         tuple(
             (name if "/" in name else f"{driver}/{name}", value)
             for name in attributes
-            if (value := _value(_object(attributes, name))) is not None
+            if (value := _value(object_at(attributes, name))) is not None
         ),
         tuple(
-            (_text(each, "counterSet"), counter, amount)
-            for each in _objects(body, "consumesCounters")
+            (text_at(each, "counterSet"), counter, amount)
+            for each in objects_at(body, "consumesCounters")
             for counter, amount in _amounts(each, invalid="1e30")
         ),
-        tuple(map(_taint, _objects(body, "taints"))),
+        tuple(map(_taint, objects_at(body, "taints"))),
     )
 
 
 def _taint(raw: Mapping[str, object], rule: str = "") -> Taint:
-    return Taint(_text(raw, "key"), _text(raw, "value"), _text(raw, "effect"), _text(raw, "timeAdded"), rule)
+    return Taint(text_at(raw, "key"), text_at(raw, "value"), text_at(raw, "effect"), text_at(raw, "timeAdded"), rule)
 
 
 def _value(raw: Mapping[str, object]) -> str | int | bool | None:
@@ -296,8 +297,8 @@ def _value(raw: Mapping[str, object]) -> str | int | bool | None:
 
 def _amounts(raw: Mapping[str, object], *, invalid: str) -> list[tuple[str, str]]:
     """The counters of a set, with a value for invalid amounts: one with which nothing fits."""
-    counters = _object(raw, "counters")
-    named = {name: _object(counters, name).get("value") for name in counters}
+    counters = object_at(raw, "counters")
+    named = {name: object_at(counters, name).get("value") for name in counters}
     return [(name, str(value) if _is_quantity(value) else invalid) for name, value in named.items()]
 
 
@@ -310,12 +311,12 @@ def _is_quantity(value: object) -> bool:
 
 def _served_pod(document: Mapping[str, object]) -> str:
     """The pod whose extended resources a claim serves: its controlling owner."""
-    metadata = _object(document, "metadata")
-    annotations = _object(metadata, "annotations")
-    if _text(annotations, FOR_EXTENDED_RESOURCES) != "true" and not _text(annotations, PLAN):
+    metadata = object_at(document, "metadata")
+    annotations = object_at(metadata, "annotations")
+    if text_at(annotations, FOR_EXTENDED_RESOURCES) != "true" and not text_at(annotations, PLAN):
         return ""
-    owners = [owner for owner in _objects(metadata, "ownerReferences") if owner.get("controller") is True]
-    return next((_text(owner, "uid") for owner in owners if _text(owner, "kind") == "Pod"), "")
+    owners = [owner for owner in objects_at(metadata, "ownerReferences") if owner.get("controller") is True]
+    return next((text_at(owner, "uid") for owner in owners if text_at(owner, "kind") == "Pod"), "")
 
 
 def _device_document(device: SliceDevice) -> dict[str, object]:
@@ -347,21 +348,6 @@ def _counter_sets(counters: Iterable[Consumption], key: str) -> list[dict[str, o
 def _with_spec(kind: str, name: str, spec: Mapping[str, object], **about: object) -> dict[str, object]:
     metadata = {"name": name, **about}
     return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": metadata, "spec": dict(spec)}
-
-
-def _object(raw: Mapping[str, object], name: str) -> Mapping[str, object]:
-    value = raw.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _objects(raw: Mapping[str, object], name: str) -> list[Mapping[str, object]]:
-    value = raw.get(name)
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list | tuple) else []
-
-
-def _text(raw: Mapping[str, object], name: str) -> str:
-    value = raw.get(name)
-    return value if isinstance(value, str) and value.isprintable() else ""
 
 
 def _count(raw: Mapping[str, object], name: str) -> int | None:
