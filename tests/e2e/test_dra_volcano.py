@@ -1,4 +1,4 @@
-"""Planned devices on DRA nodes under a real Volcano, whose predicates allocate claims if they are told to."""
+"""Planned devices on DRA nodes under a real Volcano, whose predicates allocate claims if that is enabled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Publisher of slices: keeps the ResourceSlices of the node equal to its pool, whoever changes or removes them.
+"""Publisher of slices: keeps the ResourceSlices of the node equal to its pool, also when others change or remove them.
 
 A change of the content gets the next generation, in all slices of the pool, and consumers ignore a pool until it is complete. The
 kubelet removes all slices of the node at its start, and those of a driver that it has not heard of for 30 seconds: they are
